@@ -29,6 +29,10 @@ from api.orders.list import PARAMETERS
 from api.orders.refund import RefundPaymentOrder
 from api.products.bulk_import import ImportProducts, ProductImport
 from api.products.list import PARAMETERS as PRODUCT_PARAMETERS
+from api.subscriptions.fields import CancelSubscription, ChangeSubscription, CreateSubscription
+from api.subscriptions.list import PARAMETERS as SUBSCRIPTION_PARAMETERS
+from api.subscriptions.plans.fields import ChangePlan
+from api.subscriptions.plans.list import PARAMETERS as PLAN_PARAMETERS
 from ledger.settings import Settings
 from projections.customers import CustomerWithRelatedDocument
 from projections.lists.pages import Pagination
@@ -36,6 +40,9 @@ from projections.orders.authentication import ValidationDocument
 from projections.orders.documents import OrderDocument
 from projections.orders.refunds import RefundDocument
 from projections.products import ProductDocument
+from projections.subscriptions.invoices import SubscriptionInvoiceDocument
+from projections.subscriptions.plans import PlanDocument
+from projections.subscriptions.subscriptions import SubscriptionDocument
 
 _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
@@ -72,7 +79,7 @@ amounts of payments are decimal strings in the same unit. Times are `2026-01-31T
 
 A misspelt name in a body or a query is 400 `UNKNOWN_FIELD`. Other unknown names are ignored and named in the header
 `Ledger-Ignored-Fields`; a product keeps them ([decision 0009](../decisions/0009-unknown-body-fields-ignored.md)). `null` is the same as absent,
-except in the details of a customer and of a product, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
+except in the details of a customer, of a product and of a plan, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
 """
 
 _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'
@@ -136,6 +143,29 @@ def page() -> str:
         'Answered as `{ "data": [ … products ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
         "## A product, as it is answered",
         _answered(ProductDocument),
+        "## Create or change a plan: the body",
+        "A new plan needs `name`, `amount`, `currency` and `interval`.",
+        *_body(ChangePlan),
+        "## List plans: the query",
+        table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in PLAN_PARAMETERS.items()]),
+        'Answered as `{ "data": [ … plans ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
+        "## A plan, as it is answered",
+        _answered(PlanDocument),
+        "## Create a subscription: the body",
+        *_body(CreateSubscription),
+        "## Change a subscription: the body",
+        *_body(ChangeSubscription),
+        "## Cancel a subscription: the body",
+        *_body(CancelSubscription),
+        "## List subscriptions: the query",
+        table(
+            ("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in SUBSCRIPTION_PARAMETERS.items()]
+        ),
+        'Answered as `{ "data": [ … subscriptions ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
+        "## A subscription, as it is answered",
+        *_answered_whole(SubscriptionDocument),
+        "## A subscription invoice, as it is answered",
+        *_answered_whole(SubscriptionInvoiceDocument),
     )
 
 

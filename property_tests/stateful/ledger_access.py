@@ -27,7 +27,7 @@ from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader
 from ledger.operations.ledger import Ledger
 from ledger.operations.merchants.registration import register_merchant
-from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.connection import Connection, connect
 from ledger.processors.clabe import check_digit
 from ledger.processors.inbox_store import Inbox

@@ -9,8 +9,8 @@ In reading order:
 - `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
   `fields`: parts of their bodies: shapes, limits and parsers.
 - `merchant`: the endpoints of the merchant's own API keys and settings.
-- `payment_methods`: the endpoints of saved cards.
+- `payment_methods`: the endpoints of saved cards. `subscriptions`: those of subscriptions and plans.
 - `sandbox`: helpers and payer pages that exist only there.
-- `processor_messages`: where processors deliver signed messages. `system`: health, metrics, the reference page.
+- `system`: health, metrics, the reference page, and where processors deliver signed messages.
 - `openapi`: the published description.
 """

@@ -38,22 +38,34 @@ from api.orders.invoices import cfdi_url, month_end, stamp
 from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
-from api.processor_messages import ProcessorMessages
 from api.products import bulk_import
 from api.products import list as list_products
 from api.products import show as show_product
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements, stamping
 from api.sandbox.payer_pages import PayerPage
+from api.subscriptions import cancel as cancel_subscription
+from api.subscriptions import change as change_subscription
+from api.subscriptions import create as create_subscription
+from api.subscriptions import invoices as subscription_invoices
+from api.subscriptions import list as list_subscriptions
+from api.subscriptions import retry as retry_subscription
+from api.subscriptions import show as show_subscription
+from api.subscriptions.plans import archive
+from api.subscriptions.plans import change as change_plan
+from api.subscriptions.plans import create as create_plan
+from api.subscriptions.plans import list as list_plans
+from api.subscriptions.plans import show as show_plan
 from api.system import docs_page, errors_page, health
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
+from api.system.processor_messages import ProcessorMessages
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.invoicing.files import FOLDER
 from ledger.operations.ledger import Ledger
-from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.faults import Fault
 from ledger.postgres.listener import Listener
 from ledger.security.api_keys import new_key
@@ -111,6 +123,8 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     methods = f"{settings.base_path}/customers/{{customerId}}/payment-methods"
     customers = f"{settings.base_path}/customers"
     products = f"{settings.lps_base_path}/products"
+    plans = f"{settings.base_path}/v1/plans"
+    subscriptions = f"{settings.base_path}/v1/subscriptions"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -136,6 +150,28 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(products, GET=list_products.LIST_PRODUCTS),
         route(f"{products}/bulk-import", POST=bulk_import.IMPORT_PRODUCTS),
         route(f"{products}/{{id}}", GET=show_product.SHOW_PRODUCT),
+        route(plans, GET=list_plans.LIST_PLANS, POST=create_plan.CREATE_PLAN),
+        route(
+            f"{plans}/{{id}}",
+            GET=show_plan.SHOW_PLAN,
+            PUT=change_plan.CHANGE_PLAN,
+            DELETE=archive.ARCHIVE_PLAN,
+        ),
+        route(
+            subscriptions,
+            GET=list_subscriptions.LIST_SUBSCRIPTIONS,
+            POST=create_subscription.CREATE_SUBSCRIPTION,
+        ),
+        route(
+            f"{subscriptions}/{{id}}",
+            GET=show_subscription.SHOW_SUBSCRIPTION,
+            PUT=change_subscription.CHANGE_SUBSCRIPTION,
+        ),
+        route(f"{subscriptions}/{{id}}/cancel", POST=cancel_subscription.CANCEL_SUBSCRIPTION),
+        route(f"{subscriptions}/{{id}}/resume", POST=cancel_subscription.RESUME_SUBSCRIPTION),
+        route(f"{subscriptions}/{{id}}/retry", POST=retry_subscription.RETRY_SUBSCRIPTION),
+        route(f"{subscriptions}/{{id}}/invoices", GET=subscription_invoices.LIST_INVOICES),
+        route(f"{settings.base_path}/v1/subscription-invoices/{{id}}", GET=subscription_invoices.SHOW_INVOICE),
         route(keys, GET=list_keys.LIST_KEYS, POST=create_key.CREATE_KEY),
         route(f"{keys}/{{id}}", GET=list_keys.SHOW_KEY, DELETE=revoke_key.REVOKE_KEY),
         route(f"{keys}/{{id}}/rotate", POST=rotate_key.ROTATE_KEY),

@@ -12,7 +12,7 @@ from api.http.rate_limits import RateLimiter
 from ledger.operations.clock import ClockControl
 from ledger.operations.ledger import Ledger
 from ledger.operations.message_delivery import MessageDelivery
-from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.security.api_keys import NewKey
 from projections.queries import Queries

@@ -172,6 +172,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float,
         Meta(gt=0, le=600, description="How long a payment processor may take to answer.", extra=_SECONDS),
     ] = 30.0
+    subscription_unpaid_days: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=365,
+            description="How long a subscription stays UNPAID before it is cancelled, by the merchant's clock.",
+            extra={"unit": "days"},
+        ),
+    ] = 60
     recovery_margin_s: Annotated[
         float,
         Meta(

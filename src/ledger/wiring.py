@@ -21,7 +21,7 @@ from ledger.notifications.contract import Notifier
 from ledger.notifications.log import LogNotifier
 from ledger.operations.clock import Clock, MerchantClocks
 from ledger.operations.ledger import CallTimeouts, Ledger
-from ledger.operations.order_numbers import OrderNumbers
+from ledger.operations.orders.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.charge_writer import ChargeWriter
@@ -64,6 +64,7 @@ async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> Asyn
             invoicing=_invoicing(settings, secrets, url, stack),
             notifier=_notifier(settings),
             call_timeouts=call_timeouts,
+            subscription_unpaid_days=settings.subscription_unpaid_days,
         )
         stack.push_async_callback(ledger.drain)
         yield ledger

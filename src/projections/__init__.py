@@ -7,9 +7,9 @@ In reading order:
 
 - `queries`: every read of a request: point reads, which share round trips, and pages.
 - `orders`: one order, from its state to the bytes that a client reads. `customers`, `payment_methods`, `merchants`: the
-  same for their streams. `products`: their rows and pages of them.
+  same for their streams. `products`, `subscriptions`: their rows and pages of them; the latter with plans.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
-- `erasures`, `reconciliation`: the reads of erasure and of reconciliation.
+- `erasures`: the reads of an erasure.
 - `rebuild`: the same rows from the log alone.
 """

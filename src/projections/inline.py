@@ -14,13 +14,16 @@ from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
+from ledger.domain.plans.state import Plan
 from ledger.domain.products.state import Product
+from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
 from projections import customers, merchants, payment_methods, products
 from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
+from projections.subscriptions import invoices, plans, subscriptions
 
 TABLES: Final[tuple[InlineTable, ...]] = (
     table.TABLE,
@@ -31,6 +34,9 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     merchants.KEY_TABLE,
     payment_methods.TABLE,
     products.TABLE,
+    plans.TABLE,
+    subscriptions.TABLE,
+    invoices.TABLE,
 )
 
 
@@ -64,6 +70,15 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
             return {payment_methods.TABLE.name: payment_methods.rows(merchant_id, before, after)}
         case Product():
             return {products.TABLE.name: [products.row(merchant_id, version, after)]}
+        case Plan():
+            return {plans.TABLE.name: [plans.row(merchant_id, version, after)]}
+        case Subscription():
+            if not after.is_shown:
+                return {}
+            return {
+                subscriptions.TABLE.name: [subscriptions.row(merchant_id, version, after)],
+                invoices.TABLE.name: invoices.rows(merchant_id, before, after),
+            }
         case IdempotencyRecord():
             return {}  # a repeated request is answered from the log itself
         case Merchant():

@@ -42,6 +42,7 @@ TABLE: Final = InlineTable(
         ("closed_at", "timestamptz"),
     ),
     _WRITE,
+    is_rare=True,
 )
 
 # Writes the row of a key as it is after the commit. Only its scopes and the end of its validity can change.
@@ -69,6 +70,7 @@ KEY_TABLE: Final = InlineTable(
         ("replaced_by", "uuid"),
     ),
     _WRITE_KEYS,
+    is_rare=True,
 )
 
 # Keys by their hash, with the current settings of their merchant. Each row begins with the number of the key it

@@ -43,6 +43,7 @@ TABLE: Final = InlineTable(
         ("doc", "bytea"),
     ),
     _WRITE,
+    is_rare=True,
 )
 
 # The documents of payment methods by their ids. Each row begins with the number of the key that it answers.

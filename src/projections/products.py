@@ -47,6 +47,7 @@ TABLE: Final = InlineTable(
         ("doc", "bytea"),
     ),
     _WRITE,
+    is_rare=True,
 )
 
 # The documents of products by the merchant's id. Each row begins with the number of the key that it answers.

@@ -31,6 +31,10 @@ from projections.orders.month_end import MonthLine
 from projections.orders.table import OrderRow
 from projections.payment_methods import MethodQuery
 from projections.products import ProductDocument, ProductQuery
+from projections.subscriptions import invoices, plans, subscriptions
+from projections.subscriptions.invoices import InvoiceQuery
+from projections.subscriptions.plans import PlanQuery
+from projections.subscriptions.subscriptions import SubscriptionQuery
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -58,7 +62,9 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
   where api_key_use.last_used_at < excluded.last_used_at
 """
 
-_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT, _PAYMENT_METHOD = range(6)
+_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT, _PAYMENT_METHOD, _PLAN, _SUBSCRIPTION, _INVOICE = range(
+    9
+)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
@@ -66,6 +72,9 @@ _POINT_READS: Final = (
     _PointRead(customers.FIND_BY_REFERENCE, customers.find_by_reference_parameters, customers.found_by_reference),
     _PointRead(products.FIND, products.find_parameters, products.found),
     _PointRead(payment_methods.FIND, payment_methods.find_parameters, payment_methods.found),
+    _PointRead(plans.FIND, plans.find_parameters, plans.found),
+    _PointRead(subscriptions.FIND, subscriptions.find_parameters, subscriptions.found),
+    _PointRead(invoices.FIND, invoices.find_parameters, invoices.found),
 )
 
 
@@ -169,6 +178,45 @@ class Queries:
         """Returns one page of a customer's saved payment methods as JSON."""
         parameters = payment_methods.page_parameters(merchant_id, customer_id, query)
         return payment_methods.page_body(query, await self._lists.rows(payment_methods.PAGE, parameters))
+
+    async def plan(self, merchant_id: UUID, reference: str) -> bytes | None:
+        """Returns the JSON object of the merchant's plan with this service id, else with this external id."""
+        if not _storable(reference):
+            return None
+        found: bytes | None = await self.points.get((_PLAN, (merchant_id.bytes, reference)))
+        return found
+
+    async def plans(self, merchant_id: UUID, query: PlanQuery) -> bytes:
+        """Returns one page of the merchant's plans as JSON."""
+        return plans.page_body(query, await self._lists.rows(*plans.page_statement(merchant_id, query)))
+
+    async def subscription(self, merchant_id: UUID, reference: str) -> bytes | None:
+        """Returns the JSON object of the merchant's subscription with this service id, else with this external id."""
+        if not _storable(reference):
+            return None
+        found: bytes | None = await self.points.get((_SUBSCRIPTION, (merchant_id.bytes, reference)))
+        return found
+
+    async def subscriptions(self, merchant_id: UUID, query: SubscriptionQuery) -> bytes:
+        """Returns one page of the merchant's subscriptions as JSON."""
+        customers = plan_ids = None
+        if query.customer is not None:
+            customers = await self._customers(merchant_id, query.customer, related=False)
+        if query.plan is not None:
+            plan = await self.plan(merchant_id, query.plan)
+            plan_ids = [] if plan is None else [plans.plan_id_in(plan)]
+        statement = subscriptions.page_statement(merchant_id, query, customers, plan_ids)
+        return subscriptions.page_body(query, await self._lists.rows(*statement))
+
+    async def subscription_invoice(self, merchant_id: UUID, invoice_id: UUID) -> bytes | None:
+        """Returns the JSON object of the invoice of a merchant's subscription."""
+        found: bytes | None = await self.points.get((_INVOICE, (merchant_id.bytes, invoice_id.bytes)))
+        return found
+
+    async def subscription_invoices(self, merchant_id: UUID, subscription_id: UUID, query: InvoiceQuery) -> bytes:
+        """Returns one page of a subscription's invoices as JSON."""
+        parameters = invoices.page_parameters(merchant_id, subscription_id, query)
+        return invoices.page_body(query, await self._lists.rows(invoices.PAGE, parameters))
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""

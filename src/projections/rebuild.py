@@ -27,8 +27,12 @@ from ledger.domain.orders import events as order_events
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.payment_methods import events as payment_method_events
 from ledger.domain.payment_methods.evolve import evolve as evolve_payment_methods
+from ledger.domain.plans import events as plan_events
+from ledger.domain.plans.evolve import evolve as evolve_plan
 from ledger.domain.products import events as product_events
 from ledger.domain.products.evolve import evolve as evolve_product
+from ledger.domain.subscriptions import events as subscription_events
+from ledger.domain.subscriptions.evolve import evolve as evolve_subscription
 from ledger.journal.inline import Row
 from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
@@ -43,6 +47,8 @@ _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(payment_method_events.TOPICS.values(), evolve_payment_methods),
     **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
     **dict.fromkeys(product_events.TOPICS.values(), evolve_product),
+    **dict.fromkeys(plan_events.TOPICS.values(), evolve_plan),
+    **dict.fromkeys(subscription_events.TOPICS.values(), evolve_subscription),
     **dict.fromkeys(request_events.TOPICS.values(), evolve_request),
 }
 

@@ -37,8 +37,8 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import create_order
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.operations.orders.refund import refund_order
-from ledger.operations.payment_lookup import PaymentLookup
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import (

@@ -34,11 +34,11 @@ from ledger.operations.orders.authenticate import validate
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import charge_order, create_order
+from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.orders.refund import refund_order
-from ledger.operations.payment_lookup import open_lookup
 from ledger.processors.contract import ProcessorRecord
 from projections import reconciliation
-from projections.reconciliation import ReconciliationLog
+from projections.orders.reconciliation import ReconciliationLog
 
 pytestmark = pytest.mark.anyio
 

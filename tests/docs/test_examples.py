@@ -24,6 +24,7 @@ PRACTISED = (
     "import-products",
     "repeat-requests-safely",
     "save-and-charge-cards",
+    "bill-subscriptions",
     "manage-customers",
     "stamp-invoices",
     "send-reminders",

@@ -37,6 +37,9 @@ from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.decide.unanswered_calls import decide_repetition
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.timers import decide_reminder, decide_reminder_outcome
+from ledger.domain.plans import commands as plan_commands
+from ledger.domain.plans import decide as plans
+from ledger.domain.plans.evolve import evolve as evolve_plan
 from ledger.domain.products import decide as products
 from ledger.domain.products.commands import ImportProduct
 from ledger.domain.products.evolve import evolve as evolve_product
@@ -73,6 +76,10 @@ DECIDERS: dict[type, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
     EraseCustomer: (customers.decide_erasure, evolve_customer),
     UpsertCustomer: (customers.decide_upsert, evolve_customer),
     ImportProduct: (products.decide_import, evolve_product),
+    plan_commands.CreatePlan: (plans.decide_create, evolve_plan),
+    plan_commands.ChangePlan: (plans.decide_change, evolve_plan),
+    plan_commands.UsePlan: (plans.decide_use, evolve_plan),
+    plan_commands.ArchivePlan: (plans.decide_archive, evolve_plan),
     merchant_commands.RegisterMerchant: (merchants.decide_registration, evolve_merchant),
     merchant_commands.RenameMerchant: (merchants.decide_renaming, evolve_merchant),
     merchant_commands.CloseMerchant: (merchants.decide_closing, evolve_merchant),

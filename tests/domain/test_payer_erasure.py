@@ -24,7 +24,7 @@ from ledger.domain.orders import events as order_events
 from ledger.domain.orders.commands import ErasePayer
 from ledger.domain.orders.events import PayerForgotten, PaymentStarted
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.personal_data import without
+from ledger.personal_data import without
 
 LATER = NOON.replace(hour=15)
 FORGOTTEN = PayerForgotten(at=LATER)

@@ -11,10 +11,17 @@ from msgspec.structs import replace
 
 from ledger.domain.fold import fold
 from ledger.domain.orders.terms import CardSummary
-from ledger.domain.payment_methods.commands import DeletePaymentMethod, EraseMethods, SaveCard, UpdatePaymentMethod
+from ledger.domain.payment_methods.commands import (
+    DeletePaymentMethod,
+    EraseMethods,
+    MoveSubscription,
+    SaveCard,
+    UpdatePaymentMethod,
+)
 from ledger.domain.payment_methods.decide import (
     decide_delete,
     decide_erase_methods,
+    decide_move,
     decide_save,
     decide_update,
     method_to_charge,
@@ -132,12 +139,28 @@ def test_the_last_method_leaves_no_default() -> None:
 
 
 def test_a_method_that_pays_a_live_subscription_is_deleted_only_by_force() -> None:
-    """Contract N58. No stream of this release has a subscription: the rule waits for them."""
-    command = DeletePaymentMethod(payment_method_id=TWO, at=LATER, used_by=(UUID(int=9),))
+    """Contract N58."""
+    command = DeletePaymentMethod(payment_method_id=TWO, at=LATER)
+    used = fold(evolve, THREE_SAVED, decide_move(THREE_SAVED, move(to=TWO)))
     with pytest.raises(PaymentMethodInUse):
-        decide_delete(THREE_SAVED, command)
-    assert len(decide_delete(THREE_SAVED, replace(command, force=True))) == 1
-    assert len(decide_delete(THREE_SAVED, replace(command, used_by=()))) == 1
+        decide_delete(used, command)
+    deleted = fold(evolve, used, decide_delete(used, replace(command, force=True)))
+    assert deleted.subscriptions == [UUID(int=9)]
+    moved = fold(evolve, used, decide_move(used, move(away_from=TWO, to=ONE)))
+    assert len(decide_delete(moved, command)) == 1
+    assert moved.subscriptions == [UUID(int=9)]
+
+
+def test_a_subscription_is_moved_to_a_method_once() -> None:
+    used = fold(evolve, THREE_SAVED, decide_move(THREE_SAVED, move(to=TWO)))
+    assert decide_move(used, move(to=TWO)) == []
+    gone = fold(evolve, used, decide_move(used, move(away_from=TWO)))
+    assert decide_move(gone, move(away_from=TWO)) == []
+    assert gone == THREE_SAVED
+
+
+def move(**changes: UUID) -> MoveSubscription:
+    return MoveSubscription(subscription_id=UUID(int=9), at=LATER, **changes)
 
 
 def test_an_erasure_deletes_every_method() -> None:

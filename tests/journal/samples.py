@@ -17,6 +17,7 @@ from msgspec import Raw
 from tests.journal.action_samples import ACTIONS, REFUND
 from tests.journal.invoice_samples import INVOICES
 from tests.journal.reminder_samples import REMINDERS
+from tests.journal.subscription_samples import SUBSCRIPTIONS
 
 from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
@@ -36,16 +37,29 @@ from ledger.domain.orders.terms import (
     Tax,
 )
 from ledger.domain.payment_methods import events as payment_methods
+from ledger.domain.plans import events as plans
+from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.products import events as products
 from ledger.journal.codec import CODEC
 from ledger.journal.encryption.sealing import Seal
 
 AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 18, 30, 45, tzinfo=UTC)
-MERCHANT, CUSTOMER, ORDER, PAYMENT, METHOD, KEY, PRODUCT = (
-    UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in range(1, 8)
+MERCHANT, CUSTOMER, ORDER, PAYMENT, METHOD, KEY, PRODUCT, PLAN = (
+    UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in range(1, 9)
 )
 
+PLAN_TERMS = PlanTerms(
+    amount=Decimal(38900),
+    currency="MXN",
+    interval=Interval.HALF_MONTH,
+    interval_count=2,
+    trial_period_days=14,
+    expiry_count=12,
+    max_retries=3,
+    retry_delay_hours=72,
+    on_retries_exhausted=OnRetriesExhausted.CANCEL,
+)
 ADDRESS = BillingAddress(
     address="Av. Insurgentes Sur 1602", city="Ciudad de México", state="CDMX", postal_code="03940", country="MX"
 )
@@ -304,6 +318,21 @@ SAMPLES: dict[str, Any] = {
         metadata=Raw(b'{"lot":7}'),
         attributes=Raw(b'{"roast":"medium"}'),
     ),
+    **SUBSCRIPTIONS,
+    "plan-created.v1": plans.PlanCreated(
+        plan_id=PLAN,
+        name="Café del mes",
+        terms=PLAN_TERMS,
+        at=AT,
+        external_id="cafe-del-mes",
+        description="Un kilo de café, cada mes.",
+        metadata=Raw(b'{"origin":"Coatepec"}'),
+    ),
+    "plan-details-changed.v1": plans.PlanDetailsChanged(plan_id=PLAN, at=AT, name="Café", description=None),
+    "plan-terms-changed.v1": plans.PlanTermsChanged(plan_id=PLAN, at=AT, terms=PLAN_TERMS),
+    "plan-metadata-changed.v1": plans.PlanMetadataChanged(plan_id=PLAN, at=AT, metadata=Raw(b'{"origin":"Xico"}')),
+    "plan-first-used.v1": plans.PlanFirstUsed(plan_id=PLAN, subscription_id=PRODUCT, at=AT),
+    "plan-archived.v1": plans.PlanArchived(plan_id=PLAN, at=AT),
     "api-key-rotated.v1": merchants.ApiKeyRotated(
         merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
     ),

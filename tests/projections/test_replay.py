@@ -27,6 +27,7 @@ from tests.domain.builders import (
 )
 from tests.domain.invoices.stamper import ENABLED, FISCAL, REFUSED, next_command
 from tests.domain.invoices.stamper import stamped as document_stamped
+from tests.domain.test_plans import MONTHLY, USED
 from tests.domain.test_products import COFFEE
 from tests.projections import merchants
 from tests.projections.shop import Shop
@@ -48,6 +49,7 @@ from ledger.domain.invoices.terms import CancellationMotive
 from ledger.domain.merchants.events import ApiKeyRevoked, MerchantClosed, MerchantRenamed
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalData, MethodType, SurchargePolicy
+from ledger.domain.plans.evolve import evolve as evolve_plan
 from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.journal.append import ClaimTaken
 from ledger.journal.journal import Journal
@@ -96,6 +98,9 @@ async def various_events(shop: Shop, journal: Journal) -> None:
     await shop.change(product.product_id, 0, [COFFEE], None, product)
     cheaper = replace(COFFEE, price=Decimal("1.50"), status="archived")
     await shop.change(product.product_id, 1, [cheaper], product, evolve_product(product, cheaper))
+    plan = evolve_plan(None, MONTHLY)
+    await shop.change(plan.plan_id, 0, [MONTHLY], None, plan)
+    await shop.change(plan.plan_id, 1, [USED], plan, evolve_plan(plan, USED))
 
 
 async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> list[tuple[UUID, int, Any]]:
@@ -113,7 +118,7 @@ async def test_a_replay_of_the_log_gives_the_stored_rows(shop: Shop, journal: Jo
     assert {name: len(some) for name, some in rows.items()} == {
         "payment_order": 5, "customer": 1, "tally": 3, "search_line": 6, "merchant": 1, "api_key": 1,
         "payment_method": 0,
-        "product": 1,
+        "product": 1, "plan": 1,
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
 from typing import Final, Generic, TypeVar
 from urllib.parse import parse_qs, unquote_plus
 
@@ -20,6 +21,7 @@ from api.http.field_errors import FieldErrors
 from api.openapi.operation import Json
 
 C = TypeVar("C")
+E = TypeVar("E", bound=StrEnum)
 
 Parameters = Mapping[str, tuple[str, Json]]
 """The parameters of a query by their names: what each of them means, and its schema."""
@@ -118,6 +120,15 @@ def parse_text(given: Mapping[str, str], name: str) -> str | None:
     if text is not None and len(text) > TEXT_MAX:
         raise invalid(name, f"must have at most {TEXT_MAX} characters", "INVALID_LENGTH")
     return text
+
+
+def parse_choices(given: Mapping[str, str], name: str, choices: type[E]) -> tuple[E, ...]:
+    """Returns the values of a parameter, separated by commas; none where it is absent. Raises ApiError (400)."""
+    texts = [text.strip().upper() for text in given.get(name, "").split(",") if text.strip()]
+    try:
+        return tuple([choices(text) for text in texts])
+    except ValueError:
+        raise invalid(name, f"must be one or more of {', '.join(choices)}") from None
 
 
 def parse_flag(given: Mapping[str, str], name: str) -> bool:

@@ -27,6 +27,7 @@ WRITE: Final = api_keys.Scope.ORDERS_WRITE
 READ_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_READ
 WRITE_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_WRITE
 PRODUCTS: Final = api_keys.Scope.PRODUCTS
+SUBSCRIPTIONS: Final = api_keys.Scope.SUBSCRIPTIONS
 
 Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 

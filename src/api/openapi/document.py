@@ -17,11 +17,20 @@ from api.http.error_responses import Conflict, Error, TooManyRequests
 from api.openapi import components, examples
 from api.openapi.error_descriptions import words
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.openapi.operation import DECLINES, MERCHANT, PAYMENT_METHODS, PRODUCTS, SANDBOX, OperationSpec
+from api.openapi.operation import (
+    DECLINES,
+    MERCHANT,
+    PAYMENT_METHODS,
+    PLANS,
+    PRODUCTS,
+    SANDBOX,
+    SUBSCRIPTIONS,
+    OperationSpec,
+)
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.orders.responses import Declined
-from api.processor_messages import KEEP_MESSAGE, ProcessorMessages
 from api.system.health import PROBES
+from api.system.processor_messages import KEEP_MESSAGE, ProcessorMessages
 from projections.orders.documents import OrderDocument
 
 Json = dict[str, Any]
@@ -41,7 +50,7 @@ Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of 
 unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A field of a body or a parameter of a query whose name is unknown,
 but almost that of another one at its place, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the
 header `Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
-of a customer and of a product and in billing details, where it clears them.
+of a customer, of a product and of a plan and in billing details, where it clears them.
 
 Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
 answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
@@ -72,6 +81,11 @@ def describe(routes: Iterable[Route]) -> Json:
             {
                 "name": PRODUCTS,
                 "description": "Import products and read them. These operations need the API key alone.",
+            },
+            {"name": PLANS, "description": "Create, read, change and archive what subscriptions are charged."},
+            {
+                "name": SUBSCRIPTIONS,
+                "description": "Charge a customer's saved card period by period. Each charge is a payment order.",
             },
             {
                 "name": MERCHANT,
@@ -155,7 +169,7 @@ def _answers(spec: OperationSpec, *, has_key: bool) -> Json:
     if spec.text is not None:
         answers["200"] = _answer(spec.text, {"type": "string"}, ["x-request-id"], "text/plain")
     for status, codes in spec.codes.items():
-        answers[str(status)] = _error(status, codes, has_key=has_key)
+        answers[str(status)] = _error(status, codes, has_key=has_key, has_order=spec.has_order)
         if "REQUEST_IN_PROGRESS" in codes:
             answers[str(status)]["headers"] |= {"Retry-After": ANSWER_HEADERS["Retry-After"] | {"required": False}}
         if status in _REPEATED:
@@ -163,26 +177,26 @@ def _answers(spec: OperationSpec, *, has_key: bool) -> Json:
     return dict(sorted(answers.items()))
 
 
-def _error(status: int, codes: tuple[str, ...], *, has_key: bool) -> Json:
+def _error(status: int, codes: tuple[str, ...], *, has_key: bool, has_order: bool) -> Json:
     """Returns an error answer: which codes it may have, and when."""
     meaning = "\n".join(f"- `{code}`: {words(code, status)}" for code in codes)
     rate = [*RATE, *([_IGNORED] if status != 429 else [])] if has_key and status in _RATED else []
     retry = ["Retry-After"] if status in (429, 503) else []
-    answer = _answer(meaning, _error_schema(status, codes), ["x-request-id", *rate, *retry])
+    answer = _answer(meaning, _error_schema(status, codes, has_order=has_order), ["x-request-id", *rate, *retry])
     if errors := {code: examples.error(code) for code in codes if code in examples.MESSAGES}:
         answer["content"][_JSON]["examples"] = errors
     return answer
 
 
-def _error_schema(status: int, codes: tuple[str, ...]) -> Json:
-    plain = tuple(code for code in codes if code not in DECLINES)
+def _error_schema(status: int, codes: tuple[str, ...], *, has_order: bool) -> Json:
+    plain = tuple(code for code in codes if not has_order or code not in DECLINES)
     struct: Any = {
         429: TooManyRequests,
         409: Conflict,
         422: Conflict,
     }.get(status, Error)
     schema = _with_codes(components.reference(struct), plain)
-    declined = tuple(code for code in codes if code in DECLINES)
+    declined = tuple(code for code in codes if code not in plain)
     if not declined:
         return schema
     return {"oneOf": [_with_codes(components.reference(Declined), declined), schema]}

@@ -46,6 +46,14 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "PAYMENT_METHOD_IN_USE": "A live subscription is paid by the method. `?force=true` deletes it anyway.",
     "CARD_DETAILS_IMMUTABLE": "Card details cannot be updated: pay with the new card and `persist`.",
     "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
+    "PLAN_NOT_FOUND": "The merchant has no plan with this id or external id, or the plan is archived and the request "
+    "needs an active one.",
+    "PLAN_IN_USE": "A subscription has used the plan, so its amount, currency and period never change. `field` names "
+    "the one that differs.",
+    "SUBSCRIPTION_NOT_FOUND": "The merchant has no subscription with this id or external id.",
+    "SUBSCRIPTION_INVOICE_NOT_FOUND": "The merchant has no subscription invoice with this id.",
+    "SUBSCRIPTION_CANCELED": "The subscription has ended, which is final: create another one.",
+    "CURRENCY_MISMATCH": "The plan is in another currency than the subscription was charged in, or than the card can pay.",
     "API_KEY_NOT_FOUND": "The merchant has no API key with this id.",
     "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired, so it cannot be rotated: create another key.",
     "MERCHANT_CLOSED": "An operator has closed the merchant: no API key is issued for it any more.",
@@ -60,8 +68,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     },
     "ORDER_NOT_PAYABLE": "The order's status, `currentStatus`, does not allow a payment. "
     "`allowedStatuses` are those that do.",
-    "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled, or another customer has or had this "
-    "`externalId`.",
+    "DUPLICATE_EXTERNAL_ID": "The order with this `externalId` was cancelled, or another customer, plan or "
+    "subscription has or had this `externalId`.",
     "IDEMPOTENCY_MISMATCH": "An earlier request with the same `externalId` had another amount or "
     "currency. `field` names the "
     "one that differs.",

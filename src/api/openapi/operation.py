@@ -13,6 +13,8 @@ from msgspec import Struct
 SANDBOX: Final = "Sandbox"
 PAYMENT_METHODS: Final = "Payment methods"
 PRODUCTS: Final = "Products"
+PLANS: Final = "Plans"
+SUBSCRIPTIONS: Final = "Subscriptions"
 MERCHANT: Final = "Merchant"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
@@ -24,7 +26,7 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
     `takes` is the struct of the body, which may be left out where `optional`. `answers` has the meaning and the struct
     of each status; `text` is the meaning of an answer that is plain text instead, `texts` the other media types in
     which the answer 200 exists. `replays` marks an operation whose answers may be repetitions (header
-    Idempotent-Replayed).
+    Idempotent-Replayed). `has_order` is false where a decline is answered without the payment order.
     """
 
     name: str
@@ -40,6 +42,7 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
     codes: Codes
     tag: str = "Payment orders"
     replays: bool = False
+    has_order: bool = True
 
 
 ANY: Final[Codes] = {

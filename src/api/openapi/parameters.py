@@ -37,6 +37,32 @@ PRODUCT_ID: Final[Json] = {
     "example": "cafe-coatepec-1kg",
 }
 
+PLAN_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the plan, or the merchant's own external id, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "cafe-del-mes",
+}
+
+SUBSCRIPTION_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the subscription, or the merchant's own external id, percent-encoded.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    "example": "suscripcion-5521",
+}
+
+INVOICE_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the subscription invoice.",
+    "schema": {"type": "string", "format": "uuid"},
+}
+
 PAYMENT_METHOD_ID: Final[Json] = {
     "name": "id",
     "in": "path",

@@ -16,6 +16,7 @@ from api.dependencies import Dependencies
 from api.fields.query import (
     PLACE_PARAMETERS,
     described_parameters,
+    parse_choices,
     parse_flag,
     parse_parameters,
     parse_place,
@@ -84,7 +85,7 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     order = given.get("sortOrder", "desc").lower()
     if order not in ("asc", "desc"):
         errors.add(invalid("sortOrder", "must be asc or desc"))
-    statuses = errors.check(_statuses, given.get("status"))
+    statuses = errors.check(parse_choices, given, "status", OrderStatus)
     customer, search = [errors.check(parse_text, given, name) for name in ("customerId", "search")]
     related, exclude_overdue = [
         errors.check(parse_flag, given, name) for name in ("includeRelatedCustomers", "excludeOverdue")
@@ -110,16 +111,6 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
 
 def _parameters(query: bytes) -> tuple[Mapping[str, str], FieldErrors]:
     return parse_parameters(query, PARAMETERS, lists=("status",))
-
-
-def _statuses(text: str | None) -> tuple[OrderStatus, ...]:
-    if text is None:
-        return ()
-    names = [name.strip().upper() for name in text.split(",") if name.strip()]
-    try:
-        return tuple([OrderStatus(name) for name in names])
-    except ValueError:
-        raise invalid("status", f"must be one or more of {', '.join(OrderStatus)}") from None
 
 
 def _date(given: Mapping[str, str], names: tuple[str, str], now: datetime, at: time) -> datetime | None:

@@ -5,4 +5,5 @@ In reading order:
 - `health`: whether a process lives, and whether it is ready. `metrics`: the metrics of every process.
 - `docs_page`: the description of the interface, and a page that shows it. `errors_page`: every error code.
 - `file_links`: signed links to files.
+- `processor_messages`: where processors deliver signed messages.
 """

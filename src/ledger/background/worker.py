@@ -19,14 +19,14 @@ from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
-from ledger.operations.payment_lookup import open_lookup
+from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger
 from projections.erasures import Erasures
 from projections.orders.open_calls import OpenCalls
-from projections.reconciliation import ReconciliationLog
+from projections.orders.reconciliation import ReconciliationLog
 from projections.search.compaction import SearchCompactor
 
 

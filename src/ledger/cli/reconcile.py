@@ -32,8 +32,8 @@ def reconcile(
     from datetime import UTC, datetime, timedelta
 
     from ledger.background.reconciliation.reconciler import MARGIN, Reconciliation
-    from ledger.operations.payment_lookup import open_lookup
-    from projections.reconciliation import ReconciliationLog
+    from ledger.operations.orders.payment_lookup import open_lookup
+    from projections.orders.reconciliation import ReconciliationLog
 
     until = datetime.now(UTC) - MARGIN
     begin = until - timedelta(days=2) if since is None else time_of(since)

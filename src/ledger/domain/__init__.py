@@ -2,16 +2,15 @@
 
 Every stream has the same parts: `events` (the storage format), `state`, `commands`, `decide` (a state and a command to
 events, or a `Rejected`) and `evolve` (a state and an event to the next state). Time and ids are parameters. The core
-imports msgspec and the pure standard library alone.
+imports msgspec, the pure standard library and two pure modules beside the layers alone.
 
 In reading order:
 
 - `money`: exact amounts in minor units. `rejections`: every refusal, with its public code.
 - `orders`: payment orders, their payments and refunds. Read this package first.
 - `customers`, `merchants`: who pays, and who collects. `payment_methods`: a customer's saved cards. `products`: what is
-  sold. `idempotency`: requests under an idempotency key (no decider).
+  sold. `plans`: what subscriptions charge. `subscriptions`: their periods, invoices and charges. `idempotency`:
+  requests under an idempotency key (no decider).
 - `invoices`: the terms of electronic invoices, receipts and credit notes, and the division of an amount into taxes.
-- `fold`: the state after several events. `ids`: order numbers and derived ids. `personal_data`: a value without
-  personal data.
-- `py311_speedups`: two replacements for slow parts of Python 3.11.
+- `fold`: the state after several events. `ids`: order numbers and derived ids.
 """

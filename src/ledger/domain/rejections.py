@@ -78,6 +78,52 @@ class ProductNotFound(Rejected):
     code = "PRODUCT_NOT_FOUND"
 
 
+class PlanNotFound(Rejected):
+    """The merchant has no such plan, or it is archived where a new subscription needs one."""
+
+    code = "PLAN_NOT_FOUND"
+
+
+class PlanInUse(Rejected):
+    """A subscription has used the plan, so what it charges is fixed: `field` in the facts (contract N66)."""
+
+    code = "PLAN_IN_USE"
+
+
+class SubscriptionNotFound(Rejected):
+    code = "SUBSCRIPTION_NOT_FOUND"
+
+
+class SubscriptionInvoiceNotFound(Rejected):
+    code = "SUBSCRIPTION_INVOICE_NOT_FOUND"
+
+
+class SubscriptionCanceled(Rejected):
+    """The subscription is cancelled, which is final (contract 2.3)."""
+
+    code = "SUBSCRIPTION_CANCELED"
+
+
+class CurrencyMismatch(Rejected):
+    """The plan charges in another currency than the subscription was charged in, or than the card can pay."""
+
+    code = "CURRENCY_MISMATCH"
+
+
+class ChargeRefused(Rejected):
+    """A charge of a subscription was declined: `declineCode`, `retryable` and `advice` in the facts (contract 5.1)."""
+
+    code = "PAYMENT_DECLINED"
+    lasting = True
+
+
+class ChargeRefusedByRisk(Rejected):
+    """Risk rules refused a charge of a subscription before its issuer was asked. The facts as in ChargeRefused."""
+
+    code = "RISK_REJECTED"
+    lasting = True
+
+
 class ApiKeyNotFound(Rejected):
     code = "API_KEY_NOT_FOUND"
 
@@ -263,7 +309,7 @@ class IdempotencyKeyReused(Rejected):
 
 
 class RequestInProgress(Rejected):
-    """The first request under this idempotency key is still being carried out."""
+    """The first request under this idempotency key, or a subscription's charge, is still being carried out."""
 
     code = "REQUEST_IN_PROGRESS"
 

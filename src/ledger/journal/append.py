@@ -22,6 +22,8 @@ class ClaimKind(IntEnum):
     ORDER_EXTERNAL_ID = 1
     CUSTOMER_EXTERNAL_ID = 2
     PRODUCT_ID = 3
+    PLAN_EXTERNAL_ID = 4
+    SUBSCRIPTION_EXTERNAL_ID = 5
 
 
 class Claim(Struct, frozen=True):

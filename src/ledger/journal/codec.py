@@ -19,10 +19,12 @@ from ledger.domain.idempotency import events as request_events
 from ledger.domain.merchants import events as merchant_events
 from ledger.domain.orders import events as order_events
 from ledger.domain.payment_methods import events as payment_method_events
-from ledger.domain.personal_data import split
+from ledger.domain.plans import events as plan_events
 from ledger.domain.products import events as product_events
+from ledger.domain.subscriptions import events as subscription_events
 from ledger.journal.append import EncodedEvent
 from ledger.journal.encryption.sealing import Seal
+from ledger.personal_data import split
 
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -125,10 +127,18 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     **payment_method_events.TOPICS,
     **merchant_events.TOPICS,
     **product_events.TOPICS,
+    **plan_events.TOPICS,
+    **subscription_events.TOPICS,
     **request_events.TOPICS,
 }
 """Every topic that the ledger writes to the log."""
 
 CODEC: Final = Codec(
-    TOPICS, personal={**order_events.PERSONAL, **customer_events.PERSONAL, **payment_method_events.PERSONAL}
+    TOPICS,
+    personal={
+        **order_events.PERSONAL,
+        **customer_events.PERSONAL,
+        **payment_method_events.PERSONAL,
+        **subscription_events.PERSONAL,
+    },
 )

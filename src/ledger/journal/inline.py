@@ -25,6 +25,8 @@ UTC for timestamptz, int days since 2000-01-01 for date, None for null.
 class InlineTable(Struct, frozen=True):
     """A table that is written inline. `write` is one SQL statement that reads the winners' rows from `{rows}`.
 
+    `is_rare` where most commands have no row of the table: the statement of a batch without one leaves the table out.
+
     >>> InlineTable("seen", (("merchant_id", "uuid"), ("n", "int8")), "insert into seen select * from {rows}").name
     'seen'
     """
@@ -32,6 +34,7 @@ class InlineTable(Struct, frozen=True):
     name: str
     columns: tuple[tuple[str, str], ...]
     write: str
+    is_rare: bool = False
 
 
 class InlineProjections(Protocol):

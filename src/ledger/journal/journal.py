@@ -17,6 +17,7 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
+from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.commit.notifier import Notifier
@@ -183,6 +184,6 @@ class Journal:
 
 def _customer_id(state: Any) -> UUID:
     """Returns the customer whose data key seals the personal data of a stream."""
-    known = isinstance(state, Customer | Order | SavedMethods)
+    known = isinstance(state, Customer | Order | SavedMethods | Subscription)
     assert known, f"no customer is known for {type(state).__name__}: add its case here"
     return state.terms.customer_id if isinstance(state, Order) else state.customer_id

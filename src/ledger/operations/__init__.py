@@ -7,8 +7,8 @@ In reading order:
 
 - `inputs`: parsed requests. `results`: what an operation returns. `ledger`: what every operation is given.
 - `pipeline`: the one way in which a stream is changed.
-- `orders`, `customers`, `payment_methods`, `products`: a module for each operation. `merchants`: merchants and their
-  keys.
-- `clock`, `order_numbers`, `payment_lookup`: each owns a table or a sequence.
+- `orders`, `customers`, `payment_methods`, `products`, `plans`, `subscriptions`: a module for each operation.
+  `merchants`: merchants and their keys.
+- `clock`: the merchants' time.
 - `message_delivery`: how messages of processors come to the ledger.
 """

@@ -95,13 +95,16 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
 class OrderInput(Struct, frozen=True, kw_only=True):
     """A payment order that a merchant requests. `payment` is None where the order is created pending.
 
-    `exchange_rate` is for the order's invoices, in pesos per unit of its currency.
+    `exchange_rate` is for the order's invoices, in pesos per unit of its currency. A caller that may repeat the request
+    fixes `order_id`. `surcharged` is False where the amount is the whole price whatever the merchant's surcharge.
     """
 
     terms: OrderTerms
     customer: CustomerInput
     payment: PaymentInput | None = None
     exchange_rate: Decimal | None = None
+    order_id: UUID | None = None
+    surcharged: bool = True
 
 
 class RefundInput(Struct, frozen=True, kw_only=True):

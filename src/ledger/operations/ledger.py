@@ -22,7 +22,7 @@ from ledger.notifications.contract import Notifier
 from ledger.notifications.log import LogNotifier
 from ledger.operations.clock import Clock
 from ledger.operations.customers.cache import CustomerCache
-from ledger.operations.order_numbers import OrderNumbers
+from ledger.operations.orders.order_numbers import OrderNumbers
 from ledger.operations.payment_methods.card_vault import CardVault
 from ledger.processors.contract import Processor
 from ledger.timeouts import Timeouts
@@ -58,6 +58,7 @@ class Ledger:
         invoicing: Invoicing | None = None,
         notifier: Notifier | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
+        subscription_unpaid_days: int = 60,
     ) -> None:
         self.journal = journal
         self.processor = processor
@@ -67,6 +68,7 @@ class Ledger:
         self.invoicing = invoicing
         self.notifier = notifier or LogNotifier()
         self.call_timeouts = call_timeouts
+        self.subscription_unpaid_days = subscription_unpaid_days
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()
         self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)

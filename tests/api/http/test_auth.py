@@ -277,6 +277,8 @@ SCOPES = {  # the beginning of a path: the scope of what reads there, and of wha
     "/api/payment-methods": (Scope.CUSTOMERS_READ, Scope.CUSTOMERS_WRITE),
     "/api/customers": (Scope.CUSTOMERS_READ, Scope.CUSTOMERS_WRITE),
     "/lps/products": (Scope.PRODUCTS, Scope.PRODUCTS),
+    "/api/v1/plans": (Scope.SUBSCRIPTIONS, Scope.SUBSCRIPTIONS),
+    "/api/v1/subscription": (Scope.SUBSCRIPTIONS, Scope.SUBSCRIPTIONS),
 }
 
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from tests.api.bodies import by_card, charge, order
-from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
+from tests.api.isolation.objects import CUSTOMERS, PLANS, PRODUCTS, SUBSCRIPTIONS
 from tests.invoicing.documents import LOGO_BASE64, issuer_body
+from uuid_utils.compat import uuid7
 
 
 class NOTHING(NamedTuple):
@@ -38,6 +39,7 @@ _ORDER: Final = {"path.id": "order"}
 _CUSTOMER: Final = f"{CUSTOMERS}/{{id}}"
 _METHODS: Final = f"{CUSTOMERS}/{{customerId}}/payment-methods"
 _METHOD: Final = "/api/payment-methods/{id}"
+_SUBSCRIPTION: Final = f"{SUBSCRIPTIONS}/{{id}}"
 _TAX_ID: Final = NOTHING("the tax authority's number of a person")
 _PAYMENT: Final = {
     "body.externalId": "payment",
@@ -171,6 +173,41 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         },
         body={"products": [{"id": "new-product", "name": "New", "price": 100}]},
     ),
+    ("GET", PLANS): Case({"query.cursor": NOTHING("a position in the list, see the test of cursors")}),
+    ("POST", PLANS): Case(
+        {"body.externalId": "plan"}, body={"name": "Plan", "amount": "100", "currency": "MXN", "interval": "MONTH"}
+    ),
+    ("GET", f"{PLANS}/{{id}}"): Case({"path.id": "plan"}),
+    ("PUT", f"{PLANS}/{{id}}"): Case({"path.id": "plan", "body.externalId": "plan"}, body={"name": "Other"}),
+    ("DELETE", f"{PLANS}/{{id}}"): Case({"path.id": "plan"}),
+    ("GET", SUBSCRIPTIONS): Case(
+        {
+            "query.customerId": "customer",
+            "query.planId": "plan",
+            "query.cursor": NOTHING("a position in the list, see the test of cursors"),
+        }
+    ),
+    ("POST", SUBSCRIPTIONS): Case(
+        {
+            "body.customerId": "customer",
+            "body.planId": "plan",
+            "body.paymentMethodId": "method",
+            "body.externalId": "subscription",
+        },
+        body={"customerId": "mine-customer", "planId": "mine-plan", "paymentMethodId": str(uuid7())},
+    ),
+    ("GET", _SUBSCRIPTION): Case({"path.id": "subscription"}),
+    ("PUT", _SUBSCRIPTION): Case(
+        {"path.id": "subscription", "body.planId": "plan", "body.paymentMethodId": "method"},
+        body={"metadata": {"a": 1}},
+    ),
+    ("POST", f"{_SUBSCRIPTION}/cancel"): Case({"path.id": "subscription"}, body={}),
+    ("POST", f"{_SUBSCRIPTION}/resume"): Case({"path.id": "subscription"}),
+    ("POST", f"{_SUBSCRIPTION}/retry"): Case({"path.id": "subscription"}),
+    ("GET", f"{_SUBSCRIPTION}/invoices"): Case(
+        {"path.id": "subscription", "query.cursor": NOTHING("a position in the list of this subscription")}
+    ),
+    ("GET", "/api/v1/subscription-invoices/{id}"): Case({"path.id": "subscription invoice"}),
     ("GET", "/api/sandbox/clock"): Case(),
     ("POST", "/api/sandbox/clock"): Case(body={"advanceBy": "PT0S"}),
     ("POST", "/api/sandbox/deposits"): Case(

@@ -17,6 +17,8 @@ from ledger.processors.clabe import check_digit
 
 CUSTOMERS: Final = "/api/customers"
 PRODUCTS: Final = "/lps/products"
+PLANS: Final = "/api/v1/plans"
+SUBSCRIPTIONS: Final = "/api/v1/subscriptions"
 
 Objects = Mapping[str, Sequence[str]]
 """The ids of a merchant's objects by their kind: the service's id first, then the merchant's own."""
@@ -24,7 +26,8 @@ Objects = Mapping[str, Sequence[str]]
 KINDS: Final = (
     "order", "payment", "payment id", "refund", "customer", "method", "search", "cursor", "session", "session's order",
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
-    "erasable customer", "document", "document's order",
+    "erasable customer", "document", "document's order", "plan", "subscription",
+    "subscription invoice",
 )  # fmt: skip
 
 
@@ -56,7 +59,26 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
     )
     await _made(merchant, f"{ORDERS}/{invoiced['id']}/payments", charge(amount=50_000))
     stamped = await _made(merchant, f"{ORDERS}/{invoiced['id']}/stamp", {})
+    plan = await _made(
+        merchant,
+        PLANS,
+        {"externalId": f"{name}-plan", "name": "Plan", "amount": "100", "currency": "MXN", "interval": "MONTH"},
+    )
+    subscription = await _made(
+        merchant,
+        SUBSCRIPTIONS,
+        {
+            "externalId": f"{name}-subscription",
+            "customerId": f"{name}-customer",
+            "planId": f"{name}-plan",
+            "paymentMethodId": paid["payment"]["paymentMethodId"],
+        },
+    )
+    invoices = (await merchant.get(f"{SUBSCRIPTIONS}/{subscription['id']}/invoices")).json()["data"]
     return {
+        "subscription": (subscription["id"], f"{name}-subscription"),
+        "subscription invoice": (invoices[0]["id"],),
+        "plan": (plan["id"], f"{name}-plan"),
         "document": (stamped["complements"][0]["id"],),
         "document's order": (invoiced["id"],),
         "order": (split["id"], f"{name}-order"),

@@ -17,6 +17,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.api.bodies import NOW, by_card, card, charge, line, order, paid_order
 from tests.api.openapi.description import DESCRIBED, assert_described, operations
 from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.api.subscriptions.billing import DECLINED_WHEN_SAVED, PLANS, SUBSCRIPTIONS, planned, saved
 
 import api
 from api.app import describe_interface, routes
@@ -29,13 +30,17 @@ from api.openapi.operation import OperationSpec
 from api.orders import charge as charge_endpoint
 from api.orders import create
 from api.orders import list as list_orders
-from api.processor_messages import ProcessorMessages
 from api.products import bulk_import
 from api.sandbox.payer_pages import PayerPage
+from api.subscriptions.cancel import CANCEL_SUBSCRIPTION
+from api.subscriptions.create import CREATE_SUBSCRIPTION
+from api.subscriptions.plans.change import CHANGE_PLAN
+from api.subscriptions.plans.create import CREATE_PLAN
 from api.system.docs_page import ASSET, DESCRIPTION, PAGE
 from api.system.file_links import FileLinks
 from api.system.health import PROBES
 from api.system.metrics import METRICS
+from api.system.processor_messages import ProcessorMessages
 from ledger.settings import Settings
 
 SEEDS = Path(__file__).parents[3] / "seeds"
@@ -152,6 +157,55 @@ async def test_the_example_of_an_import_works_and_products_are_answered_as_descr
     assert_described(await merchant.get(products), "get", products)
     for product_id in ("cafe-coatepec-1kg", "molino-manual", "nothing"):
         assert_described(await merchant.get(f"{products}/{product_id}"), "get", f"{products}/{{id}}")
+
+
+@pytest.mark.anyio
+async def test_the_examples_of_plans_work_and_plans_are_answered_as_described(merchant: Merchant):
+    for example in CREATE_PLAN.spec.examples.values():
+        created = await merchant.post(PLANS, example["value"])
+        assert created.status_code == 201
+        assert_described(created, "post", PLANS)
+    one, plan = f"{PLANS}/{{id}}", f"{PLANS}/cafe-del-mes"
+    for example in CHANGE_PLAN.spec.examples.values():
+        changed = await merchant.put(plan, example["value"])
+        assert changed.status_code == 200
+        assert_described(changed, "put", one)
+    assert_described(await merchant.post(PLANS, {}), "post", PLANS)
+    assert_described(await merchant.get(f"{PLANS}?limit=1"), "get", PLANS)
+    assert_described(await merchant.get(plan), "get", one)
+    assert_described(await merchant.delete(plan), "delete", one)
+    assert_described(await merchant.delete(f"{PLANS}/nothing"), "delete", one)
+
+
+@pytest.mark.anyio
+async def test_subscriptions_are_answered_as_described(merchant: Merchant):
+    one, plan = f"{SUBSCRIPTIONS}/{{id}}", (await planned(merchant))["id"]
+    card_id, declined = [await saved(merchant, "ana", number) for number in ("4242424242424242", DECLINED_WHEN_SAVED)]
+    for example in CREATE_SUBSCRIPTION.spec.examples.values():
+        own = {"customerId": "ana", "planId": plan, "paymentMethodId": card_id, "externalId": str(len(example))}
+        created = await merchant.post(SUBSCRIPTIONS, example["value"] | own)
+        assert_described(created, "post", SUBSCRIPTIONS)
+    created = await merchant.post(SUBSCRIPTIONS, own | {"externalId": "own"})
+    assert created.status_code == 201
+    assert_described(created, "post", SUBSCRIPTIONS)
+    refused = await merchant.post(SUBSCRIPTIONS, own | {"externalId": "declined", "paymentMethodId": declined})
+    assert refused.status_code == 422
+    assert_described(refused, "post", SUBSCRIPTIONS)
+    assert_described(await merchant.post(SUBSCRIPTIONS, {}), "post", SUBSCRIPTIONS)
+    assert_described(await merchant.get(SUBSCRIPTIONS), "get", SUBSCRIPTIONS)
+    path = f"{SUBSCRIPTIONS}/own"
+    assert_described(await merchant.get(path), "get", one)
+    assert_described(await merchant.put(path, {"metadata": {}}), "put", one)
+    invoices = await merchant.get(f"{path}/invoices")
+    assert_described(invoices, "get", f"{one}/invoices")
+    for invoice_id in (invoices.json()["data"][0]["id"], "nothing"):
+        address = "/api/v1/subscription-invoices"
+        assert_described(await merchant.get(f"{address}/{invoice_id}"), "get", f"{address}/{{id}}")
+    for action in ("retry", "cancel", "resume", "retry"):
+        assert_described(await merchant.post(f"{path}/{action}", {}), "post", f"{one}/{action}")
+    for example in CANCEL_SUBSCRIPTION.spec.examples.values():
+        assert_described(await merchant.post(f"{path}/cancel", example["value"]), "post", f"{one}/cancel")
+    assert_described(await merchant.put(path, {"metadata": {}}), "put", one)
 
 
 def test_the_examples_of_answers_are_as_they_are_described():

@@ -11,7 +11,7 @@ from tests.api.storefront import Storefront
 from api.system import health
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.operations.clock import MerchantClocks
-from ledger.operations.order_numbers import OrderNumbers
+from ledger.operations.orders.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.telemetry import all_processes

@@ -20,7 +20,7 @@ from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.periodic import run_periodically
 from ledger.operations.ledger import Ledger
 from ledger.operations.message_delivery import MessageSource
-from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox_store import Inbox, InboxEntry

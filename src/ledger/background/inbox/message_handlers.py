@@ -43,7 +43,7 @@ from ledger.domain.rejections import InvalidField, Rejected
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
-from ledger.operations.payment_lookup import PaymentLookup
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
 from ledger.processors.messages import (

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ledger.background.reactions import order_timers, payment_index
+from ledger.background.reactions import order_timers, payment_index, subscription_timers
 from ledger.background.reactions.dispatcher import AnyReaction
 from ledger.background.scheduler.jobs import Handler
 
-REACTIONS: Final[tuple[AnyReaction, ...]] = (order_timers.OrderTimers(), payment_index.PaymentIndex())
-HANDLERS: Final[Mapping[str, Handler]] = {**order_timers.HANDLERS}
+REACTIONS: Final[tuple[AnyReaction, ...]] = (
+    order_timers.OrderTimers(),
+    payment_index.PaymentIndex(),
+    subscription_timers.SubscriptionTimers(),
+    subscription_timers.SubscriptionOrders(),
+)
+HANDLERS: Final[Mapping[str, Handler]] = {**order_timers.HANDLERS, **subscription_timers.HANDLERS}

@@ -39,7 +39,7 @@ _PARTS: Final = (
     ("api", "request: key, limits, errors, answer"),
     ("ledger/domain/orders", "core: decide and evolve"),
     ("ledger/domain/customers", "core: decide and evolve"),
-    ("ledger/domain/personal_data.py", "journal: seal"),
+    ("ledger/personal_data.py", "journal: seal"),
     ("ledger/journal/encryption", "journal: seal"),
     ("ledger/journal", "journal: encode, pack, commit"),
     ("ledger/postgres", "journal: encode, pack, commit"),

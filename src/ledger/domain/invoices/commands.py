@@ -12,7 +12,7 @@ from msgspec import Struct
 from ledger.domain.invoices.terms import CancellationMotive, Issuer
 from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.terms import FiscalData
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 
 @fast_members

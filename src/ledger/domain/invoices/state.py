@@ -16,7 +16,7 @@ from msgspec import Struct
 from ledger.domain.invoices.events import UNNAMED, InvoicingEnabled
 from ledger.domain.invoices.terms import CancellationMotive, CreditNoteTerms, DocumentTerms, InvoiceTerms, ReceiptTerms
 from ledger.domain.money import ZERO
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 INVOICE_SLOT: Final = "invoice"
 

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 PUBLIC_IN_GENERAL: Final = "XAXX010101000"
 """The RFC of a receiver who gives none (RMF 2.7.1.21)."""

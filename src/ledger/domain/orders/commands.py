@@ -37,7 +37,7 @@ from ledger.domain.orders.terms import (
     ReminderPolicy,
     SurchargePolicy,
 )
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 
 class NewPayment(Struct, frozen=True, kw_only=True):

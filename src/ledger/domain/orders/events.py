@@ -34,7 +34,7 @@ from ledger.domain.orders.terms import (
     ReminderPolicy,
     SurchargePolicy,
 )
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 
 @fast_members

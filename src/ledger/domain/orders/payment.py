@@ -27,7 +27,7 @@ from ledger.domain.orders.refund import ClosedDispute, Dispute, SettlementBatch
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.surcharge import FrozenRefund, SurchargeSplit, split_capture, split_refunds
 from ledger.domain.orders.terms import AuthenticationSession, MethodType, Reference
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 _RESERVING: Final = frozenset(
     {

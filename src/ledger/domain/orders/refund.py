@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.statuses import PaymentStatus
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 
 @fast_members

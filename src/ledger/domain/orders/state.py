@@ -22,7 +22,7 @@ from ledger.domain.orders.payment import Inflow, Intent, Payment
 from ledger.domain.orders.refund import Refund
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.surcharge import NOTHING, SurchargeSplit
-from ledger.domain.py311_speedups import lazy
+from ledger.py311_speedups import lazy
 
 
 class Cancellation(Struct, frozen=True):

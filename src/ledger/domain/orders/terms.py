@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ledger.domain.py311_speedups import fast_members
+from ledger.py311_speedups import fast_members
 
 
 @fast_members

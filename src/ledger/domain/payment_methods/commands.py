@@ -33,12 +33,20 @@ class UpdatePaymentMethod(Struct, frozen=True, kw_only=True):
 
 
 class DeletePaymentMethod(Struct, frozen=True, kw_only=True):
-    """Deletes a method (contract N58). `used_by` are the live subscriptions that it pays; `force` deletes it anyway."""
+    """Deletes a method (contract N58). `force` deletes it although a live subscription is charged to it."""
 
     payment_method_id: UUID
     at: datetime
-    used_by: tuple[UUID, ...] = ()
     force: bool = False
+
+
+class MoveSubscription(Struct, frozen=True, kw_only=True):
+    """Charges a subscription to the method `to` from now on, and no longer to `away_from`; None is none."""
+
+    subscription_id: UUID
+    at: datetime
+    away_from: UUID | None = None
+    to: UUID | None = None
 
 
 class EraseMethods(Struct, frozen=True, kw_only=True):

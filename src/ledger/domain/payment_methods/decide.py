@@ -13,12 +13,20 @@ from uuid import UUID
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledger.domain.payment_methods.commands import DeletePaymentMethod, EraseMethods, SaveCard, UpdatePaymentMethod
+from ledger.domain.payment_methods.commands import (
+    DeletePaymentMethod,
+    EraseMethods,
+    MoveSubscription,
+    SaveCard,
+    UpdatePaymentMethod,
+)
 from ledger.domain.payment_methods.events import (
     Billing,
     DeletedBecause,
+    PaymentMethodAttached,
     PaymentMethodBillingChanged,
     PaymentMethodDeleted,
+    PaymentMethodDetached,
     PaymentMethodEvent,
     PaymentMethodExpiryChanged,
     PaymentMethodMadeDefault,
@@ -103,7 +111,7 @@ def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[P
     Raises PaymentMethodNotFound, also the second time, and PaymentMethodInUse where it pays a live subscription.
     """
     method = _live(methods, command.payment_method_id)
-    if command.used_by and not command.force:
+    if method.used_by and not command.force:
         raise PaymentMethodInUse(
             "A live subscription is paid by this payment method: give the subscription another one, or repeat the "
             "request with force=true."
@@ -115,6 +123,18 @@ def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[P
     if not (method.is_default and others):
         return [deleted]
     return [deleted, PaymentMethodMadeDefault(payment_method_id=others[-1].payment_method_id, at=command.at)]
+
+
+def decide_move(methods: SavedMethods, command: MoveSubscription) -> list[PaymentMethodEvent]:
+    """Records which method a subscription is charged to. Returns no events where it is so already."""
+    about: dict[str, Any] = {"subscription_id": command.subscription_id, "at": command.at}
+    users = {method.payment_method_id: method.used_by for method in methods.methods}
+    events: list[PaymentMethodEvent] = []
+    if command.away_from is not None and command.subscription_id in users.get(command.away_from, ()):
+        events.append(PaymentMethodDetached(payment_method_id=command.away_from, **about))
+    if command.to is not None and command.subscription_id not in users.get(command.to, ()):
+        events.append(PaymentMethodAttached(payment_method_id=command.to, **about))
+    return events
 
 
 def decide_erase_methods(methods: SavedMethods | None, command: EraseMethods) -> Sequence[PaymentMethodEvent]:

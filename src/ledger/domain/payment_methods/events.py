@@ -89,6 +89,22 @@ class PaymentMethodDeleted(Struct, frozen=True, kw_only=True, omit_defaults=True
     at: datetime
 
 
+class PaymentMethodAttached(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A subscription is charged to the method from now on. The method can then be deleted by force only (N58)."""
+
+    payment_method_id: UUID
+    subscription_id: UUID
+    at: datetime
+
+
+class PaymentMethodDetached(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A subscription is no longer charged to the method: it ended, never began, or has another one."""
+
+    payment_method_id: UUID
+    subscription_id: UUID
+    at: datetime
+
+
 PaymentMethodEvent = (
     PaymentMethodSaved
     | PaymentMethodExpiryChanged
@@ -96,6 +112,8 @@ PaymentMethodEvent = (
     | PaymentMethodRenamed
     | PaymentMethodMadeDefault
     | PaymentMethodDeleted
+    | PaymentMethodAttached
+    | PaymentMethodDetached
 )
 
 TOPICS: Final[dict[str, type[Struct]]] = {
@@ -105,6 +123,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "payment-method-renamed.v1": PaymentMethodRenamed,
     "payment-method-made-default.v1": PaymentMethodMadeDefault,
     "payment-method-deleted.v1": PaymentMethodDeleted,
+    "payment-method-attached.v1": PaymentMethodAttached,
+    "payment-method-detached.v1": PaymentMethodDetached,
 }
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from ledger.domain.payment_methods.events import (
     Billing,
+    PaymentMethodAttached,
     PaymentMethodBillingChanged,
     PaymentMethodDeleted,
+    PaymentMethodDetached,
     PaymentMethodEvent,
     PaymentMethodExpiryChanged,
     PaymentMethodMadeDefault,
@@ -39,6 +41,8 @@ def evolve(methods: SavedMethods | None, event: PaymentMethodEvent) -> SavedMeth
         case PaymentMethodDeleted():
             gone = {"card": None, "billing": Billing(), "nickname": None, "is_default": False, "updated_at": event.at}
             return _changed(methods, event.payment_method_id, **gone)
+        case PaymentMethodAttached() | PaymentMethodDetached():
+            return _moved(methods, event)
         case _:
             assert_never(event)
 
@@ -68,6 +72,15 @@ def _made_default(methods: SavedMethods, event: PaymentMethodMadeDefault) -> Sav
     moved = tuple(replace(method, is_default=False) if method.is_default else method for method in methods.methods)
     after = replace(methods, methods=moved)
     return _changed(after, event.payment_method_id, is_default=True, updated_at=event.at)
+
+
+def _moved(methods: SavedMethods, event: PaymentMethodAttached | PaymentMethodDetached) -> SavedMethods:
+    """Returns the methods after a subscription began or ceased to be charged to one; its `updated_at` stays."""
+    id_ = event.payment_method_id
+    users = next(method.used_by for method in methods.methods if method.payment_method_id == id_)
+    others = tuple(user for user in users if user != event.subscription_id)
+    is_new = isinstance(event, PaymentMethodAttached)
+    return _changed(methods, id_, used_by=(*others, event.subscription_id) if is_new else others)
 
 
 def _changed(methods: SavedMethods, payment_method_id: UUID, **changes: Any) -> SavedMethods:

@@ -17,7 +17,10 @@ def stream_of(customer_id: UUID) -> UUID:
 
 
 class SavedMethod(Struct, frozen=True, kw_only=True):
-    """A saved card without its number. Of a deleted one only the ids and the times are left."""
+    """A saved card without its number. Of a deleted one only the ids, the times and its subscriptions are left.
+
+    `used_by` are the live subscriptions that are charged to it.
+    """
 
     payment_method_id: UUID
     customer_id: UUID
@@ -27,6 +30,7 @@ class SavedMethod(Struct, frozen=True, kw_only=True):
     billing: Billing = Billing()
     nickname: str | None = None
     is_default: bool = False
+    used_by: tuple[UUID, ...] = ()
 
     @property
     def deleted(self) -> bool:
@@ -47,6 +51,11 @@ class SavedMethods(Struct, frozen=True, kw_only=True):
     def method(self, payment_method_id: UUID) -> SavedMethod | None:
         """Returns the method with this id, None where there is none or it was deleted."""
         return next((method for method in self.live if method.payment_method_id == payment_method_id), None)
+
+    @property
+    def subscriptions(self) -> list[UUID]:
+        """Returns the customer's live subscriptions, those that are charged to a deleted method included."""
+        return [subscription_id for method in self.methods for subscription_id in method.used_by]
 
     def had(self, payment_method_id: UUID) -> bool:
         """Returns whether a deleted method had this id."""

@@ -44,7 +44,8 @@ class Writer(GroupCommitter[Append, int]):
     ) -> None:
         super().__init__(url, batch_max=batch_max, queue_max=queue_max)
         self._tables = tuple(tables)
-        self._append = append_statement.build_statement(self._tables)
+        self._common = tuple(table for table in self._tables if not table.is_rare)
+        self._rare = frozenset(table.name for table in self._tables if table.is_rare)
         self._followed: set[UUID] = set()
         self._locked = LockedMerchants()
 
@@ -81,10 +82,12 @@ class Writer(GroupCommitter[Append, int]):
 
     async def _execute(self, _: Connection, commands: Sequence[Append]) -> Rows:
         """Runs one implicit transaction, whose statements are sent and commit together, or not at all."""
+        has_rare = not all(self._rare.isdisjoint(command.rows) for command in commands)
+        transaction, tables = (self._wide, self._tables) if has_rare else (self._transaction, self._common)
         heads = append_statement.lock_parameters(commands)
-        columns = append_statement.append_parameters(commands, self._tables)
+        columns = append_statement.append_parameters(commands, tables)
         began = time.perf_counter()
-        followed, rows = await self._transaction.execute(heads, columns)
+        followed, rows = await transaction.execute(heads, columns)
         COMMIT_SECONDS.observe(time.perf_counter() - began)
         BATCH_COMMANDS.observe(len(commands))
         self._followed.update(merchant for (merchant,) in followed if merchant is not None)
@@ -178,7 +181,9 @@ class Writer(GroupCommitter[Append, int]):
 
     def _adopt(self, connection: Connection, backend: Backend) -> None:
         super()._adopt(connection, backend)
-        self._transaction = SingleSend(connection, lock=append_statement.LOCK_HEADS, append=self._append)
+        lock, build = append_statement.LOCK_HEADS, append_statement.build_statement
+        self._transaction = SingleSend(connection, lock=lock, append=build(self._common))
+        self._wide = SingleSend(connection, lock_for_all=lock, append_to_all=build(self._tables))
         self._notify = psycopg.AsyncRawCursor(connection)
 
     def _connection_lost(self, batch: Sequence[PendingAppend]) -> None:

@@ -23,7 +23,7 @@ from ledger.domain.payment_methods.commands import EraseMethods
 from ledger.domain.payment_methods.decide import decide_erase_methods
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
-from ledger.domain.rejections import ConcurrentUpdate
+from ledger.domain.rejections import ConcurrentUpdate, RequestInProgress
 from ledger.journal.append import Conflict
 from ledger.operations.customers.requests import execute_customer_request, find_customer
 from ledger.operations.inputs import Actor
@@ -31,6 +31,7 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+from ledger.operations.subscriptions.cancel import cancel_subscriptions_of
 from ledger.postgres.faults import Fault
 
 _log = structlog.get_logger()
@@ -61,7 +62,7 @@ async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: Orde
     if not result.repeated:
         try:
             await erase_payer(uow.ledger, actor, result.state.customer_id, orders_of)
-        except (Fault, ConcurrentUpdate) as fault:
+        except (Fault, ConcurrentUpdate, RequestInProgress) as fault:
             _log.warning("forgetting_waits", reason=type(fault).__name__)
     return result
 
@@ -80,10 +81,12 @@ async def _planned(uow: UnitOfWork, customer: Customer) -> Plan:
 async def erase_payer(
     ledger: Ledger, actor: Actor, customer_id: UUID, orders_of: OrdersOf, cause: UUID | None = None
 ) -> None:
-    """Destroys the numbers of an erased customer's saved cards, and removes the customer from every order.
+    """Cancels an erased customer's subscriptions, destroys the numbers of their saved cards, and removes the customer
+    from every order.
 
     No new order of theirs can begin and no card be saved, so one walk finds all of them.
     """
+    await cancel_subscriptions_of(ledger, actor, customer_id)
     if ledger.vault is not None:
         await ledger.vault.destroy_all(actor.merchant_id, customer_id)
     last = UUID(int=0)

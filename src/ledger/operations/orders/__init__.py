@@ -7,4 +7,5 @@ In reading order:
 - `invoices`: the order's electronic invoices: stamping, cancellation, recovery.
 - `remind`: reminds the payer of the due date.
 - `timers`: runs what falls due. `deposits`: an order as a deposit left it. `history`: its past, event by event.
+- `order_numbers`, `payment_lookup`: each owns a table or a sequence.
 """

@@ -54,7 +54,7 @@ async def create_order(
             reminders = None
             if request.terms.due_date is not None:
                 reminders = ReminderPolicy(days=merchant.reminder_days, time_zone=merchant.time_zone)
-            if merchant.surcharge_rate is not None:
+            if merchant.surcharge_rate is not None and request.surcharged:
                 surcharge = SurchargePolicy(rate=merchant.surcharge_rate, methods=merchant.surcharge_methods)
             try:
                 return await _new_order(uow, request, payment, surcharge, invoicing, reminders, conflict)
@@ -108,7 +108,7 @@ async def _new_order(
     customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved)
     customer_id = customer.change.stream_id
     command = CreateOrder(
-        order_id=uuid7(),
+        order_id=request.order_id or uuid7(),
         order_number=await uow.ledger.order_numbers.take(),
         customer_id=customer_id,
         at=uow.now,

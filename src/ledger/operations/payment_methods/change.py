@@ -104,8 +104,7 @@ async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, f
     vault = uow.ledger.vault
 
     async def attempt(_: Conflict | None) -> Plan:
-        # This release has no subscriptions: no method is used by one.
-        command = DeletePaymentMethod(payment_method_id=payment_method_id, at=uow.now, used_by=(), force=force)
+        command = DeletePaymentMethod(payment_method_id=payment_method_id, at=uow.now, force=force)
         events = decide_delete(await _methods(uow, customer_id), command)
         if vault is not None:
             await vault.unsettle(uow.merchant_id, [payment_method_id])

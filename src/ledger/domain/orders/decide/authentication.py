@@ -36,8 +36,8 @@ from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, De
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import CaptureMethod
-from ledger.domain.personal_data import without
 from ledger.domain.rejections import InvalidField, RequestInProgress
+from ledger.personal_data import without
 
 AMOUNT_EXCEEDS_PENDING = "AMOUNT_EXCEEDS_PENDING"
 """The failure code of a payment whose part of the order was paid otherwise before its payer came back."""

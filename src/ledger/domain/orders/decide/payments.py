@@ -32,7 +32,6 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.surcharge import quote
 from ledger.domain.orders.terms import CaptureMethod, MethodType, OrderTerms
-from ledger.domain.personal_data import without
 from ledger.domain.rejections import (
     AmountExceedsPending,
     DuplicateExternalId,
@@ -41,6 +40,7 @@ from ledger.domain.rejections import (
     OrderNotPayable,
     PartialsNotAllowed,
 )
+from ledger.personal_data import without
 
 PAYABLE: Final = (
     OrderStatus.PENDING,

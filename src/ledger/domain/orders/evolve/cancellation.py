@@ -27,7 +27,7 @@ from ledger.domain.orders.evolve.reminders import evolve_reminders
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Cancellation, Order
 from ledger.domain.orders.surcharge import SurchargeSplit, freeze_refund
-from ledger.domain.personal_data import without
+from ledger.personal_data import without
 
 _CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
 WholeOrderEvent = _CancellationEvent | PayerForgotten | ReminderEvent | InvoiceEvent

@@ -1,0 +1,223 @@
+"""Any sequence of declines, cancellations, changes and clock jumps keeps a subscription's invariants.
+
+Periods neither overlap nor leave a gap, statuses move only along contract 2.3, one charge is in progress at a time, and
+what is paid is what was invoiced.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
+from ledger.domain.rejections import Rejected
+from ledger.domain.subscriptions import commands
+from ledger.domain.subscriptions.calendar import period
+from ledger.domain.subscriptions.decide.changes import decide_cancel, decide_change, decide_resume, decide_retry
+from ledger.domain.subscriptions.decide.charges import decide_outcome
+from ledger.domain.subscriptions.decide.due_work import decide_due
+from ledger.domain.subscriptions.decide.request import decide_request
+from ledger.domain.subscriptions.due import next_due
+from ledger.domain.subscriptions.events import CanceledBecause, SubscriptionEvent
+from ledger.domain.subscriptions.evolve import evolve
+from ledger.domain.subscriptions.state import SUBSCRIPTION_EDGES, InvoiceStatus, Subscription, SubscriptionStatus
+
+PROFILE = settings(max_examples=400, deadline=None)
+START = datetime(2027, 1, 31, 8, 30, tzinfo=UTC)
+ZONES = ("America/Mexico_City", "America/Tijuana", "Europe/Madrid", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC")
+COUNTS = {Interval.DAY: 45, Interval.WEEK: 8, Interval.HALF_MONTH: 7, Interval.MONTH: 13, Interval.YEAR: 3}
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> commands.ChosenPlan:
+    interval = draw(st.sampled_from(list(Interval)))
+    terms = PlanTerms(
+        amount=Decimal(draw(st.integers(1, 10_000_000))),
+        currency="MXN",
+        interval=interval,
+        interval_count=draw(st.integers(1, COUNTS[interval])),
+        trial_period_days=draw(st.sampled_from([0, 0, 1, 3, 30])),
+        expiry_count=draw(st.sampled_from([None, None, 1, 2, 7])),
+        max_retries=draw(st.integers(0, 4)),
+        retry_delay_hours=draw(st.sampled_from([1, 24, 48, 720])),
+        on_retries_exhausted=draw(st.sampled_from(list(OnRetriesExhausted))),
+    )
+    plan_id = uuid.UUID(int=draw(st.integers(1, 1 << 60)))
+    return commands.ChosenPlan(plan_id=plan_id, name="Plan", terms=terms)
+
+
+moments = st.datetimes(datetime(2026, 12, 1), datetime(2030, 1, 1)).map(lambda at: at.replace(tzinfo=UTC))  # noqa: DTZ001
+
+
+@PROFILE
+@given(moments, st.sampled_from(ZONES), st.sampled_from(list(Interval)), st.data())
+def test_periods_neither_overlap_nor_leave_a_gap(anchor, zone, interval, data):
+    count = data.draw(st.integers(1, COUNTS[interval]))
+    first = data.draw(st.integers(0, 60))
+    periods = [period(anchor, zone, interval, count, n) for n in range(first, first + 8)]
+    assert all(before.end == after.start for before, after in pairwise(periods))
+    assert all(one.end - one.start >= timedelta(hours=22) for one in periods)
+    assert period(anchor, zone, interval, count, 0).start == anchor.astimezone(ZoneInfo(zone)).replace(fold=0)
+    local = anchor.astimezone(ZoneInfo(zone)).time()
+    ends = [one.end.astimezone(ZoneInfo(zone)).time() for one in periods]
+    assert sum(end != local for end in ends) <= sum(_is_skipped(one.end, zone) for one in periods) + 1
+
+
+def _is_skipped(at: datetime, zone: str) -> bool:
+    """Returns whether the clocks of a zone change within a day of a time."""
+    tz, day = ZoneInfo(zone), timedelta(days=1)
+    return (at - day).astimezone(tz).utcoffset() != (at + day).astimezone(tz).utcoffset()
+
+
+outcomes = st.sampled_from(
+    [
+        commands.ChargePaid(),
+        commands.ChargePaid(),
+        commands.ChargePaid(),
+        commands.ChargeFailed(code="INSUFFICIENT_FUNDS", hard=False),
+        commands.ChargeFailed(code="INSUFFICIENT_FUNDS", hard=False),
+        commands.ChargeFailed(code="CARD_LOST_OR_STOLEN", hard=True),
+        commands.ChargeNotSent(),
+        None,
+    ]
+)
+
+
+class Model:
+    """A subscription under test, with its events. `refused` counts the commands that were refused."""
+
+    def __init__(self, plan: commands.ChosenPlan, zone: str) -> None:
+        self.now = START
+        self.state: Subscription | None = None
+        command = commands.RequestSubscription(
+            subscription_id=uuid.UUID(int=7),
+            customer_id=uuid.UUID(int=8),
+            plan=plan,
+            payment_method_id=uuid.UUID(int=9),
+            time_zone=zone,
+            at=START,
+        )
+        self.orders: set[uuid.UUID] = set()
+        self.take(decide_request(None, command))
+
+    def take(self, events: list[SubscriptionEvent]) -> bool:
+        """Folds events and checks what holds after each."""
+        for event in events:
+            before = None if self.state is None else self.state.status
+            self.state = evolve(self.state, event)
+            after = self.state.status
+            assert before == after or (before, after) in SUBSCRIPTION_EDGES, (before, after, event)
+            if self.state.charge is not None:
+                self.orders.add(self.state.charge.order_id)
+        self.check()
+        return bool(events)
+
+    def check(self) -> None:
+        state = self.state
+        assert state is not None
+        cycles = [invoice for invoice in state.invoices if invoice.period is not None]
+        assert all(one.period_end == two.period_start for one, two in pairwise(cycles))
+        assert all(one.period_end > one.period_start for one in cycles)
+        for invoice in state.invoices:
+            assert sum(line.amount for line in invoice.lines) == invoice.amount >= 0
+            assert (invoice.status is InvoiceStatus.PAID) == (invoice.paid_at is not None)
+        orders = [order for invoice in state.invoices for order in invoice.orders]
+        assert len(orders) == len(set(orders))
+        paying = [one.payment_order_id for one in state.invoices if one.status is InvoiceStatus.PAID and one.amount]
+        assert len(paying) == len(set(paying))
+        if state.status is SubscriptionStatus.CANCELED and state.charge is None:
+            assert not any(invoice.is_collectable for invoice in state.invoices)
+        if cycles and state.status is not None:
+            assert (state.current_period_start, state.current_period_end) == (
+                cycles[-1].period_start,
+                cycles[-1].period_end,
+            )
+
+    def settle(self, outcome: commands.ChargeOutcome) -> None:
+        assert self.state is not None
+        assert self.state.charge is not None
+        command = commands.RecordCharge(
+            order_id=self.state.charge.order_id, outcome=outcome, at=self.now, unpaid_days=60
+        )
+        events = decide_outcome(self.state, command)
+        self.take(events)
+        assert decide_outcome(self.state, command) == [] or self.state.refusal is not None
+
+    def run(self, draw) -> None:
+        """Does everything that is due, with drawn outcomes; a charge may keep its outcome to itself."""
+        silent = None
+        for _ in range(3_000):
+            assert self.state is not None
+            charge = self.state.charge
+            if charge is not None and charge.order_id != silent:
+                outcome = draw(outcomes)
+                silent = charge.order_id if outcome is None else None
+                if outcome is not None:
+                    self.settle(outcome)
+            elif not self.take(decide_due(self.state, commands.RunDue(at=self.now))):
+                return
+        raise AssertionError("it never ends")
+
+
+@PROFILE
+@given(plans(), st.sampled_from(ZONES), st.data())
+def test_a_subscription_moves_along_the_contract_whatever_happens(plan, zone, data):
+    model = Model(plan, zone)
+    for _ in range(data.draw(st.integers(1, 12))):
+        model.run(data.draw)
+        state = model.state
+        assert state is not None
+        if not state.is_live:
+            break
+        due = next_due(state)
+        assert due is None or due.at > model.now
+        cycles = [invoice for invoice in state.invoices if invoice.period is not None]
+        if not state.is_expiring:
+            assert state.current_period_end > model.now  # every period that has begun is billed
+        assert len(cycles) == state.periods_billed
+        _act(model, data.draw)
+        model.now += timedelta(seconds=data.draw(st.sampled_from([1, 3_600, 86_400, 1_000_000, 6_000_000, 30_000_000])))
+    if model.state is not None and model.state.charge is not None:
+        model.settle(commands.ChargePaid())
+
+
+def _act(model: Model, draw) -> None:
+    """Sends one drawn request of a merchant."""
+    state, at = model.state, model.now
+    assert state is not None
+    choice = draw(
+        st.sampled_from(["none", "none", "cancel", "end", "resume", "retry", "method", "plan", "erase", "late"])
+    )
+    try:
+        match choice:
+            case "cancel":
+                model.take(decide_cancel(state, commands.CancelSubscription(at=at, at_period_end=True)))
+            case "end":
+                model.take(decide_cancel(state, commands.CancelSubscription(at=at)))
+            case "erase":
+                command = commands.CancelSubscription(at=at, because=CanceledBecause.CUSTOMER_ERASED)
+                model.take(decide_cancel(state, command))
+            case "resume":
+                model.take(decide_resume(state, commands.ResumeSubscription(at=at)))
+            case "retry":
+                model.take(decide_retry(state, commands.RetryCharge(at=at)))
+            case "late":
+                order_id = draw(st.sampled_from(sorted(model.orders) or [uuid.UUID(int=0)]))
+                paid = commands.RecordCharge(order_id=order_id, outcome=commands.ChargePaid(), at=at, unpaid_days=60)
+                model.take(decide_outcome(state, paid))
+            case "method":
+                method = uuid.UUID(int=draw(st.integers(9, 12)))
+                model.take(decide_change(state, commands.ChangeSubscription(at=at, payment_method_id=method)))
+            case "plan":
+                command = commands.ChangeSubscription(
+                    at=at, plan=draw(plans()), proration=draw(st.sampled_from(list(commands.Proration)))
+                )
+                model.take(decide_change(state, command))
+    except Rejected:
+        assert not state.is_live

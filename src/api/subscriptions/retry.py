@@ -1,0 +1,45 @@
+"""POST /v1/subscriptions/{id}/retry: charges the oldest open invoice now."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from api.dependencies import Dependencies
+from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
+from api.http.request import ApiRequest
+from api.http.response import ApiResponse
+from api.openapi import operation
+from api.openapi.operation import ANY, OperationSpec, codes_of
+from api.openapi.parameters import IDEMPOTENCY_KEY, SUBSCRIPTION_ID
+from api.subscriptions.responses import CHARGE, WRITE, subscription_reference, subscription_response
+from ledger.operations.subscriptions.retry import retry_charge
+from projections.subscriptions.subscriptions import SubscriptionDocument
+
+
+async def retry(deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """POST /v1/subscriptions/{id}/retry: 200 once the charge is approved, and where nothing is open."""
+    body = await request.optional_body(deps.body_limit)
+    reference = subscription_reference(request)
+    key = request.idempotency_key(deps.fingerprint_key, body)
+    result = await retry_charge(deps.ledger, request.actor, reference, key)
+    return await subscription_response(deps, request, result)
+
+
+RETRY_SUBSCRIPTION: Final = ScopedOperation(
+    retry,
+    SUBSCRIPTIONS,
+    OperationSpec(
+        name="retrySubscription",
+        summary="Charge the oldest open invoice",
+        description="""
+Charges the oldest open invoice to the saved card now, beside the retries of the plan. A charge that is in progress is
+awaited: no second one begins. Where no invoice is open, nothing happens.
+""",
+        parameters=(SUBSCRIPTION_ID, IDEMPOTENCY_KEY),
+        answers={200: ("The subscription as it is now.", SubscriptionDocument)},
+        codes=codes_of(ANY, WRITE, CHARGE),
+        tag=operation.SUBSCRIPTIONS,
+        replays=True,
+        has_order=False,
+    ),
+)

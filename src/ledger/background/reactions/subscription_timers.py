@@ -1,0 +1,95 @@
+"""The timers of subscriptions, and what follows for them from their payment orders.
+
+A handler does everything that is due, step by step, on the subscription as it is: a timer that fires twice does nothing
+the second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from ledger.background.reactions.reaction import Effect, EnqueueJob, SetTimer
+from ledger.background.scheduler.jobs import Handler
+from ledger.domain.orders.events import AuthorizationAbandoned, PaymentCaptured, PaymentDeclined
+from ledger.domain.subscriptions.charge_ids import is_charge
+from ledger.domain.subscriptions.due import charge_over_at, next_due
+from ledger.domain.subscriptions.events import TOPICS
+from ledger.domain.subscriptions.evolve import evolve
+from ledger.journal.journal import Journal
+from ledger.journal.reader import RecordedEvent
+from ledger.operations.ledger import Ledger
+from ledger.operations.subscriptions.bill import bill_subscription, settle_order
+
+_DUE: Final = "subscription-due"
+_CHARGE: Final = "subscription-charge"
+_ORDER: Final = "subscription-order"
+
+_FAILED_AT_ONCE, _CAPTURED_AT_ONCE = 4, 7
+"""The versions of a charge's outcome that came with the answer to its first call: its caller records that itself."""
+
+
+class SubscriptionTimers:
+    """Stores when a subscription has to be looked at, and when its charge in progress is completed by a worker."""
+
+    name = "subscription-dues"
+    topics = frozenset(TOPICS)
+
+    def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:  # noqa: ARG002 - the protocol's parameter
+        """Returns False: every live subscription has a timer."""
+        return False
+
+    async def timers(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
+        """Returns the timers of a subscription as it is now. Raises a Fault."""
+        state, _ = await journal.load(merchant_id, stream_id, evolve)
+        if state is None:
+            return []
+        due = next_due(state)
+        moments = {_DUE: None if due is None else due.at, _CHARGE: charge_over_at(state)}
+        return [SetTimer(kind, stream_id, stream_id, at) for kind, at in moments.items() if at is not None]
+
+
+class SubscriptionOrders:
+    """Brings the later outcome of a subscription's payment order into the subscription.
+
+    An order of a subscription is recognised by its id; of any other order nothing is read.
+    """
+
+    name = "subscription-orders"
+    topics = frozenset(
+        {
+            "payment-captured.v1",
+            "payment-declined.v1",
+            "authorization-abandoned.v1",
+            "capture-refused.v1",
+            "call-abandoned.v1",
+            "payment-cancelled.v1",
+            "payment-expired.v1",
+            "late-capture-reported.v1",
+            "deposit-received.v1",
+        }
+    )
+
+    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+        """Returns the job that looks at the order, unless the event is the answer to its first call."""
+        if not is_charge(recorded.stream_id):
+            return
+        event = recorded.event
+        if isinstance(event, PaymentCaptured) and recorded.version <= _CAPTURED_AT_ONCE:
+            return
+        if isinstance(event, PaymentDeclined | AuthorizationAbandoned) and recorded.version <= _FAILED_AT_ONCE:
+            return
+        yield EnqueueJob(_ORDER, recorded.stream_id, recorded.stream_id, event.at)
+
+
+async def _bill(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: UUID, __: datetime) -> None:
+    await bill_subscription(ledger, merchant_id, subscription_id)
+
+
+async def _settle(ledger: Ledger, merchant_id: UUID, order_id: UUID, _: UUID, __: datetime) -> None:
+    await settle_order(ledger, merchant_id, order_id)
+
+
+HANDLERS: Final[Mapping[str, Handler]] = {_DUE: _bill, _CHARGE: _bill, _ORDER: _settle}

@@ -1,0 +1,51 @@
+"""The commands of a plan. A field that is UNSET was absent from the request and keeps its value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.domain.plans.terms import PlanTerms
+
+
+class CreatePlan(Struct, frozen=True, kw_only=True):
+    """Creates a plan (contract N65)."""
+
+    plan_id: UUID
+    name: str
+    terms: PlanTerms
+    at: datetime
+    external_id: str | None = None
+    description: str | None = None
+    metadata: Raw | None = None
+
+
+class ChangePlan(Struct, frozen=True, kw_only=True):
+    """Changes a plan (contract N66): `terms` has the given ones by their names in `PlanTerms`.
+
+    `external_id`, where given, is what the plan has already: it never changes.
+    """
+
+    at: datetime
+    external_id: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    description: str | None | UnsetType = UNSET
+    metadata: Raw | None | UnsetType = UNSET
+    terms: Mapping[str, Any] = {}
+
+
+class UsePlan(Struct, frozen=True, kw_only=True):
+    """Makes a subscription to the plan, or moves one to it."""
+
+    subscription_id: UUID
+    at: datetime
+
+
+class ArchivePlan(Struct, frozen=True, kw_only=True):
+    """Archives a plan (contract N66)."""
+
+    at: datetime

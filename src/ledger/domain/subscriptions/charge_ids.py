@@ -1,0 +1,62 @@
+"""Ids that follow from a subscription, an invoice and an attempt, so that an attempt is one payment order wherever it
+is made.
+
+The id of a payment order of a subscription is a UUID of version 8, and no other order has one: whatever reads orders'
+events recognises it without reading anything else.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+from uuid import UUID, uuid5
+
+_VERSION: Final = 8
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def invoice_id(subscription_id: UUID, ordinal: int) -> UUID:
+    """Returns the id of a subscription's n-th invoice."""
+    return uuid5(subscription_id, f"invoice:{ordinal}")
+
+
+def invoice_number(subscription_id: UUID, ordinal: int) -> str:
+    """Returns the number of an invoice that people see: ten Crockford characters of its subscription, and an ordinal."""
+    bits = subscription_id.int & ((1 << 50) - 1)
+    series = "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(45, -1, -5))
+    return f"{series}-{ordinal:04}"
+
+
+def order_id(invoice: UUID, attempt: int, begun_at: datetime) -> UUID:
+    """Returns the id of the payment order of an attempt: its time in front, as in the ids of other orders."""
+    digest = int.from_bytes(sha256(invoice.bytes + attempt.to_bytes(4, "big")).digest()[:10], "big")
+    milliseconds = int(begun_at.timestamp() * 1000) & ((1 << 48) - 1)
+    number = milliseconds << 80 | digest & ~(0xF << 76) & ~(0x3 << 62) | _VERSION << 76 | 0x2 << 62
+    return UUID(int=number)
+
+
+def payment_id(order: UUID) -> UUID:
+    """Returns the id of the only payment that a subscription makes on its order."""
+    return uuid5(order, "payment")
+
+
+def external_id(subscription_id: UUID, ordinal: int, attempt: int) -> str:
+    """Returns the external id of the payment order of an attempt."""
+    return f"{subscription_id}:{ordinal}:{attempt}"
+
+
+def subscription_of(order: UUID, order_external_id: str) -> UUID | None:
+    """Returns the subscription that an order was made for, by its id and external id; None for any other order."""
+    named, *_ = order_external_id.partition(":")
+    if not is_charge(order):
+        return None
+    try:
+        return UUID(named)
+    except ValueError:
+        return None
+
+
+def is_charge(order: UUID) -> bool:
+    """Returns whether a payment order was made for a subscription."""
+    return order.version == _VERSION

@@ -1,0 +1,119 @@
+"""The commands of a subscription. The caller brings ids and the time `at` of the merchant's clock."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.domain.plans.terms import PlanTerms
+from ledger.domain.subscriptions.events import CanceledBecause
+from ledger.py311_speedups import fast_members
+
+
+@fast_members
+class Proration(StrEnum):
+    """What a change of plan means for the current period (contract N67).
+
+    NONE: nothing; the next period is the first at the new price. NEXT_INVOICE: the difference for the rest of the
+    period is a line of the next invoice. INVOICE_NOW: it is invoiced and charged at once.
+    """
+
+    NONE = "NONE"
+    NEXT_INVOICE = "NEXT_INVOICE"
+    INVOICE_NOW = "INVOICE_NOW"
+
+
+class ChosenPlan(Struct, frozen=True, kw_only=True):
+    """The plan of a request, as it is now: the subscription keeps its name and its terms."""
+
+    plan_id: UUID
+    name: str
+    terms: PlanTerms
+
+
+class RequestSubscription(Struct, frozen=True, kw_only=True):
+    """Requests a subscription (contract N67). Its first charge is at the trial's end, else at `start`, else now.
+
+    `trial_end` replaces the plan's trial: None is no trial, UNSET is the plan's own. `time_zone` is the merchant's.
+    """
+
+    subscription_id: UUID
+    customer_id: UUID
+    plan: ChosenPlan
+    payment_method_id: UUID
+    time_zone: str
+    at: datetime
+    start: datetime | None = None
+    trial_end: datetime | None | UnsetType = UNSET
+    external_id: str | None = None
+    metadata: Raw | None = None
+
+
+class ChangeSubscription(Struct, frozen=True, kw_only=True):
+    """Changes a subscription (contract N67). What is None or UNSET was absent from the request and stays."""
+
+    at: datetime
+    plan: ChosenPlan | None = None
+    payment_method_id: UUID | None = None
+    proration: Proration = Proration.NEXT_INVOICE
+    metadata: Raw | None | UnsetType = UNSET
+
+
+class CancelSubscription(Struct, frozen=True, kw_only=True):
+    """Cancels a subscription now or at the end of its period."""
+
+    at: datetime
+    at_period_end: bool = False
+    because: CanceledBecause = CanceledBecause.REQUESTED
+
+
+class ResumeSubscription(Struct, frozen=True, kw_only=True):
+    """Takes back a cancellation at the end of the period."""
+
+    at: datetime
+
+
+class RetryCharge(Struct, frozen=True, kw_only=True):
+    """Charges the oldest open invoice now."""
+
+    at: datetime
+
+
+class RunDue(Struct, frozen=True, kw_only=True):
+    """Does the earliest of what is due at `at`."""
+
+    at: datetime
+
+
+class ChargePaid(Struct, frozen=True, kw_only=True, tag="paid"):
+    """The order captured the whole amount."""
+
+
+class ChargeFailed(Struct, frozen=True, kw_only=True, tag="failed"):
+    """The order failed with a decline code (contract 5.1), and holds no money."""
+
+    code: str
+    hard: bool
+    by_risk: bool = False
+
+
+class ChargeNotSent(Struct, frozen=True, kw_only=True, tag="not-sent"):
+    """The processor never received the charge."""
+
+
+ChargeOutcome = ChargePaid | ChargeFailed | ChargeNotSent
+
+
+class RecordCharge(Struct, frozen=True, kw_only=True):
+    """Records the outcome of a charge by its payment order.
+
+    `unpaid_days` is after how many days an UNPAID subscription is cancelled.
+    """
+
+    order_id: UUID
+    outcome: ChargeOutcome
+    at: datetime
+    unpaid_days: int

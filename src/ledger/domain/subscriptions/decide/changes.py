@@ -1,0 +1,138 @@
+"""The deciders of a merchant's requests about a subscription: change, cancel, resume, retry."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from ledger.domain.rejections import CurrencyMismatch
+from ledger.domain.subscriptions.commands import (
+    CancelSubscription,
+    ChangeSubscription,
+    ChosenPlan,
+    Proration,
+    ResumeSubscription,
+    RetryCharge,
+)
+from ledger.domain.subscriptions.decide import steps
+from ledger.domain.subscriptions.events import (
+    CancellationScheduled,
+    ChargeTrigger,
+    CreditCarried,
+    InvoiceLine,
+    MetadataChanged,
+    MethodReplaced,
+    PlanChanged,
+    SubscriptionEvent,
+    SubscriptionResumed,
+)
+from ledger.domain.subscriptions.proration import proration_lines, total
+from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
+
+_OWES = (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID)
+
+
+def decide_change(state: Subscription, command: ChangeSubscription) -> list[SubscriptionEvent]:
+    """Changes the plan, the card and the metadata. Returns no events where nothing differs (contract N67).
+
+    A new card of a subscription that owes is charged at once, unless a charge is in progress. Raises
+    SubscriptionCanceled, CurrencyMismatch.
+    """
+    steps.require_live(state)
+    events: list[SubscriptionEvent] = []
+    if command.metadata is not UNSET and command.metadata != state.metadata:
+        metadata = UNSET if command.metadata is None else command.metadata
+        events.append(MetadataChanged(metadata=metadata, at=command.at))
+    if command.payment_method_id not in (None, state.payment_method_id):
+        assert command.payment_method_id is not None, "it differs from the card that the subscription has"
+        events.append(MethodReplaced(payment_method_id=command.payment_method_id, at=command.at))
+        if state.status in _OWES:
+            events += _charge_now(steps.after(state, events), ChargeTrigger.METHOD_REPLACED, command)
+    if command.plan is not None and command.plan.plan_id != state.plan_id:
+        events += _change_plan(steps.after(state, events) if events else state, command.plan, command)
+    return events
+
+
+def decide_cancel(state: Subscription, command: CancelSubscription) -> list[SubscriptionEvent]:
+    """Cancels a subscription (contract 2.3). An UNPAID one has no paid period to wait for, so it ends now.
+
+    Returns no events where it is to be cancelled at the period's end already. Raises SubscriptionCanceled.
+    """
+    steps.require_live(state)
+    if not command.at_period_end or state.status is SubscriptionStatus.UNPAID:
+        return steps.end(state, command.because, command.at, command.at)
+    return [] if state.cancel_at_period_end else [CancellationScheduled(at=command.at)]
+
+
+def decide_resume(state: Subscription, command: ResumeSubscription) -> list[SubscriptionEvent]:
+    """Takes back a cancellation at the period's end; no events where there is none. Raises SubscriptionCanceled."""
+    steps.require_live(state)
+    return [SubscriptionResumed(at=command.at)] if state.cancel_at_period_end else []
+
+
+def decide_retry(state: Subscription, command: RetryCharge) -> list[SubscriptionEvent]:
+    """Charges the oldest open invoice now; no events where none is open or a charge is in progress.
+
+    Raises SubscriptionCanceled.
+    """
+    steps.require_live(state)
+    return _charge_now(state, ChargeTrigger.REQUEST, command)
+
+
+def _charge_now(
+    state: Subscription, trigger: ChargeTrigger, command: ChangeSubscription | RetryCharge
+) -> list[SubscriptionEvent]:
+    invoice = state.oldest_collectable
+    if invoice is None or state.charge is not None:
+        return []
+    if not invoice.amount:
+        return steps.paid(state, invoice, command.at)
+    return [steps.begin_charge(state, invoice, trigger, command.at)]
+
+
+def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscription) -> list[SubscriptionEvent]:
+    """Moves a subscription to another plan and settles the rest of its current period. Raises CurrencyMismatch.
+
+    A trial has no price, so nothing is settled in it.
+    """
+    if plan.terms.currency != state.terms.currency:
+        raise CurrencyMismatch(
+            f"The subscription is charged in {state.terms.currency} and the plan in {plan.terms.currency}: use a plan in "
+            f"{state.terms.currency}, or create another subscription.",
+            field="planId",
+        )
+    before, after = state.terms, plan.terms
+    same_periods = (before.interval, before.interval_count) == (after.interval, after.interval_count)
+    changed = PlanChanged(
+        plan_id=plan.plan_id,
+        plan_name=plan.name,
+        terms=after,
+        at=command.at,
+        anchor=None if same_periods else state.current_period_end,
+    )
+    if command.proration is Proration.NONE or not state.periods_billed:
+        return [changed]
+    lines = proration_lines(
+        (state.plan_name, before),
+        (plan.name, after),
+        (state.current_period_start, state.current_period_end),
+        command.at,
+        state.time_zone,
+    )
+    return [changed, *_settle(steps.after(state, [changed]), lines, command)] if lines else [changed]
+
+
+def _settle(
+    state: Subscription, lines: tuple[InvoiceLine, ...], command: ChangeSubscription
+) -> list[SubscriptionEvent]:
+    """Invoices the lines of a change of plan now, or leaves them to the next invoice; a credit always waits for it."""
+    lines = (*state.carried, *lines)
+    if command.proration is Proration.NEXT_INVOICE or total(lines) <= 0:
+        return [CreditCarried(lines=lines, at=command.at)]
+    times = (command.at, state.current_period_end)
+    opened = steps.open_invoice(state, lines, times, command.at, command.at, None)
+    state = steps.after(state, opened)
+    invoice = state.oldest_collectable
+    is_first = invoice is not None and invoice.ordinal == state.last_ordinal
+    if not is_first or invoice is None or state.charge is not None:
+        return opened
+    return [*opened, steps.begin_charge(state, invoice, ChargeTrigger.DUE, command.at)]

@@ -1,0 +1,148 @@
+"""The decider of outcomes of charges: what a payment order makes of its invoice and of the subscription.
+
+Money outranks every status: an invoice is PAID by an order that captured its amount, whatever had become of the
+invoice or the subscription meanwhile.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from ledger.domain.plans.terms import OnRetriesExhausted
+from ledger.domain.subscriptions.commands import ChargeFailed, ChargePaid, RecordCharge
+from ledger.domain.subscriptions.decide import steps
+from ledger.domain.subscriptions.events import (
+    CanceledBecause,
+    ChargeDeclined,
+    ChargeSurplus,
+    ChargeTrigger,
+    ChargeUnsent,
+    InvoiceVoided,
+    RefusedBecause,
+    SubscriptionEvent,
+    SubscriptionPastDue,
+    SubscriptionRefused,
+    SubscriptionUnpaid,
+)
+from ledger.domain.subscriptions.state import Charge, Invoice, InvoiceStatus, Subscription, SubscriptionStatus
+
+_UNSENT_AGAIN: Final = timedelta(minutes=5)
+"""The pause before a charge is tried again that never reached the processor."""
+
+_SCHEDULED: Final = (ChargeTrigger.DUE, ChargeTrigger.RETRY)
+
+
+def is_surplus(state: Subscription | None, order_id: UUID) -> bool:
+    """Returns whether money that this order captured has to go back: its invoice was paid by another order, or its
+    subscription never began.
+    """
+    invoice = None if state is None else state.invoice_of(order_id)
+    if invoice is None:
+        return True
+    return invoice.status is InvoiceStatus.PAID and invoice.payment_order_id != order_id
+
+
+def decide_outcome(state: Subscription, command: RecordCharge) -> list[SubscriptionEvent]:
+    """Records the outcome of a charge. Returns no events where it is recorded already.
+
+    An order that failed and was paid later, by the merchant or by a late report, pays its invoice if that is unpaid.
+    """
+    invoice = state.invoice_of(command.order_id)
+    if invoice is None:
+        return []
+    charge = state.charge if state.charge is not None and state.charge.order_id == command.order_id else None
+    outcome = command.outcome
+    if isinstance(outcome, ChargePaid):
+        if invoice.status is not InvoiceStatus.PAID:
+            return steps.paid(state, invoice, command.at, order_id=command.order_id)
+        is_new = charge is not None
+        return (
+            [ChargeSurplus(invoice_id=invoice.invoice_id, order_id=command.order_id, at=command.at)] if is_new else []
+        )
+    if charge is None:
+        return []
+    if isinstance(outcome, ChargeFailed):
+        return _declined(state, invoice, charge, outcome, command)
+    return _unsent(state, invoice, command)
+
+
+def _declined(
+    state: Subscription, invoice: Invoice, charge: Charge, outcome: ChargeFailed, command: RecordCharge
+) -> list[SubscriptionEvent]:
+    next_attempt_at = _next_attempt_at(state, invoice, charge, outcome, command.at)
+    declined = ChargeDeclined(
+        invoice_id=invoice.invoice_id,
+        order_id=command.order_id,
+        decline_code=outcome.code,
+        at=command.at,
+        hard=outcome.hard,
+        refused_by_risk=outcome.by_risk,
+        next_attempt_at=next_attempt_at,
+    )
+    if state.status is None:
+        refused = SubscriptionRefused(
+            because=RefusedBecause.DECLINED,
+            at=command.at,
+            decline_code=outcome.code,
+            refused_by_risk=outcome.by_risk,
+        )
+        return [declined, InvoiceVoided(invoice_id=invoice.invoice_id, at=command.at), refused]
+    if not invoice.is_collectable:
+        return [declined]
+    if state.status is SubscriptionStatus.CANCELED:
+        assert state.canceled_because is not None, "a cancelled subscription has a reason"
+        return [declined, steps.end_invoice(invoice, state.canceled_because, command.at)]
+    return [declined, *_dunning(steps.after(state, [declined]), invoice, next_attempt_at is None, command)]
+
+
+def _dunning(
+    state: Subscription, invoice: Invoice, is_exhausted: bool, command: RecordCharge
+) -> list[SubscriptionEvent]:
+    """Returns what a decline makes of a live subscription (contract 2.3): PAST_DUE, and its end without a retry."""
+    events: list[SubscriptionEvent] = []
+    if state.status in (SubscriptionStatus.TRIALING, SubscriptionStatus.ACTIVE):
+        events.append(SubscriptionPastDue(invoice_id=invoice.invoice_id, at=command.at))
+    elif state.status is SubscriptionStatus.UNPAID:
+        return []
+    if not is_exhausted:
+        return events
+    if state.terms.on_retries_exhausted is OnRetriesExhausted.CANCEL:
+        return [*events, *steps.end(state, CanceledBecause.RETRIES_EXHAUSTED, command.at, command.at)]
+    cancels_at = command.at + timedelta(days=command.unpaid_days)
+    return [*events, SubscriptionUnpaid(invoice_id=invoice.invoice_id, cancels_at=cancels_at, at=command.at)]
+
+
+def _next_attempt_at(
+    state: Subscription, invoice: Invoice, charge: Charge, outcome: ChargeFailed, at: datetime
+) -> datetime | None:
+    """Returns when the invoice is charged again by itself.
+
+    A charge by request leaves the plan's retries as they are.
+    """
+    if outcome.hard or not state.is_live or state.status is SubscriptionStatus.UNPAID:
+        return None
+    if charge.trigger not in _SCHEDULED:
+        return invoice.next_attempt_at
+    if invoice.retries >= state.terms.max_retries:
+        return None
+    return at + timedelta(hours=state.terms.retry_delay_hours)
+
+
+def _unsent(state: Subscription, invoice: Invoice, command: RecordCharge) -> list[SubscriptionEvent]:
+    """Returns that nothing was sent: no decline, and it is tried again unless the subscription is new or over."""
+    waits = state.is_live and state.status is not SubscriptionStatus.UNPAID and invoice.is_collectable
+    unsent = ChargeUnsent(
+        invoice_id=invoice.invoice_id,
+        order_id=command.order_id,
+        at=command.at,
+        next_attempt_at=command.at + _UNSENT_AGAIN if waits else None,
+    )
+    if state.status is None:
+        refused = SubscriptionRefused(because=RefusedBecause.NOT_SENT, at=command.at)
+        return [unsent, InvoiceVoided(invoice_id=invoice.invoice_id, at=command.at), refused]
+    if state.status is SubscriptionStatus.CANCELED and invoice.is_collectable:
+        assert state.canceled_because is not None, "a cancelled subscription has a reason"
+        return [unsent, steps.end_invoice(invoice, state.canceled_because, command.at)]
+    return [unsent]

@@ -1,0 +1,263 @@
+"""The fold of a subscription: its state after one more event."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, assert_never
+from uuid import UUID
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from ledger.domain.subscriptions.events import (
+    CancellationScheduled,
+    ChargeBegun,
+    ChargeDeclined,
+    ChargeSurplus,
+    ChargeTrigger,
+    ChargeUnsent,
+    CreditCarried,
+    InvoiceOpened,
+    InvoicePaid,
+    InvoiceUncollectible,
+    InvoiceVoided,
+    MetadataChanged,
+    MethodReplaced,
+    PlanChanged,
+    SubscriptionActivated,
+    SubscriptionCanceled,
+    SubscriptionEvent,
+    SubscriptionPastDue,
+    SubscriptionRefused,
+    SubscriptionRenewed,
+    SubscriptionRequested,
+    SubscriptionResumed,
+    SubscriptionStarted,
+    SubscriptionUnpaid,
+    TrialWillEnd,
+)
+from ledger.domain.subscriptions.state import Charge, Invoice, InvoiceStatus, Subscription, SubscriptionStatus
+
+
+def evolve(subscription: Subscription | None, event: SubscriptionEvent) -> Subscription:
+    """Returns the subscription after `event`. `subscription` is None before its first request."""
+    if isinstance(event, SubscriptionRequested):
+        return _requested(subscription, event)
+    assert subscription is not None, "a stream begins with its request"
+    after = _evolve(subscription, event)
+    return replace(after, updated_at=event.at)
+
+
+def _evolve(state: Subscription, event: SubscriptionEvent) -> Subscription:
+    match event:
+        case InvoiceOpened() | CreditCarried() | InvoicePaid() | InvoiceVoided() | InvoiceUncollectible():
+            return _invoiced(state, event)
+        case ChargeBegun() | ChargeDeclined() | ChargeUnsent() | ChargeSurplus():
+            return _charged(state, event)
+        case PlanChanged():
+            return _plan_changed(state, event)
+        case MethodReplaced():
+            return replace(state, payment_method_id=event.payment_method_id)
+        case MetadataChanged():
+            return replace(state, metadata=None if event.metadata is UNSET else event.metadata)
+        case TrialWillEnd():
+            return replace(state, trial_end_announced=True)
+        case CancellationScheduled():
+            return replace(state, cancel_at_period_end=True, canceled_at=event.at)
+        case SubscriptionResumed():
+            return replace(state, cancel_at_period_end=False, canceled_at=None)
+        case SubscriptionRequested():
+            return _requested(state, event)
+        case _:
+            return _moved(state, event)
+
+
+def _moved(
+    state: Subscription,
+    event: SubscriptionStarted
+    | SubscriptionRefused
+    | SubscriptionActivated
+    | SubscriptionRenewed
+    | SubscriptionPastDue
+    | SubscriptionUnpaid
+    | SubscriptionCanceled,
+) -> Subscription:
+    """Returns the subscription after its status changed, or after it stayed ACTIVE for a further period."""
+    match event:
+        case SubscriptionStarted():
+            status = SubscriptionStatus.ACTIVE if state.trial_end is None else SubscriptionStatus.TRIALING
+            return replace(state, status=status)
+        case SubscriptionRefused():
+            return replace(state, refusal=event, invoices=(), charge=None)
+        case SubscriptionActivated():
+            return replace(state, status=SubscriptionStatus.ACTIVE, cancels_at=None)
+        case SubscriptionRenewed():
+            return state
+        case SubscriptionPastDue():
+            return replace(state, status=SubscriptionStatus.PAST_DUE)
+        case SubscriptionUnpaid():
+            return replace(state, status=SubscriptionStatus.UNPAID, cancels_at=event.cancels_at)
+        case SubscriptionCanceled():
+            return replace(
+                state,
+                status=SubscriptionStatus.CANCELED,
+                ended_at=event.ended_at,
+                canceled_at=state.canceled_at or event.ended_at,
+                canceled_because=event.because,
+                cancels_at=None,
+            )
+        case _:
+            assert_never(event)
+
+
+def _requested(before: Subscription | None, event: SubscriptionRequested) -> Subscription:
+    """Returns a requested subscription. After a refused request, the ordinals of its invoices are used up."""
+    return Subscription(
+        subscription_id=event.subscription_id,
+        customer_id=event.customer_id,
+        plan_id=event.plan_id,
+        plan_name=event.plan_name,
+        terms=event.terms,
+        payment_method_id=event.payment_method_id,
+        anchor=event.anchor,
+        time_zone=event.time_zone,
+        current_period_start=event.at,
+        current_period_end=event.anchor,
+        created_at=event.at,
+        updated_at=event.at,
+        external_id=event.external_id,
+        metadata=None if event.metadata is UNSET else event.metadata,
+        trial_start=None if event.trial_end is None else event.at,
+        trial_end=event.trial_end,
+        last_ordinal=0 if before is None else before.last_ordinal,
+    )
+
+
+def _plan_changed(state: Subscription, event: PlanChanged) -> Subscription:
+    anchored = {} if event.anchor is None else {"anchor": event.anchor, "next_period": 0}
+    return replace(state, plan_id=event.plan_id, plan_name=event.plan_name, terms=event.terms, **anchored)
+
+
+def _invoiced(
+    state: Subscription, event: InvoiceOpened | CreditCarried | InvoicePaid | InvoiceVoided | InvoiceUncollectible
+) -> Subscription:
+    match event:
+        case InvoiceOpened():
+            return _opened(state, event)
+        case CreditCarried():
+            return replace(state, carried=event.lines)
+        case InvoicePaid():
+            paid = {"status": InvoiceStatus.PAID, "paid_at": event.at, "payment_order_id": event.order_id}
+            after = _changed(state, event.invoice_id, event.at, next_attempt_at=None, **paid)
+            return _without_charge(after, event.order_id)
+        case InvoiceVoided():
+            return _changed(state, event.invoice_id, event.at, next_attempt_at=None, status=InvoiceStatus.VOID)
+        case InvoiceUncollectible():
+            ended = InvoiceStatus.UNCOLLECTIBLE
+            return _changed(state, event.invoice_id, event.at, next_attempt_at=None, status=ended)
+        case _:
+            assert_never(event)
+
+
+def _opened(state: Subscription, event: InvoiceOpened) -> Subscription:
+    invoice = Invoice(
+        invoice_id=event.invoice_id,
+        ordinal=event.ordinal,
+        number=event.number,
+        plan_id=state.plan_id,
+        plan_name=state.plan_name,
+        period_start=event.period_start,
+        period_end=event.period_end,
+        due_at=event.due_at,
+        amount=event.amount,
+        currency=state.terms.currency,
+        lines=event.lines,
+        status=InvoiceStatus.DRAFT if event.draft else InvoiceStatus.OPEN,
+        created_at=event.at,
+        updated_at=event.at,
+        period=event.period,
+    )
+    after = replace(state, invoices=(*state.invoices, invoice), last_ordinal=event.ordinal, carried=())
+    if event.period is None:
+        return after
+    return replace(
+        after,
+        current_period_start=event.period_start,
+        current_period_end=event.period_end,
+        next_period=event.period + 1,
+        periods_billed=state.periods_billed + 1,
+    )
+
+
+def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUnsent | ChargeSurplus) -> Subscription:
+    invoice = state.invoice(event.invoice_id)
+    match event:
+        case ChargeBegun():
+            return _begun(state, invoice, event)
+        case ChargeDeclined():
+            after = _changed(
+                state,
+                event.invoice_id,
+                event.at,
+                next_attempt_at=event.next_attempt_at,
+                last_decline=event.decline_code,
+                refused_by_risk=event.refused_by_risk,
+                last_order_unsent=False,
+            )
+            return _without_charge(after, event.order_id)
+        case ChargeUnsent():
+            is_retry = state.charge is not None and state.charge.trigger is ChargeTrigger.RETRY
+            after = _changed(
+                state,
+                event.invoice_id,
+                event.at,
+                next_attempt_at=event.next_attempt_at,
+                attempt_count=invoice.attempt_count - 1,
+                retries=invoice.retries - is_retry,
+                last_order_unsent=True,
+            )
+            return _without_charge(after, event.order_id)
+        case ChargeSurplus():
+            return _without_charge(state, event.order_id)
+        case _:
+            assert_never(event)
+
+
+def _begun(state: Subscription, invoice: Invoice, event: ChargeBegun) -> Subscription:
+    charge = Charge(
+        invoice_id=event.invoice_id,
+        attempt=event.attempt,
+        order_id=event.order_id,
+        payment_id=event.payment_id,
+        payment_method_id=event.payment_method_id,
+        trigger=event.trigger,
+        begun_at=event.at,
+    )
+    by_request = event.trigger in (ChargeTrigger.REQUEST, ChargeTrigger.METHOD_REPLACED)
+    return _changed(
+        replace(state, charge=charge),
+        event.invoice_id,
+        event.at,
+        next_attempt_at=invoice.next_attempt_at if by_request else None,
+        status=InvoiceStatus.OPEN,
+        orders=(*invoice.orders, event.order_id),
+        attempt_count=invoice.attempt_count + 1,
+        retries=invoice.retries + (event.trigger is ChargeTrigger.RETRY),
+        payment_order_id=event.order_id,
+    )
+
+
+def _without_charge(state: Subscription, order_id: UUID | None) -> Subscription:
+    """Returns the subscription without the charge in progress, where it is the one by this order."""
+    is_over = state.charge is not None and state.charge.order_id == order_id
+    return replace(state, charge=None) if is_over else state
+
+
+def _changed(state: Subscription, invoice_id: UUID, at: datetime, **changes: Any) -> Subscription:
+    return replace(
+        state,
+        invoices=tuple(
+            replace(invoice, updated_at=at, **changes) if invoice.invoice_id == invoice_id else invoice
+            for invoice in state.invoices
+        ),
+    )

@@ -1,0 +1,88 @@
+"""The lines of invoices: of a period, of a change of plan in its middle, and of credit that is carried over.
+
+Round once per line, half to even, to whole minor units. An invoice never has a negative sum: what remains of a credit
+is a line of the next invoice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from ledger.domain.money import AMOUNT_MAX, ZERO, shortest
+from ledger.domain.plans.terms import PlanTerms
+from ledger.domain.subscriptions.calendar import period
+from ledger.domain.subscriptions.events import InvoiceLine
+
+_SECOND: Final = timedelta(seconds=1)
+
+
+class InvoiceSum(NamedTuple):
+    """The lines of an invoice, their sum in minor units, and what the next invoice takes over."""
+
+    lines: tuple[InvoiceLine, ...]
+    amount: Decimal
+    carried: tuple[InvoiceLine, ...]
+
+
+def plan_line(plan_name: str, terms: PlanTerms) -> InvoiceLine:
+    """Returns the line of a whole period."""
+    return InvoiceLine(description=plan_name, unit_amount=terms.amount, amount=terms.amount)
+
+
+def proration_lines(
+    before: tuple[str, PlanTerms],
+    after: tuple[str, PlanTerms],
+    current: tuple[datetime, datetime],
+    at: datetime,
+    time_zone: str,
+) -> tuple[InvoiceLine, ...]:
+    """Returns the credit for the rest of the current period on the old plan, and the charge for it on the new one.
+
+    `before` and `after` are names and terms of the plans. The rest is counted to the second. The new plan's price is
+    for a period of its own length that begins where the current one did.
+    """
+    start, end = current
+    rest = (end - at) // _SECOND
+    if rest <= 0:
+        return ()
+    (old_name, old), (new_name, new) = before, after
+    whole = (end - start) // _SECOND
+    own = period(start, time_zone, new.interval, new.interval_count, 0)
+    credit = _part(old.amount, rest, whole)
+    charge = _part(new.amount, rest, (own.end - own.start) // _SECOND)
+    return (
+        InvoiceLine(description=f"Unused time on {old_name}", unit_amount=-credit, amount=-credit, proration=True),
+        InvoiceLine(description=f"Remaining time on {new_name}", unit_amount=charge, amount=charge, proration=True),
+    )
+
+
+def total(lines: Sequence[InvoiceLine]) -> Decimal:
+    """Returns the sum of lines in minor units."""
+    return sum((line.amount for line in lines), ZERO)
+
+
+def summed(lines: Sequence[InvoiceLine]) -> InvoiceSum:
+    """Returns an invoice of these lines. A negative sum, or one above the largest order, goes to the next invoice."""
+    amount = total(lines)
+    bounded = min(max(ZERO, amount), AMOUNT_MAX)
+    if bounded == amount:
+        return InvoiceSum(tuple(lines), shortest(amount), ())
+    rest = amount - bounded
+    return InvoiceSum(
+        (*lines, _carried("Carried to the next invoice", -rest)),
+        shortest(bounded),
+        (_carried("Carried from the invoice before", rest),),
+    )
+
+
+def _carried(description: str, amount: Decimal) -> InvoiceLine:
+    return InvoiceLine(description=description, unit_amount=shortest(amount), amount=shortest(amount), proration=True)
+
+
+def _part(amount: Decimal, seconds: int, of: int) -> Decimal:
+    """Returns the part of an amount for so many seconds of a period, in whole minor units, rounded half to even."""
+    return Decimal(round(Fraction(amount) * seconds / of))

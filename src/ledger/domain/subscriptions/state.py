@@ -1,0 +1,200 @@
+"""The state of a subscription, folded from its events: its status, its period, and all its invoices."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from msgspec import Raw, Struct
+
+from ledger.domain.plans.terms import PlanTerms
+from ledger.domain.subscriptions.events import CanceledBecause, ChargeTrigger, InvoiceLine, SubscriptionRefused
+from ledger.py311_speedups import fast_members
+
+
+@fast_members
+class SubscriptionStatus(StrEnum):
+    """The five statuses of a subscription (contract 2.3)."""
+
+    TRIALING = "TRIALING"
+    ACTIVE = "ACTIVE"
+    PAST_DUE = "PAST_DUE"
+    UNPAID = "UNPAID"
+    CANCELED = "CANCELED"
+
+
+@fast_members
+class InvoiceStatus(StrEnum):
+    """The five statuses of a subscription invoice (contract N68)."""
+
+    DRAFT = "DRAFT"
+    OPEN = "OPEN"
+    PAID = "PAID"
+    UNCOLLECTIBLE = "UNCOLLECTIBLE"
+    VOID = "VOID"
+
+
+SUBSCRIPTION_EDGES: Final = frozenset(
+    {
+        (None, SubscriptionStatus.TRIALING),
+        (None, SubscriptionStatus.ACTIVE),
+        (SubscriptionStatus.TRIALING, SubscriptionStatus.ACTIVE),
+        (SubscriptionStatus.TRIALING, SubscriptionStatus.PAST_DUE),
+        (SubscriptionStatus.TRIALING, SubscriptionStatus.CANCELED),
+        (SubscriptionStatus.ACTIVE, SubscriptionStatus.PAST_DUE),
+        (SubscriptionStatus.ACTIVE, SubscriptionStatus.CANCELED),
+        (SubscriptionStatus.PAST_DUE, SubscriptionStatus.ACTIVE),
+        (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID),
+        (SubscriptionStatus.PAST_DUE, SubscriptionStatus.CANCELED),
+        (SubscriptionStatus.UNPAID, SubscriptionStatus.ACTIVE),
+        (SubscriptionStatus.UNPAID, SubscriptionStatus.CANCELED),
+    }
+)
+"""The moves of a subscription (contract 2.3). CANCELED is final. The program does not read this table; tests do."""
+
+_COLLECTABLE: Final = (InvoiceStatus.DRAFT, InvoiceStatus.OPEN)
+
+
+class Invoice(Struct, frozen=True, kw_only=True):
+    """An invoice of a subscription. Amounts are in minor units of `currency`.
+
+    `period` is the period's number since the anchor, None for an invoice of a change of plan. `orders` are the payment
+    orders of all attempts, oldest first; `attempt_count` counts those that were sent to the processor, `retries` the
+    plan's own retries among them. `payment_order_id` is the order that paid, else that of the latest attempt.
+    `last_decline` is the decline code of the latest attempt; `last_order_unsent` that it never reached the processor.
+    """
+
+    invoice_id: UUID
+    ordinal: int
+    number: str
+    plan_id: UUID
+    plan_name: str
+    period_start: datetime
+    period_end: datetime
+    due_at: datetime
+    amount: Decimal
+    currency: str
+    lines: tuple[InvoiceLine, ...]
+    status: InvoiceStatus
+    created_at: datetime
+    updated_at: datetime
+    period: int | None = None
+    orders: tuple[UUID, ...] = ()
+    attempt_count: int = 0
+    retries: int = 0
+    payment_order_id: UUID | None = None
+    next_attempt_at: datetime | None = None
+    paid_at: datetime | None = None
+    last_decline: str | None = None
+    refused_by_risk: bool = False
+    last_order_unsent: bool = False
+
+    @property
+    def is_collectable(self) -> bool:
+        """Whether the invoice can still be charged: OPEN or DRAFT."""
+        return self.status in _COLLECTABLE
+
+
+class Charge(Struct, frozen=True, kw_only=True):
+    """A charge of an invoice without a recorded outcome. `attempt` counts from 1 within the invoice."""
+
+    invoice_id: UUID
+    attempt: int
+    order_id: UUID
+    payment_id: UUID
+    payment_method_id: UUID
+    trigger: ChargeTrigger
+    begun_at: datetime
+
+
+class Subscription(Struct, frozen=True, kw_only=True):
+    """A subscription. `status` is None before it has started: it is not shown then, nor are its invoices.
+
+    `refusal` is why the first charge failed: the subscription never began. The current period is the trial until the
+    first invoice. The next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of
+    periods. `invoices` are all of them, oldest first. `carried` are the lines that the next invoice takes over.
+    `charge` is the one in progress: there is at most one.
+    """
+
+    subscription_id: UUID
+    customer_id: UUID
+    plan_id: UUID
+    plan_name: str
+    terms: PlanTerms
+    payment_method_id: UUID
+    anchor: datetime
+    time_zone: str
+    current_period_start: datetime
+    current_period_end: datetime
+    created_at: datetime
+    updated_at: datetime
+    status: SubscriptionStatus | None = None
+    refusal: SubscriptionRefused | None = None
+    external_id: str | None = None
+    metadata: Raw | None = None
+    trial_start: datetime | None = None
+    trial_end: datetime | None = None
+    trial_end_announced: bool = False
+    next_period: int = 0
+    periods_billed: int = 0
+    last_ordinal: int = 0
+    invoices: tuple[Invoice, ...] = ()
+    carried: tuple[InvoiceLine, ...] = ()
+    charge: Charge | None = None
+    cancel_at_period_end: bool = False
+    canceled_at: datetime | None = None
+    ended_at: datetime | None = None
+    canceled_because: CanceledBecause | None = None
+    cancels_at: datetime | None = None
+    """When an UNPAID subscription is cancelled."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the subscription has started, so that reads show it and its invoices."""
+        return self.status is not None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the subscription has started and is not cancelled."""
+        return self.status is not None and self.status is not SubscriptionStatus.CANCELED
+
+    @property
+    def is_expiring(self) -> bool:
+        """Whether the plan's `expiryCount` periods are billed: the subscription ends with its current period."""
+        return self.terms.expiry_count is not None and self.periods_billed >= self.terms.expiry_count
+
+    @property
+    def oldest_collectable(self) -> Invoice | None:
+        """Returns the oldest invoice that can still be charged: the only one that is."""
+        return next((invoice for invoice in self.invoices if invoice.is_collectable), None)
+
+    @property
+    def next_billing_at(self) -> datetime | None:
+        """Returns when the next charge is due: of a new period, or the retry of an invoice. None where none will be."""
+        if not self.is_live:
+            return None
+        invoice = self.oldest_collectable
+        if invoice is not None and invoice.next_attempt_at is not None:
+            return invoice.next_attempt_at
+        if self.cancel_at_period_end or self.is_expiring or self.status is SubscriptionStatus.UNPAID:
+            return None
+        return self.current_period_end
+
+    @property
+    def method_in_use(self) -> UUID | None:
+        """Returns the saved card that a live or requested subscription is charged to, else None."""
+        return self.payment_method_id if self.is_live or (self.status is None and self.refusal is None) else None
+
+    def invoice(self, invoice_id: UUID) -> Invoice:
+        """Returns the invoice with this id. The caller knows that it belongs to this subscription."""
+        for invoice in reversed(self.invoices):
+            if invoice.invoice_id == invoice_id:
+                return invoice
+        raise AssertionError("the invoice is not this subscription's")
+
+    def invoice_of(self, order_id: UUID) -> Invoice | None:
+        """Returns the invoice of which this payment order is an attempt, or None."""
+        return next((invoice for invoice in reversed(self.invoices) if order_id in invoice.orders), None)

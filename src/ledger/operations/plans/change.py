@@ -1,0 +1,54 @@
+"""Changes a plan: the fields that the request gives, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.domain.plans.commands import ChangePlan
+from ledger.domain.plans.decide import decide_change
+from ledger.domain.plans.evolve import evolve
+from ledger.domain.plans.state import Plan
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan
+from ledger.operations.plans.use import find_plan
+
+
+class PlanUpdate(Struct, frozen=True, kw_only=True):
+    """What a request changes of a plan; UNSET is absent, None clears. `terms` are by their names in `PlanTerms`."""
+
+    external_id: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    description: str | None | UnsetType = UNSET
+    metadata: Raw | None | UnsetType = UNSET
+    terms: Mapping[str, Any] = {}
+
+
+async def change_plan(
+    ledger: Ledger, actor: Actor, reference: str, request: PlanUpdate, key: IdempotencyKey | None = None
+) -> StreamResult[Plan]:
+    """Changes the plan that `reference` (service id or external id) names (contract N66).
+
+    Raises like `execute_on_stream`; PlanNotFound, InvalidField for `externalId` and `intervalCount`, PlanInUse.
+    """
+    uow = UnitOfWork(ledger, actor, key)
+
+    async def attempt(_: Conflict | None) -> CommitPlan:
+        plan = await find_plan(uow, reference)
+        command = ChangePlan(
+            at=uow.now,
+            external_id=request.external_id,
+            name=request.name,
+            description=request.description,
+            metadata=request.metadata,
+            terms=request.terms,
+        )
+        return CommitPlan(changes=[uow.change(plan.plan_id, evolve, decide_change(plan, command))])
+
+    return await ledger.complete(execute_on_stream(uow, attempt, evolve))

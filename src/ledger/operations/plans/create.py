@@ -1,0 +1,57 @@
+"""Creates a plan. The claim on its external id decides which of two creations was first."""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+from uuid_utils.compat import uuid7
+
+from ledger.domain.plans.commands import CreatePlan
+from ledger.domain.plans.decide import decide_create
+from ledger.domain.plans.evolve import evolve
+from ledger.domain.plans.state import Plan
+from ledger.domain.plans.terms import PlanTerms
+from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan
+from ledger.operations.plans.use import find_plan
+
+
+class NewPlan(Struct, frozen=True, kw_only=True):
+    """A plan that a merchant requests."""
+
+    name: str
+    terms: PlanTerms
+    external_id: str | None = None
+    description: str | None = None
+    metadata: Raw | None = None
+
+
+async def create_plan(
+    ledger: Ledger, actor: Actor, request: NewPlan, key: IdempotencyKey | None = None
+) -> StreamResult[Plan]:
+    """Creates a plan (contract N65). Raises like `execute_on_stream`; InvalidField, DuplicateExternalId."""
+    uow = UnitOfWork(ledger, actor, key, creates=True)
+    plan_id = uuid7()
+    external_id = request.external_id
+
+    async def attempt(conflict: Conflict | None) -> CommitPlan:
+        existing = None
+        if isinstance(conflict, ClaimTaken) and external_id is not None:
+            owner = await ledger.journal.claim_owner(uow.merchant_id, ClaimKind.PLAN_EXTERNAL_ID, external_id)
+            existing = None if owner is None else await find_plan(uow, str(owner))
+        command = CreatePlan(
+            plan_id=plan_id,
+            name=request.name,
+            terms=request.terms,
+            at=uow.now,
+            external_id=external_id,
+            description=request.description,
+            metadata=request.metadata,
+        )
+        claims = [] if external_id is None else [Claim(ClaimKind.PLAN_EXTERNAL_ID, external_id, plan_id)]
+        return CommitPlan(changes=[uow.change(plan_id, evolve, decide_create(existing, command))], claims=claims)
+
+    return await ledger.complete(execute_on_stream(uow, attempt, evolve))

@@ -1,0 +1,64 @@
+"""Does what is due on a subscription, step by step in the order of time: periods, charges, ends.
+
+A clock that jumps ahead leaves several periods due: each is invoiced and charged before the next. Two workers may do it
+at once; the version of the stream decides which of them does a step.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from ledger.domain.subscriptions import charge_ids
+from ledger.domain.subscriptions.commands import RunDue
+from ledger.domain.subscriptions.decide.due_work import decide_due
+from ledger.domain.subscriptions.state import Subscription
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.subscriptions.charge import charge_outcome, load_charge_order, record_charge, settle_charge
+from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
+
+
+async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: UUID) -> Subscription | None:
+    """Does everything that is due by the merchant's clock, and returns the subscription afterwards; None for none.
+
+    Raises ConcurrentUpdate, a Fault.
+    """
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=subscription_id)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        state = await load_subscription(uow, subscription_id)
+        assert state is not None, "a subscription with due work was requested"
+        return await subscription_plan(uow, subscription_id, decide_due(state, RunDue(at=uow.now)))
+
+    unknown: UUID | None = None  # the order of a charge whose outcome is not known yet
+    state = await load_subscription(uow, subscription_id)
+    while state is not None:
+        charge = state.charge
+        if charge is not None and charge.order_id != unknown:
+            unknown = None if await settle_charge(uow, state) else charge.order_id
+        elif not (await execute(uow, attempt)).events:
+            return state
+        state = await load_subscription(uow, subscription_id)
+    return None
+
+
+async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> None:
+    """Brings the outcome of a subscription's payment order into the subscription, and does what follows from it.
+
+    Does nothing for another order, or before the outcome is known. Raises ConcurrentUpdate, a Fault.
+    """
+    order = await load_charge_order(ledger, merchant_id, order_id)
+    subscription_id = None if order is None else charge_ids.subscription_of(order_id, order.terms.external_id)
+    if order is None or subscription_id is None:
+        return
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
+    if await load_subscription(uow, subscription_id) is None:
+        return
+    outcome = await charge_outcome(uow, order)
+    if outcome is None:
+        return
+    await record_charge(uow, subscription_id, order_id, outcome)
+    await bill_subscription(ledger, merchant_id, subscription_id)

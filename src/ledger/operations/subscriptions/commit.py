@@ -1,0 +1,84 @@
+"""The commit of a subscription's events, with the use of its saved card in the stream of the customer's methods.
+
+Both are one commit: a card that a live subscription is charged to is never deleted without force (contract N58), and an
+erased customer's live subscriptions are all found through the customer's cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from ledger.domain.ids import parse_uuid
+from ledger.domain.payment_methods.commands import MoveSubscription
+from ledger.domain.payment_methods.decide import decide_move, method_to_charge, not_found
+from ledger.domain.payment_methods.evolve import evolve as evolve_methods
+from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
+from ledger.domain.plans.state import Plan as MerchantPlan
+from ledger.domain.subscriptions.commands import ChosenPlan
+from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
+from ledger.domain.subscriptions.evolve import evolve
+from ledger.domain.subscriptions.state import Subscription
+from ledger.journal.append import Change, Claim
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.results import WHOLE_ORDER, RequestTarget
+
+
+async def load_subscription(uow: UnitOfWork, subscription_id: UUID) -> Subscription | None:
+    """Returns a subscription as the log has it, started or not; None where there is none. Reads the clock too."""
+    state: Subscription | None = await uow.load(subscription_id, evolve)
+    uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # a decision must not be dated before its state
+    return state
+
+
+async def subscription_plan(
+    uow: UnitOfWork,
+    subscription_id: UUID,
+    events: Sequence[SubscriptionEvent],
+    *others: Change,
+    claims: Sequence[Claim] = (),
+) -> Plan:
+    """Returns the plan of a subscription's events. `others` are further streams that the commit changes or checks.
+
+    A charge that begins counts as a call in progress: the request is answered once it has an outcome.
+    """
+    change = uow.change(subscription_id, evolve, events)
+    changes = [change, *others]
+    if events:
+        changes += await _moves(uow, change)
+    begun = next((event for event in events if isinstance(event, ChargeBegun)), None)
+    uow.calls_open = int(begun is not None)
+    target = WHOLE_ORDER if begun is None else RequestTarget(payment_id=begun.payment_id)
+    return Plan(changes=changes, claims=claims, target=target)
+
+
+def chosen(plan: MerchantPlan) -> ChosenPlan:
+    """Returns what a subscription keeps of a plan."""
+    return ChosenPlan(plan_id=plan.plan_id, name=plan.name, terms=plan.terms)
+
+
+async def method_of(uow: UnitOfWork, customer_id: UUID, reference: str) -> SavedMethod:
+    """Returns the customer's saved card that a request names. Raises PaymentMethodNotFound, PaymentMethodExpired."""
+    method_id = parse_uuid(reference)
+    if method_id is None:
+        raise not_found()
+    methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve_methods)
+    merchant = await uow.ledger.merchant(uow.merchant_id)
+    return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.time_zone)).date())
+
+
+async def _moves(uow: UnitOfWork, change: Change) -> list[Change]:
+    """Returns the change of the customer's methods where the subscription is charged to another one, or to none."""
+    before: Subscription | None = change.before
+    after: Subscription = change.after
+    away_from = None if before is None else before.method_in_use
+    if away_from == after.method_in_use:
+        return []
+    stream_id = stream_of(after.customer_id)
+    methods: SavedMethods | None = await uow.load(stream_id, evolve_methods)
+    assert methods is not None, "a subscription's customer has a saved card"
+    command = MoveSubscription(
+        subscription_id=after.subscription_id, at=uow.now, away_from=away_from, to=after.method_in_use
+    )
+    return [uow.change(stream_id, evolve_methods, decide_move(methods, command))]

@@ -1,0 +1,88 @@
+"""Creates a subscription. Its request and its first charge are recorded before the money moves.
+
+A crash between the charge and its record leaves a subscription that is not shown: a worker completes it, so that in the
+end there is a subscription with its first invoice paid, or none and no money kept.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.rejections import CustomerNotFound, MethodNotEnabled
+from ledger.domain.subscriptions.commands import RequestSubscription
+from ledger.domain.subscriptions.decide.request import decide_request
+from ledger.domain.subscriptions.state import Subscription
+from ledger.journal.append import Change, Claim, ClaimKind, ClaimTaken, Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute_stream import StreamResult
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+from ledger.operations.plans.use import find_plan, use_plan
+from ledger.operations.subscriptions.charging import execute_charging
+from ledger.operations.subscriptions.commit import chosen, load_subscription, method_of, subscription_plan
+from ledger.operations.subscriptions.requests import NewSubscription
+
+
+async def create_subscription(
+    ledger: Ledger, actor: Actor, request: NewSubscription, key: IdempotencyKey | None = None
+) -> StreamResult[Subscription]:
+    """Creates a subscription and charges its first period, unless it begins with a trial (contract N67, 2.3).
+
+    Raises like `execute_charging`; CustomerNotFound, PaymentMethodNotFound, PlanNotFound (also of an archived plan),
+    InvalidField for `startDate` and `trialEnd`, DuplicateExternalId, MethodNotEnabled, PaymentMethodExpired.
+    """
+    uow = UnitOfWork(ledger, actor, key, creates=True)
+    new_id = uuid7()
+
+    async def attempt(conflict: Conflict | None) -> Plan:
+        merchant = await ledger.merchant(uow.merchant_id)
+        if ledger.processor is None or ledger.vault is None or MethodType.CARD not in merchant.payment_methods:
+            raise MethodNotEnabled("Payments by card are not enabled for this merchant: subscriptions need them.")
+        customer = await _customer(uow, request.customer)
+        plan = await find_plan(uow, request.plan)
+        method = await method_of(uow, customer.stream_id, request.payment_method)
+        subscription_id = await _subscription_id(uow, request, new_id, conflict)
+        state = None if subscription_id == new_id else await load_subscription(uow, subscription_id)
+        use = use_plan(uow, plan, subscription_id)
+        command = RequestSubscription(
+            subscription_id=subscription_id,
+            customer_id=customer.stream_id,
+            plan=chosen(plan),
+            payment_method_id=method.payment_method_id,
+            time_zone=merchant.time_zone,
+            at=uow.now,
+            start=request.start,
+            trial_end=request.trial_end,
+            external_id=request.external_id,
+            metadata=request.metadata,
+        )
+        claims = []
+        if request.external_id is not None and state is None:
+            claims.append(Claim(ClaimKind.SUBSCRIPTION_EXTERNAL_ID, request.external_id, subscription_id))
+        events = decide_request(state, command)
+        return await subscription_plan(uow, subscription_id, events, use, customer, claims=claims)
+
+    return await ledger.complete(execute_charging(uow, attempt, must_be_paid=True))
+
+
+async def _customer(uow: UnitOfWork, reference: str) -> Change:
+    """Returns the check that the customer whom `reference` names is unchanged. Raises CustomerNotFound."""
+    found = await uow.ledger.customers.by_reference(uow.merchant_id, reference)
+    if found is None or found.customer.erased:
+        raise CustomerNotFound("The merchant has no customer with this id.")
+    uow.put(found.customer.customer_id, found.customer, found.version)
+    return uow.change(found.customer.customer_id, evolve_customer, ())
+
+
+async def _subscription_id(uow: UnitOfWork, request: NewSubscription, new_id: UUID, conflict: Conflict | None) -> UUID:
+    """Returns the id of the new subscription: that of the one with its external id, where there is one."""
+    if request.external_id is None or not isinstance(conflict, ClaimTaken):
+        return new_id
+    owner = await uow.ledger.journal.claim_owner(
+        uow.merchant_id, ClaimKind.SUBSCRIPTION_EXTERNAL_ID, request.external_id
+    )
+    return owner or new_id

@@ -1,0 +1,32 @@
+"""Charges the oldest open invoice of a subscription at the merchant's request."""
+
+from __future__ import annotations
+
+from ledger.domain.subscriptions.commands import RetryCharge
+from ledger.domain.subscriptions.decide.changes import decide_retry
+from ledger.domain.subscriptions.state import Subscription
+from ledger.journal.append import Conflict
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute_stream import StreamResult
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+from ledger.operations.subscriptions.charging import execute_charging
+from ledger.operations.subscriptions.commit import subscription_plan
+from ledger.operations.subscriptions.requests import find_subscription
+
+
+async def retry_charge(
+    ledger: Ledger, actor: Actor, reference: str, key: IdempotencyKey | None = None
+) -> StreamResult[Subscription]:
+    """Charges the oldest open invoice now. `replayed` where no invoice is open.
+
+    A charge that is in progress is awaited instead: no second one begins. Raises like `execute_charging`;
+    SubscriptionNotFound, SubscriptionCanceled.
+    """
+    uow = UnitOfWork(ledger, actor, key)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        state = await find_subscription(uow, reference)
+        return await subscription_plan(uow, state.subscription_id, decide_retry(state, RetryCharge(at=uow.now)))
+
+    return await ledger.complete(execute_charging(uow, attempt, must_be_paid=True))

@@ -1,0 +1,7 @@
+"""Plans, subscriptions and the invoices of subscriptions: their documents, their rows, and pages of them.
+
+In reading order:
+
+- `plans`, `subscriptions`, `invoices`: a document, the row that holds it, and pages of it.
+- `listing`: what the pages of this package have in common.
+"""

@@ -1,0 +1,84 @@
+"""What the lists of this package have in common: the total and the page are read by one statement.
+
+The rows of a list's statement begin with the total, then what orders the list. A list without entries has one row with
+the total alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from projections.lists.cursor import Cursor, encode_cursor
+from projections.lists.pages import Pagination
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+class AnyCursor(Protocol):
+    """The end of a page: the number of entries up to and including its last one."""
+
+    @property
+    def behind(self) -> int: ...
+
+
+class AnyQuery(Protocol):
+    """One page of a list. With a cursor, it begins after that, and `offset` is ignored."""
+
+    @property
+    def limit(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def cursor(self) -> AnyCursor | None: ...
+
+
+class CreatedQuery(Protocol):
+    """One page of a list that is ordered by the time of creation and the id."""
+
+    @property
+    def limit(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def cursor(self) -> Cursor | None: ...
+
+
+def page_parameters(merchant_id: UUID, query: CreatedQuery) -> dict[str, Any]:
+    """Returns the parameters of a list by the time of creation. It reads one entry more than the page holds."""
+    cursor = query.cursor
+    return {
+        "merchant_id": merchant_id,
+        "after_at": None if cursor is None else cursor.created_at,
+        "after_id": None if cursor is None else cursor.order_id,
+        "offset": query.offset if cursor is None else 0,
+        "limit": query.limit + 1,
+    }
+
+
+def cursor_behind(row: tuple[Any, ...], behind: int) -> str:
+    """Returns the `nextCursor` of a list by the time of creation, whose page ends with this row."""
+    _, created_at, entry_id, *_ = row
+    return encode_cursor(Cursor(False, created_at, entry_id, behind))
+
+
+def paginated(
+    query: AnyQuery, rows: Rows, encode: Callable[[tuple[Any, ...], int], str] = cursor_behind
+) -> tuple[Rows, Pagination]:
+    """Returns the rows that the page shows, and its pagination. `encode` makes the cursor of the last row."""
+    total = rows[0][0]
+    found = [row for row in rows if row[1] is not None]
+    shown = found[: query.limit]
+    offset = query.offset if query.cursor is None else query.cursor.behind
+    has_more = len(found) > len(shown)
+    return shown, Pagination(
+        page=offset // query.limit + 1,
+        limit=query.limit,
+        offset=offset,
+        total=total,
+        count=len(shown),
+        total_pages=-(-total // query.limit),
+        has_more=has_more,
+        next_cursor=encode(shown[-1], offset + len(shown)) if has_more else None,
+    )

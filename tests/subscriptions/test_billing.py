@@ -1,0 +1,174 @@
+"""Subscriptions on a real ledger: what is charged, when, and what a decline makes of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from tests.subscriptions.conftest import SAVED_DECLINED, SAVED_STOLEN, Shop
+
+from ledger.domain.plans.terms import Interval, OnRetriesExhausted
+from ledger.domain.rejections import ChargeRefused, DuplicateExternalId, PaymentMethodInUse, SubscriptionCanceled
+from ledger.domain.subscriptions.commands import Proration
+from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
+from ledger.operations.payment_methods.change import delete_payment_method
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey
+from ledger.operations.subscriptions.cancel import cancel_subscription, resume_subscription
+from ledger.operations.subscriptions.change import change_subscription
+from ledger.operations.subscriptions.requests import SubscriptionUpdate
+from ledger.operations.subscriptions.retry import retry_charge
+
+pytestmark = pytest.mark.anyio
+
+ACTIVE, PAST_DUE, UNPAID = SubscriptionStatus.ACTIVE, SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID
+CANCELED, TRIALING = SubscriptionStatus.CANCELED, SubscriptionStatus.TRIALING
+
+
+async def test_every_missed_period_is_charged_once_and_in_order(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    assert made.status is ACTIVE
+    await shop.move(timedelta(days=100))
+    state = await shop.at(made.subscription_id)
+    paid = [invoice for invoice in state.invoices if invoice.status is InvoiceStatus.PAID]
+    assert state.status is ACTIVE
+    assert paid == list(state.invoices)
+    assert [invoice.period for invoice in paid] == [0, 1, 2, 3]
+    assert [invoice.period_start for invoice in paid[1:]] == [invoice.period_end for invoice in paid[:-1]]
+    orders = await shop.charges()
+    assert [order.amount_paid for order in orders] == [Decimal(10_000)] * 4
+    assert [order.terms.order_id for order in orders] == [invoice.payment_order_id for invoice in paid]
+
+
+async def test_a_first_charge_that_is_declined_leaves_no_subscription(shop: Shop) -> None:
+    plan, key = await shop.plan(), IdempotencyKey("key", "print")
+    for _ in range(2):
+        with pytest.raises(ChargeRefused) as refused:
+            await shop.subscribe(plan, SAVED_DECLINED, external_id="s1", key=key)
+        assert refused.value.facts["declineCode"] == "GENERIC_DECLINE"
+    assert len(await shop.charges()) == 1
+    made = await shop.subscribe(plan, external_id="s1")
+    assert (made.status, len(made.invoices)) == (ACTIVE, 1)
+    with pytest.raises(DuplicateExternalId):
+        await shop.subscribe(plan, external_id="s1")
+
+
+async def test_the_same_request_under_its_key_is_answered_again(shop: Shop) -> None:
+    plan, key = await shop.plan(), IdempotencyKey("key", "print")
+    made = await shop.subscribe(plan, key=key)
+    again = await shop.subscribe(plan, key=key)
+    assert made == again
+    assert len(await shop.charges()) == 1
+
+
+async def test_a_trial_is_announced_and_then_charged(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=14))
+    assert (made.status, made.invoices) == (TRIALING, ())
+    await shop.move(timedelta(days=12))
+    assert (await shop.at(made.subscription_id)).trial_end_announced
+    assert await shop.charges() == []
+    await shop.move(timedelta(days=3))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.current_period_start) == (ACTIVE, made.trial_end)
+    assert len(await shop.charges()) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "at_the_end", "attempts", "ends"),
+    [
+        (SAVED_DECLINED, OnRetriesExhausted.UNPAID, 3, UNPAID),
+        (SAVED_DECLINED, OnRetriesExhausted.CANCEL, 3, CANCELED),
+        (SAVED_STOLEN, OnRetriesExhausted.UNPAID, 1, UNPAID),
+        (SAVED_STOLEN, OnRetriesExhausted.CANCEL, 1, CANCELED),
+    ],
+)
+async def test_a_soft_decline_is_retried_and_a_hard_one_is_not(
+    shop: Shop, number: str, at_the_end: OnRetriesExhausted, attempts: int, ends: SubscriptionStatus
+) -> None:
+    plan = await shop.plan(trial_period_days=5, max_retries=2, retry_delay_hours=24, on_retries_exhausted=at_the_end)
+    made = await shop.subscribe(plan, number)
+    await shop.move(timedelta(days=5, hours=2))
+    assert (await shop.at(made.subscription_id)).status is (PAST_DUE if attempts > 1 else ends)
+    await shop.move(timedelta(days=3))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.invoices[0].attempt_count, len(await shop.charges())) == (ends, attempts, attempts)
+    await shop.move(timedelta(days=61))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, len(await shop.charges())) == (CANCELED, attempts)
+    assert {invoice.status for invoice in state.invoices} == {InvoiceStatus.UNCOLLECTIBLE}
+
+
+async def test_another_card_pays_what_an_unpaid_subscription_owes(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1, max_retries=0), SAVED_DECLINED)
+    await shop.move(timedelta(days=40))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, [invoice.status for invoice in state.invoices]) == (UNPAID, ["OPEN", "DRAFT"])
+    with pytest.raises(ChargeRefused):
+        await retry_charge(shop.ledger, shop.actor, str(made.subscription_id))
+    update = SubscriptionUpdate(payment_method=str(await shop.card()))
+    state = (await change_subscription(shop.ledger, shop.actor, str(made.subscription_id), update)).state
+    assert (state.status, state.invoices[0].status) == (ACTIVE, InvoiceStatus.PAID)
+    await shop.move(timedelta(seconds=1))
+    state = await shop.at(made.subscription_id)
+    assert [invoice.status for invoice in state.invoices] == ["PAID", "PAID"]
+
+
+async def test_cancellation_at_the_period_end_can_be_taken_back(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    name = str(made.subscription_id)
+    state = (await cancel_subscription(shop.ledger, shop.actor, name)).state
+    assert (state.status, state.cancel_at_period_end) == (ACTIVE, True)
+    state = (await resume_subscription(shop.ledger, shop.actor, name)).state
+    assert not state.cancel_at_period_end
+    await cancel_subscription(shop.ledger, shop.actor, name)
+    await shop.move(timedelta(days=40))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.ended_at, len(state.invoices)) == (CANCELED, made.current_period_end, 1)
+    with pytest.raises(SubscriptionCanceled):
+        await cancel_subscription(shop.ledger, shop.actor, name, at_period_end=False)
+
+
+async def test_a_plan_with_an_end_is_billed_so_often(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan(interval=Interval.WEEK, expiry_count=3))
+    await shop.move(timedelta(days=60))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.ended_at) == (CANCELED, state.invoices[-1].period_end)
+    assert len(await shop.charges()) == 3
+
+
+async def test_a_change_of_plan_is_invoiced_now(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    other = await shop.plan("Pro", amount=Decimal(30_000))
+    half = made.current_period_start + (made.current_period_end - made.current_period_start) / 2
+    await shop.move(half)
+    update = SubscriptionUpdate(plan=str(other.plan_id), proration=Proration.INVOICE_NOW)
+    state = (await change_subscription(shop.ledger, shop.actor, str(made.subscription_id), update)).state
+    lines = [int(line.amount) for line in state.invoices[1].lines]
+    assert -5_001 <= lines[0] <= -4_999
+    assert 14_998 <= lines[1] <= 15_001
+    assert (state.invoices[1].status, state.invoices[1].amount) == (InvoiceStatus.PAID, Decimal(sum(lines)))
+    await shop.move(made.current_period_end)
+    state = await shop.at(made.subscription_id)
+    assert [int(invoice.amount) for invoice in state.invoices] == [10_000, sum(lines), 30_000]
+    assert sum(order.amount_paid for order in await shop.charges()) == sum(i.amount for i in state.invoices)
+
+
+async def test_a_card_in_use_is_deleted_by_force_only(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    card = made.payment_method_id
+    with pytest.raises(PaymentMethodInUse):
+        await delete_payment_method(shop.ledger, shop.actor, made.customer_id, card)
+    await delete_payment_method(shop.ledger, shop.actor, made.customer_id, card, force=True)
+    await shop.move(made.current_period_end)
+    state = await shop.at(made.subscription_id)
+    assert (state.status, len(await shop.charges())) == (PAST_DUE, 1)
+
+
+@pytest.mark.parametrize("number", ["4000000000000010"])
+async def test_a_charge_that_is_approved_for_a_part_is_given_back(shop: Shop, number: str) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1), number)
+    await shop.move(timedelta(days=1))
+    state = await shop.at(made.subscription_id)
+    (order,) = await shop.charges()
+    assert (state.status, state.invoices[0].last_decline) == (PAST_DUE, "INSUFFICIENT_FUNDS")
+    assert (order.net, order.amount_refunded) == (0, Decimal(5_000))
