@@ -231,5 +231,6 @@ WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
     "/metrics": "counts over all merchants",
     "/openapi.json": "no data of a merchant",
     "/docs": "no data of a merchant",
+    "/docs/errors": "no data of a merchant",
     "/docs/{name}": "no data of a merchant",
 }
