@@ -7,11 +7,13 @@ import shutil
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 from tests.api.conftest import settings  # noqa: F401 - the fixture
 from tests.serving import served
 
 from ledger.settings import Settings
+
+expect.set_options(timeout=60_000)  # a busy machine renders a page for many seconds
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 

@@ -81,7 +81,7 @@ async def test_a_payer_who_accepts_pays(browser: Browser, address: str, store: S
     said = await created(merchant, number)
     assert said["status"] == (CHALLENGE if number == CHALLENGED else "ACTION_REQUIRED")
     page = await browser.new_page()
-    asked, complaints = watched(page)
+    _, asked, complaints = watched(page)
     await answered(page, address, said, ACCEPT)
     assert (await merchant.get(f"{ORDERS}/{said['id']}")).json()["status"] == said["status"], "a page decides nothing"
     status, validation = await validated(merchant, said)

@@ -33,7 +33,7 @@ async def test_a_payer_answers_the_challenge(
     merchant = await store.register()
     session = await opened_session(store, merchant, CHALLENGED)
     page = await browser.new_page(java_script_enabled=javascript)
-    asked, complaints = watched(page)
+    _, asked, complaints = watched(page)
     await page.goto(address + path_of(session.step_up_url))
     await expect(page.get_by_role("heading", name="Confirma tu compra")).to_be_visible()
     await page.keyboard.press("Tab")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.async_api import Browser, Page, expect
@@ -13,11 +13,25 @@ from ledger.settings import Settings
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_page_shows_every_operation_and_loads_nothing_from_other_hosts(browser: Browser, address: str):
-    page = await browser.new_page(viewport={"width": 1200, "height": 1600})
-    asked, complaints = watched(page)
-    await page.goto(f"{address}/docs")
-    await expect(page.locator(".opblock").first).to_be_visible()
+class Opened(NamedTuple):
+    """A page, its requests and its console's errors; both lists grow while the page is used."""
+
+    page: Page
+    asked: list[str]
+    complaints: list[str]
+
+
+@pytest.fixture(scope="module")
+async def reference(browser: Browser, address: str) -> Opened:
+    """The reference page. It renders for seconds, so the tests share it: each leaves it without a dialog."""
+    opened = watched(await browser.new_page(viewport={"width": 1200, "height": 1600}))
+    await opened.page.goto(f"{address}/docs")
+    await expect(opened.page.locator(".opblock").first).to_be_visible()
+    return opened
+
+
+async def test_the_page_shows_every_operation_and_loads_nothing_from_other_hosts(reference: Opened, address: str):
+    page, asked, complaints = reference
     shown = {
         (
             await block.locator(".opblock-summary-method").inner_text(),
@@ -32,10 +46,8 @@ async def test_the_page_shows_every_operation_and_loads_nothing_from_other_hosts
     assert complaints == []
 
 
-async def test_an_operation_opens_with_its_example_and_can_be_tried(browser: Browser, address: str):
-    page = await browser.new_page()
-    asked, complaints = watched(page)
-    await page.goto(f"{address}/docs")
+async def test_an_operation_opens_with_its_example_and_can_be_tried(reference: Opened, address: str):
+    page, asked, complaints = reference
     create = page.locator("#operations-Payment_orders-createPaymentOrder")
     await create.locator(".opblock-summary").click()
     await expect(create).to_contain_text("pedido-2026-000184")
@@ -51,32 +63,30 @@ async def test_an_operation_opens_with_its_example_and_can_be_tried(browser: Bro
 
 
 @pytest.mark.parametrize(("scheme", "darkened"), [("light", "none"), ("dark", "invert(0.9) hue-rotate(180deg)")])
-async def test_the_page_is_dark_where_the_browser_prefers_dark(
-    browser: Browser, address: str, scheme: Any, darkened: str
-):
-    page = await browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900})
-    _, complaints = watched(page)
-    await page.goto(f"{address}/docs")
+async def test_the_page_is_dark_where_the_browser_prefers_dark(reference: Opened, scheme: Any, darkened: str):
+    page, _, complaints = reference
+    await page.set_viewport_size({"width": 1200, "height": 900})
+    await page.emulate_media(color_scheme=scheme)
     await expect(page.locator("html")).to_have_css("filter", darkened)
     await page.get_by_role("button", name="Authorize").first.click()
     await expect(page.locator(".modal-ux")).to_be_in_viewport()
+    await page.locator(".close-modal").click()
+    await expect(page.locator(".modal-ux")).to_have_count(0)
     assert complaints == []
 
 
 async def test_the_pages_policy_stops_a_request_to_another_host(browser: Browser, address: str):
-    page = await browser.new_page()
-    _, complaints = watched(page)
+    page, _, complaints = watched(await browser.new_page())
+    await page.route("**/*.js", lambda route: route.abort())  # nothing is rendered for seconds
     await page.goto(f"{address}/docs")
     arrived = await page.evaluate("fetch('https://example.com/').then(() => true, () => false)")
     assert not arrived
     assert any("Content Security Policy" in complaint for complaint in complaints)
 
 
-def watched(page: Page) -> tuple[list[str], list[str]]:
-    """Returns the page's requests and its console's errors; both lists grow while the page is used."""
-    asked: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda said: complaints.append(said.text) if said.type in {"error", "warning"} else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    return asked, complaints
+def watched(page: Page) -> Opened:
+    opened = Opened(page, [], [])
+    page.on("request", lambda request: opened.asked.append(request.url))
+    page.on("console", lambda said: opened.complaints.append(said.text) if said.type in {"error", "warning"} else None)
+    page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    return opened

@@ -3,6 +3,7 @@
 The process that is forked must hold modules only: every command would share a connection or a thread of it.
 """
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -12,8 +13,11 @@ _PRELOADED = [
     "tests.cli.forked",
     "ledger.cli.main",
     "ledger.wiring",
+    "ledger.postgres.prepare",
+    "ledger.operations.orders.history",
     "ledger.seeding.seed",
     "ledger.background.scheduler.failed_jobs",
+    "pydantic.type_adapter",  # typer imports it for the first command that it runs
 ]
 _FORKS = multiprocessing.get_context("forkserver")
 
@@ -31,6 +35,7 @@ def run(arguments, variables, folder: Path, timeout: float):
 
 
 def _main(arguments, variables, folder):
+    gc.freeze()  # a collection would copy the pages of all modules
     for number, name in ((1, "out"), (2, "err")):
         descriptor = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(descriptor, number)

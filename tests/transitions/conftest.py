@@ -20,7 +20,7 @@ __all__ = ["settings"]
 async def store(settings: Settings) -> AsyncIterator[Storefront]:
     """Runs the application. A slow call, which answers after five seconds, times out before; a silent one at once."""
     own = msgspec.structs.replace(
-        settings, processor_timeout_s=4.5, request_timeout_s=20.0, sandbox_deadline_s=0.05, log_level="warning"
+        settings, processor_timeout_s=4.5, request_timeout_s=60.0, sandbox_deadline_s=0.05, log_level="warning"
     )
     async with opened(own) as storefront:
         yield storefront
