@@ -14,6 +14,7 @@ The layers, from the inside out; each imports only those above it:
 Beside the layers:
 
 - `settings`: every setting, with its bounds. `security`: keys and secrets. `telemetry`: logs and metrics.
+- `doctor`: checks an installation for an operator.
 - `timeouts`, `ttl_cache`, `back_off`: what several layers use. `asgi`: what the server adds for the application.
 
 `projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every

@@ -164,3 +164,6 @@ _IS_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "requests_per_second": lambda limit: 0 <= limit <= _REQUESTS_MAX,
     "capture_delay_seconds": lambda seconds: 0 <= seconds <= DELAY_MAX_S,
 }
+
+CHOICES: Final = "; ".join(f"{name} {setting.choices}" for name, setting in SETTINGS.items())
+"""The settings with the values that each takes, for the help of a command."""
