@@ -48,10 +48,10 @@ class ApiKey(Struct, frozen=True, kw_only=True):
 class Merchant(Struct, frozen=True, kw_only=True):
     """A merchant and its settings.
 
-    A closed merchant has no valid key. `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico a
-    surcharge is unlawful for consumer sales (contract 4.1). Limits are requests per API key: 0 for no limit, None for the
-    installation's limit. `capture_delay_seconds` applies to card payments with payer authentication; others are captured
-    at once.
+    A closed merchant has no valid key. `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico
+    a surcharge is unlawful for consumer sales (contract 4.1). Limits are requests per API key: 0 for no limit, None for
+    the installation's limit. `capture_delay_seconds` applies to card payments with payer authentication; others are
+    captured at once.
     """
 
     merchant_id: UUID
