@@ -175,6 +175,9 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
     ]
     assert lines[0]["request_id"] == "mine-1"
     assert [line.get("merchant_id") for line in lines] == [str(merchant.merchant_id)] * 2 + [None]
+    assert lines[0]["key_id"] == lines[1]["key_id"]
+    assert [line.get("error_code") for line in lines] == [None, None, "INVALID_API_KEY"]
+    assert "key_id" not in lines[2]
     assert all(line["ms"] > 0 and line["level"] == "info" and line["timestamp"] for line in lines)
     for never in ("secret", "ana", "42424242", merchant.secret):
         assert never not in stderr
