@@ -46,7 +46,7 @@ DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"
 
 # Where the parts meet: the only modules that may know any other.
 WIRING = re.compile(
-    r"api\.app|ledger\.(wiring|background\.worker|service\.(supervisor|child_main)|seeding\b.*|cli\b.*|bench\b.*|postgres\.(prepare|embedded\..*))"
+    r"api\.app|ledger\.(wiring|doctor|background\.worker|service\.(supervisor|child_main)|seeding\b.*|cli\b.*|bench\b.*|postgres\.(prepare|embedded\..*))"
 )
 
 # package: (what it may import of ours and of others, what it may not although that is part of it)
@@ -296,4 +296,10 @@ def test_only_the_wiring_and_the_rotation_of_keys_open_the_vault():
     naming = {module for module, path in MODULES.items() if re.search(r"\bvault_card\b", path.read_text())}
     assert naming == {"ledger.vault.vault", "ledger.vault.rewrapping", "ledger.postgres.prepare"}
     users = {module for module, path in MODULES.items() if "database_vault_url" in path.read_text()}
-    assert users == {"ledger.settings", "ledger.postgres.prepare", "ledger.wiring", "ledger.cli.keys"}
+    assert users == {
+        "ledger.settings",
+        "ledger.postgres.prepare",
+        "ledger.wiring",
+        "ledger.cli.keys",
+        "ledger.doctor",  # opens a connection to check that the role can log in, and closes it
+    }

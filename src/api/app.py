@@ -198,6 +198,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         Route(health.LIVE, health.live()),
         Route(health.READY, health.ready(holder)),
         Route(METRICS, Metrics(holder, settings)),
+        Route(docs_page.FIRST, docs_page.first_page()),
         Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
         Route(docs_page.PAGE, docs_page.page()),
         Route(ERRORS_PAGE, errors_page.page(partial(_statuses, settings))),

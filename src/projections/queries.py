@@ -19,6 +19,7 @@ from ledger.postgres.dataloader import DataLoader
 from projections import customers, merchants, payment_methods, products
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
+from projections.lists import tally
 from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
@@ -236,6 +237,10 @@ class Queries:
     async def write_key_uses(self, uses: Mapping[UUID, datetime]) -> None:
         """Writes the last use of each API key, in real time. It is no part of the log."""
         await self._lists.write(_WRITE_KEY_USES, {"key_ids": list(uses), "times": list(uses.values())})
+
+    async def orders_by_status(self) -> dict[str, int]:
+        """Returns the number of orders of all merchants in each status that one has had."""
+        return dict(await self._lists.rows(tally.BY_STATUS, {}))
 
     async def open_calls(self) -> tuple[int, datetime | None]:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""

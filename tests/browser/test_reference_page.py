@@ -46,6 +46,15 @@ async def test_the_page_shows_every_operation_and_loads_nothing_from_other_hosts
     assert complaints == []
 
 
+async def test_the_first_page_leads_to_the_reference(browser: Browser, address: str):
+    page, _, complaints = watched(await browser.new_page())
+    await page.goto(f"{address}/")
+    await expect(page.locator("h1")).to_have_text("Payment ledger")
+    await page.get_by_role("link", name="/docs").click()
+    await expect(page.locator(".opblock").first).to_be_visible()
+    assert complaints == []
+
+
 async def test_an_operation_opens_with_its_example_and_can_be_tried(reference: Opened, address: str):
     page, asked, complaints = reference
     create = page.locator("#operations-Payment_orders-createPaymentOrder")

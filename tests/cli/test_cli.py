@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from uuid import uuid4
 
 import pytest
@@ -30,6 +31,31 @@ def test_help_names_every_command():
     assert result.returncode == 0
     for command in ("serve", "api", "worker", "migrate", "settings"):
         assert command in result.stdout
+
+
+def test_the_version_is_printed():
+    assert ledger("--version").stdout == f"ledger {version('payment-ledger')}\n"
+
+
+def test_help_names_the_choices():
+    for arguments, choices in (
+        (("keys", "create", "--help"), ("orders:read", "settings")),
+        (("merchants", "set", "--help"), ("surchargeRate", "FIRST_CAPTURE", "PAYCASH")),
+    ):
+        text = ledger(*arguments, COLUMNS="300").stdout
+        assert [choice for choice in choices if choice not in text] == []
+
+
+def test_doctor_reports_a_wrong_setting_and_an_empty_directory(short_dir):
+    wrong = ledger("doctor", LEDGER_PORT="many")
+    assert (wrong.returncode, wrong.stdout[:16]) == (1, "fail  settings  ")
+    data_dir = short_dir / uuid4().hex[:8]
+    new = ledger("doctor", "--data-dir", data_dir)
+    assert (new.returncode, new.stdout.splitlines()[-1][:16]) == (0, "warn  database  ")
+    assert not data_dir.exists()
+    away = ledger("doctor", "--data-dir", data_dir, LEDGER_DATABASE_URL="postgresql://u:secret@127.0.0.1:1/none")
+    assert (away.returncode, away.stdout.splitlines()[-1][:16]) == (1, "fail  database  ")
+    assert "secret" not in away.stdout + away.stderr
 
 
 def test_the_command_line_itself_imports_nothing_heavy():

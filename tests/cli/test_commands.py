@@ -171,6 +171,29 @@ def test_a_key_may_expire(ledger, merchant):
     )
 
 
+def test_empty_lists_report_that_they_are_empty(ledger):
+    assert ledger("merchants", "list").done.startswith("There is no merchant yet")
+    assert ledger("jobs", "list").done == "no job has failed\n"
+    assert ledger("messages", "list").done == "no message waits for an order\n"
+
+
+def test_doctor_reports_every_part_of_an_installation(ledger, settings, database_url):
+    findings = {one["check"]: one for one in ledger("doctor", "--json").json}
+    assert list(findings) == [
+        "settings", "disk", "keys", "database", "durability", "clock", "migrations", "roles", "reactions", "calls",
+        "jobs", "messages",
+    ]  # fmt: skip
+    assert {one["state"] for name, one in findings.items() if name in ("clock", "migrations", "jobs")} == {"ok"}
+    assert "no master key yet" in findings["keys"]["text"]
+    assert not (settings.data_dir / "master.key").exists()
+    with psycopg.connect(database_url) as connection:
+        connection.execute("update schema_migration set checksum = 'edited' where number = 2")
+    printed = ledger("doctor")
+    assert (printed.code, printed.err) == (1, "")
+    assert "fail  migrations  0002 read_models differs from what was applied" in printed.out
+    assert [line.split()[0] in ("ok", "warn", "fail") for line in printed.out.splitlines()] == [True] * 8
+
+
 def test_seed_counts_new_and_existing_lines(ledger, write):
     scenario = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED)))
     first = ledger("seed", scenario, "--json").json

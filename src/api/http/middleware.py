@@ -12,6 +12,8 @@ from time import perf_counter
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
+from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.http.error_responses import error_response
@@ -19,13 +21,21 @@ from api.http.errors import ApiError, ClientGone, DatabaseAway
 from api.http.outage import Outage
 from api.http.request import ApiRequest
 from api.http.request_metrics import RequestMetrics
-from api.http.response import ERRORS_PAGE, ApiResponse
+from api.http.response import ERRORS_PAGE
 from ledger.telemetry.logs import REQUEST_ID
 from ledger.timeouts import Timeouts
 
 REQUEST_SCOPE_KEY: Final = "ledger.call"
 """The scope's key of the `ApiRequest`."""
 
+
+class _ErrorCode(Struct):
+    """What the log needs of the answer to a failure."""
+
+    code: str | None = None
+
+
+_error_code: Final = msgspec.json.Decoder(_ErrorCode).decode
 _TARGET_BYTES_MAX: Final = 8 << 10
 _HEADERS_MAX: Final = 100
 _HEADER_BYTES_MAX: Final = 32 << 10
@@ -87,12 +97,15 @@ class Middleware:
         except ClientGone:
             raise
         except Exception as failure:  # noqa: BLE001 - every request gets an answer
-            await request.respond(self._error(_blamed(failure, request), request), send)
+            await self._refuse(_blamed(failure, request), request, send)
         except asyncio.CancelledError:  # the service stops and has waited long enough
-            await request.respond(self._error(TimeoutError(), request), send)
+            await self._refuse(TimeoutError(), request, send)
 
-    def _error(self, failure: Exception, request: ApiRequest) -> ApiResponse:
-        return error_response(failure, request.request_id, self._errors_url)
+    async def _refuse(self, failure: Exception, request: ApiRequest, send: Send) -> None:
+        """Answers a failure, and keeps the answer's code for the log."""
+        response = error_response(failure, request.request_id, self._errors_url)
+        request.error_code = _error_code(response.body).code
+        await request.respond(response, send)
 
 
 def _check_size(scope: Scope, raw_path: bytes) -> None:

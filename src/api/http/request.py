@@ -46,10 +46,12 @@ class ApiRequest:
 
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
     `needs_database` is set where an endpoint begins to use the database, `lost_database` where the request is ended
-    because the database is away; `timeout` ends the request. `errors_url` is the address of the page about errors.
+    because the database is away; `timeout` ends the request. `errors_url` is the address of the page about errors,
+    `error_code` the code of the answer to a failure.
     """
 
     __slots__ = (
+        "error_code",
         "errors_url",
         "headers",
         "is_reading",
@@ -77,6 +79,7 @@ class ApiRequest:
         self.is_reading = False
         self.needs_database = self.lost_database = False
         self.status = 0
+        self.error_code: str | None = None
 
     @property
     def actor(self) -> Actor:
@@ -88,6 +91,11 @@ class ApiRequest:
     def merchant_id(self) -> UUID | None:
         """Returns the merchant of the request, or None before the key is checked."""
         return self.principal.merchant_id if hasattr(self, "principal") else None
+
+    @property
+    def key_id(self) -> UUID | None:
+        """Returns the API key of the request, or None before the key is checked."""
+        return self.principal.key_id if hasattr(self, "principal") else None
 
     @property
     def answer_headers(self) -> Headers:

@@ -45,7 +45,16 @@ class RequestMetrics:
         metrics[0].inc()
         metrics[1].observe(seconds)
         if self._log is not None:
-            self._log.note(method, route, status, seconds, request.request_id, request.merchant_id)
+            self._log.note(
+                method,
+                route,
+                status,
+                seconds,
+                request.request_id,
+                request.merchant_id,
+                request.key_id,
+                request.error_code,
+            )
 
     def close(self) -> None:
         """Writes the last lines."""

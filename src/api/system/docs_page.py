@@ -1,4 +1,4 @@
-"""GET /openapi.json and GET /docs: the description of the interface, and a page that shows it to people.
+"""GET /, /openapi.json and /docs: a first page, the description of the interface, and a page that shows it to people.
 
 Load nothing from another host: the page's scripts and styles come from an installed package, and its policy forbids any
 other origin.
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.http.errors import ApiError, method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 
+FIRST: Final = "/"
 DESCRIPTION: Final = "/openapi.json"
 PAGE: Final = "/docs"
 ASSET: Final = "/docs/{name}"
@@ -64,6 +65,35 @@ _HTML: Final = """\
 </html>
 """
 
+_FIRST_HTML: Final = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Payment ledger</title>
+<link rel="icon" href="/docs/favicon-32x32.png">
+<link rel="stylesheet" href="/docs/first.css">
+</head>
+<body>
+<h1>Payment ledger</h1>
+<p>This service keeps payment orders: it charges cards, takes SPEI transfers and cash, refunds, and stamps invoices.
+Programs of merchants call it over HTTP with an API key in the header <code>x-api-key</code>.</p>
+<ul>
+<li><a href="/docs">/docs</a> shows every operation, with examples to try.</li>
+<li><a href="/openapi.json">/openapi.json</a> describes the same for programs (OpenAPI 3.1).</li>
+<li><a href="/health/ready">/health/ready</a> reports whether the service is ready.</li>
+</ul>
+<p>An operator creates a merchant with its first key by <code>ledger merchants create NAME</code>.</p>
+</body>
+</html>
+"""
+
+_FIRST_STYLE: Final = """\
+:root { color-scheme: light dark; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem; }
+"""
+
 # Swagger UI sets styles on its elements and draws a few icons from data URLs. Everything else must come from this
 # service.
 _POLICY: Final = (
@@ -87,6 +117,11 @@ def description(make: Callable[[], dict[str, Any]]) -> ASGIApp:
 def page() -> ASGIApp:
     """Returns the endpoint of GET /docs, the reference page."""
     return Static(lambda _: (b"text/html; charset=utf-8", _HTML.encode()))
+
+
+def first_page() -> ASGIApp:
+    """Returns the endpoint of GET /, which names what this service is and where its reference is."""
+    return Static(lambda _: (b"text/html; charset=utf-8", _FIRST_HTML.encode()))
 
 
 def asset() -> ASGIApp:
@@ -130,6 +165,8 @@ def _asset(scope: Scope) -> tuple[bytes, bytes]:
     name = scope["path_params"]["name"]
     if name == "start.js":
         return b"text/javascript; charset=utf-8", _START.encode()
+    if name == "first.css":
+        return b"text/css; charset=utf-8", _FIRST_STYLE.encode()
     if name == "page.css":
         return b"text/css; charset=utf-8", _STYLE.encode()
     if name not in _PACKAGED:

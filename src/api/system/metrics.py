@@ -49,7 +49,8 @@ class Metrics:
             raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
-        for gauge, value in zip(metrics.ASKED, await self._ask_database(), strict=True):
+        metrics.ORDERS.value, *values = await self._ask_database()
+        for gauge, value in zip(metrics.ASKED, values, strict=True):
             gauge.value = value
         # In a thread: reading the files of all processes takes 30 ms where there are many routes.
         body = await asyncio.to_thread(generate_latest, metrics.AllProcesses())
@@ -66,17 +67,21 @@ class Metrics:
             self._trusts_loopback and client is not None and client[0] in _LOOPBACK and _FORWARDED.isdisjoint(headers)
         )
 
-    async def _ask_database(self) -> tuple[float | None, ...]:
-        """Returns the values of `metrics.ASKED`, in seconds and numbers; None for each while the database is away."""
+    async def _ask_database(self) -> tuple[Mapping[str, float] | None, *tuple[float | None, ...]]:
+        """Returns the values of `metrics.ORDERS` and `metrics.ASKED`, in seconds and numbers; None for each while the
+        database is away.
+        """
         try:
             if (deps := self._holder.deps) is None:
                 raise not_started()
+            orders = await deps.queries.orders_by_status()
             open_calls, due_since = await deps.queries.open_calls()
             reacted_until = await deps.queries.reacted_until()
             messages, waiting_since, set_aside = await deps.queries.waiting_messages()
         except Fault:
-            return (None,) * len(metrics.ASKED)
+            return None, *(None,) * len(metrics.ASKED)
         return (
+            orders,
             open_calls,
             _seconds_since(due_since, self._margin),
             messages,

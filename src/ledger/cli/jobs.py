@@ -36,6 +36,8 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
             for one in found
         ]
         echo_table(("JOB", "KIND", "ORDER", "DUE", "ATTEMPTS", "NEXT"), rows)
+    else:
+        typer.echo("no job has failed")
 
 
 @app.command()

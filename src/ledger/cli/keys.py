@@ -15,7 +15,7 @@ import typer
 from ledger.cli.installation import on_connection, on_ledger, time_of, uuid_of, with_database
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table
-from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S
+from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S, Scope
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def create(
     name: Annotated[str | None, typer.Option(metavar="N", help="A name of the key, for people.")] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="S", help="What the key allows; may be repeated.", show_default="everything"),
+        typer.Option(
+            metavar="S", help=f"What the key allows; may be repeated: {', '.join(Scope)}.", show_default="everything"
+        ),
     ] = None,
     expires_at: Annotated[
         str | None,
@@ -197,8 +199,6 @@ def _echo_new(merchant_id: UUID, secret: str, key: ApiKey, *, json: bool) -> Non
 
 
 def _scopes(arguments: list[str]) -> list[str]:
-    from ledger.security.api_keys import Scope
-
     for scope in arguments:
         if scope not in list(Scope):
             raise CannotRun(f"there is no scope {scope!r}; there are: {', '.join(Scope)}")

@@ -6,6 +6,7 @@ Import nothing heavy outside the body of a command, so that `ledger --help` and 
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -17,7 +18,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="A payment-order ledger. Every option is also a setting: see `ledger settings`.",
 )
 app.add_typer(merchants.app, name="merchants")
 app.add_typer(keys.app, name="keys")
@@ -27,8 +27,26 @@ app.command()(seed.seed)
 app.command()(replay.replay)
 app.command()(reconcile.reconcile)
 app.command()(bench.bench)
-for command in (service.serve, service.api, service.worker, service.migrate, service.settings):
+for command in (service.serve, service.api, service.worker, service.migrate, service.settings, service.doctor):
     app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"ledger {version('payment-ledger')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """A payment-order ledger. Every option is also a setting: see `ledger settings`."""
 
 
 def main() -> None:

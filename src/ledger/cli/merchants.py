@@ -1,4 +1,7 @@
-"""`ledger merchants`: create, list, show, rename, close, set. Programs read the four fields that `create --json` prints: keep them."""
+"""`ledger merchants`: create, list, show, rename, close, set.
+
+Programs read the four fields that `create --json` prints: keep them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import typer
 from ledger.cli.installation import on_connection, on_ledger, uuid_of
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table, written
+from ledger.domain.merchants.settings import CHOICES
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
@@ -144,7 +148,7 @@ def close(merchant_id: MerchantId, data_dir: DataDir = None) -> None:
 @app.command(name="set")
 def set_(
     merchant_id: MerchantId,
-    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…", help="For example paymentMethods=CARD,SPEI.")],
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…", help=f"The settings: {CHOICES}.")],
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:

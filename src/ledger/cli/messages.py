@@ -42,6 +42,8 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
             for one in found
         ]
         echo_table(("MESSAGE", "PROCESSOR", "KIND", "ORDER", "RECEIVED", "TRIES", "NEXT", "WAITS FOR"), rows)
+    else:
+        typer.echo("no message waits for an order")
 
 
 @app.command()

@@ -9,6 +9,7 @@ import typer
 
 from ledger.cli.installation import settings_from
 from ledger.cli.options import AsJson, DataDir, Host, Port, Workers
+from ledger.cli.output import echo_json
 from ledger.settings import describe
 
 
@@ -57,6 +58,28 @@ def migrate(data_dir: DataDir = None) -> None:
     with database(settings.database_url, settings.data_dir) as owner_url:
         prepare(settings, owner_url)
     typer.echo(f"the schema is current: {migrations()[-1].number:04} {migrations()[-1].name}")
+
+
+def doctor(data_dir: DataDir = None, json: AsJson = False) -> None:
+    """Check the installation and print a line per check: ok, warn or fail, and what to do. Exits 1 where one fails.
+
+    Checks the settings, the disk, the keys, the database with its clock, roles and migrations, and what waits there. It
+    changes nothing, and may run beside the service.
+    """
+    import os
+
+    from ledger.doctor import examine, worst
+
+    flags = {} if data_dir is None else {"data_dir": data_dir}
+    findings = []
+    for finding in examine(os.environ, **flags):
+        findings.append(finding)
+        if not json:
+            typer.echo(f"{finding.state:<4}  {finding.check:<10}  {finding.text}")
+    if json:
+        echo_json(findings)
+    if worst(findings) == "fail":
+        raise typer.Exit(1)
 
 
 def settings(

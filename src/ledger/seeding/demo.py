@@ -97,6 +97,7 @@ def welcome(settings: Settings, access: DemoAccess) -> str:
 {MERCHANT}, a coffee roaster in Coatepec, is the demo's merchant: five months of orders are there to be read.
 
   API       {api}
+  reference {url_of(settings)}/docs
   API key   {access.api_key}   (sandbox only, kept in {settings.data_dir / ACCESS_FILE})
   merchant  {access.merchant_id}
 

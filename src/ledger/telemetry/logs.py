@@ -92,7 +92,10 @@ def _with_request_id(_logger: object, _method: str, line: structlog.typing.Event
 
 
 class Access(Struct, frozen=True, omit_defaults=True):
-    """The log line of a request. It has the template of the route, never a path, a query or a body."""
+    """The log line of a request. It has the template of the route, never a path, a query or a body.
+
+    A line of a request that failed in the service has the level error; a refused one has its error code.
+    """
 
     timestamp: datetime
     level: str
@@ -103,6 +106,8 @@ class Access(Struct, frozen=True, omit_defaults=True):
     ms: float
     request_id: str
     merchant_id: UUID | None = None
+    key_id: UUID | None = None
+    error_code: str | None = None
 
 
 class AccessLog:
@@ -117,7 +122,15 @@ class AccessLog:
         self.dropped = 0
 
     def note(
-        self, method: str, route: str, status: int, seconds: float, request_id: str, merchant_id: UUID | None
+        self,
+        method: str,
+        route: str,
+        status: int,
+        seconds: float,
+        request_id: str,
+        merchant_id: UUID | None,
+        key_id: UUID | None = None,
+        error_code: str | None = None,
     ) -> None:
         """Keeps the line of a request that has just ended, and writes it within a fifth of a second."""
         if len(self._lines) >= LINES_MAX:
@@ -126,7 +139,10 @@ class AccessLog:
             asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
         ms = round(seconds * 1e3, 2)
         now = datetime.now(UTC)
-        self._lines.append(Access(now, "info", "request", method, route, status, ms, request_id, merchant_id))
+        level = "error" if status >= 500 else "info"
+        self._lines.append(
+            Access(now, level, "request", method, route, status, ms, request_id, merchant_id, key_id, error_code)
+        )
 
     def flush(self) -> None:
         """Writes the lines that are kept. A reader that does not keep up loses lines; no request waits for it."""

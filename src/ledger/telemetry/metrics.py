@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.metadata import version
 from struct import Struct
 from typing import Any, Final
 
@@ -88,6 +89,34 @@ class AskedGauge(Collector):
         yield GaugeMetricFamily(self._name, self._about, self.value)
 
 
+class AskedGauges(Collector):
+    """Gauges by the value of a label, which the database knows, like `AskedGauge`."""
+
+    def __init__(self, name: str, about: str, label: str) -> None:
+        self._name, self._about = name, about
+        self._labelnames = (label,)
+        self.value: Mapping[str, float] | None = None
+        REGISTRY.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(self._name, self._about, labels=self._labelnames)
+        for label, value in sorted((self.value or {}).items()):
+            family.add_metric((label,), value)
+        yield family
+
+
+class _Build(Collector):
+    """The build information: always 1, with the program's version as a label."""
+
+    _labelnames = ("version",)
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("ledger_build_info", "1, with the version of the program.", labels=self._labelnames)
+        family.add_metric((version("payment-ledger"),), 1.0)
+        yield family
+
+
+REGISTRY.register(_Build())
 REQUESTS = _counter("ledger_http_requests_total", "Requests answered.", ("method", "route", "status"))
 REQUEST_SECONDS = _histogram(
     "ledger_http_request_seconds",
@@ -171,6 +200,15 @@ JOBS = _counter(
     "Attempts at jobs by outcome: done, failed and to be tried again, given up.",
     ("outcome",),
 )
+PAYMENT_EVENTS = _counter(
+    "ledger_payment_events_total",
+    "Events of payments by topic, as the worker reads them from the log: payment-authorized, payment-declined, …",
+    ("event",),
+)
+DECLINES = _counter(
+    "ledger_payment_declines_total", "Declined payments by decline code and by who refused.", ("code", "refused_by")
+)
+ORDERS = AskedGauges("ledger_orders", "Payment orders of all merchants by status.", "status")
 ASKED = (OPEN_CALLS, OVERDUE_SECONDS, MESSAGES, MESSAGES_SET_ASIDE, MESSAGES_SECONDS, LAG_SECONDS)
 _RESIDENT_BYTES = _gauge("ledger_process_resident_bytes", "Resident memory in bytes.", ("process",))
 _OPEN_FDS = _gauge("ledger_process_open_fds", "Open file descriptors.", ("process",))

@@ -20,6 +20,9 @@ select merchant_id, day, status, sum(n) from {rows} group by merchant_id, day, s
 on conflict (merchant_id, day, status) do update set n = t.n + excluded.n
 """
 
+# The orders of all merchants by status.
+BY_STATUS: Final = "select status, sum(n)::int8 from tally group by status"
+
 TABLE: Final = InlineTable(
     "tally", (("merchant_id", "uuid"), ("day", "date"), ("status", "text"), ("n", "int8")), _WRITE
 )

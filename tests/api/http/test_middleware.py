@@ -75,7 +75,7 @@ async def test_a_well_formed_request_id_is_kept(merchant: Merchant, sent: str, k
 
 async def test_an_unknown_address_is_a_404_even_without_a_key(store: Storefront):
     for path in (
-        "/",
+        "/index.html",
         "/api",
         "/api/v2",
         f"{ORDERS}/",

@@ -230,6 +230,7 @@ WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
     "/health/ready": "no data of a merchant",
     "/metrics": "counts over all merchants",
     "/openapi.json": "no data of a merchant",
+    "/": "no data of a merchant",
     "/docs": "no data of a merchant",
     "/docs/errors": "no data of a merchant",
     "/docs/{name}": "no data of a merchant",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from importlib.metadata import version
 
 import httpx
 import msgspec
@@ -59,6 +60,16 @@ async def test_requests_are_counted_by_route_and_outcome_and_never_by_address(st
     assert more("ledger_reader_batch_keys_count", "ledger-reads") >= 1
     for never in ("secret", "ana@example.com", str(merchant.merchant_id), merchant.secret):
         assert never not in text
+
+
+async def test_orders_by_status_and_the_version_show(store: Storefront, merchant: Merchant):
+    before = await now(store)
+    assert (await merchant.create(paid_order(externalId="counted-1"))).status_code == 201
+    assert (await merchant.create(order(externalId="counted-2"))).status_code == 201
+    after = await now(store)
+    changed = {name[1] for name in after if name[0] == "ledger_orders" and after[name] == before.get(name, 0) + 1}
+    assert changed == {"COMPLETED", "PENDING"}
+    assert after["ledger_build_info", version("payment-ledger")] == 1
 
 
 async def test_methods_without_an_operation_share_a_label(store: Storefront):
@@ -164,6 +175,9 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
     ]
     assert lines[0]["request_id"] == "mine-1"
     assert [line.get("merchant_id") for line in lines] == [str(merchant.merchant_id)] * 2 + [None]
+    assert lines[0]["key_id"] == lines[1]["key_id"]
+    assert [line.get("error_code") for line in lines] == [None, None, "INVALID_API_KEY"]
+    assert "key_id" not in lines[2]
     assert all(line["ms"] > 0 and line["level"] == "info" and line["timestamp"] for line in lines)
     for never in ("secret", "ana", "42424242", merchant.secret):
         assert never not in stderr

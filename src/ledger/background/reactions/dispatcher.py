@@ -8,7 +8,7 @@ merchant whose log cannot be read delays no other (see `quarantine`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -69,6 +69,7 @@ on conflict (merchant_id, stream_id, kind, payment_id) do update set due_at = ex
 _CLEAR_STREAMS: Final = "delete from due_time where merchant_id = %s and stream_id = any(%s)"
 
 AnyReaction = Reaction | StateReaction
+Counter = Callable[[Sequence[RecordedEvent]], None]
 
 # Aliases of payments. A name that exists keeps its payment.
 _NAME: Final = """
@@ -94,13 +95,21 @@ class _Range(Struct, frozen=True):
 class Dispatcher:
     """Shows reactions what was appended. `dispatched` counts the events that they were shown.
 
-    `quarantine` holds the merchants whose log cannot be read now.
+    `quarantine` holds the merchants whose log cannot be read now. A reaction's entry in `counters` gets the events that
+    the reaction was shown, after their commit.
     """
 
-    def __init__(self, journal: Journal, jobs: Jobs, reactions: Sequence[AnyReaction]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        jobs: Jobs,
+        reactions: Sequence[AnyReaction],
+        counters: Mapping[str, Counter] | None = None,
+    ) -> None:
         self._journal = journal
         self._jobs = jobs
         self._reactions = {reaction.name: reaction for reaction in reactions}
+        self._counters = dict(counters or {})
         self.quarantine = Quarantine()
         self.dispatched = 0
 
@@ -160,17 +169,26 @@ class Dispatcher:
             locked = await connection.execute(_LOCK, (*_columns(cursors), _EVENTS_AT_ONCE))
             ranges = [_Range(*row) for row in await locked.fetchall()]
             effects: list[_MerchantEffect] = []
+            shown: list[tuple[Counter, Sequence[RecordedEvent]]] = []
             moved: list[tuple[str, UUID, int]] = []
             for each in ranges:
-                for name in await self._show(connection, each, effects):
+                for name in await self._show(connection, each, effects, shown):
                     self.quarantine.release(name, each.merchant_id)
                     moved.append((name, each.merchant_id, each.until))
             await self._write(connection, effects)
             if moved:
                 await connection.execute(_MOVE, _columns(moved))
+        for count, events in shown:
+            count(events)
         return ranges
 
-    async def _show(self, connection: Connection, new: _Range, effects: list[_MerchantEffect]) -> Sequence[str]:
+    async def _show(
+        self,
+        connection: Connection,
+        new: _Range,
+        effects: list[_MerchantEffect],
+        counted: list[tuple[Counter, Sequence[RecordedEvent]]],
+    ) -> Sequence[str]:
         """Shows a range to its reactions and adds their effects; returns the reactions that could read it."""
         merchant_id = new.merchant_id
         topics = sorted({topic for name in new.reactions for topic in self._reactions[name].topics})
@@ -182,7 +200,7 @@ class Dispatcher:
                 return []
             # Each with its own topics alone: another one's may be readable.
             alone = [replace(new, reactions=[name]) for name in new.reactions]
-            return [name for one in alone for name in await self._show(connection, one, effects)]
+            return [name for one in alone for name in await self._show(connection, one, effects, counted)]
         able = []
         for name in new.reactions:
             reaction = self._reactions[name]
@@ -193,6 +211,8 @@ class Dispatcher:
                 self.quarantine.add(name, merchant_id, fault)
             else:
                 self.dispatched += len(shown)
+                if name in self._counters:
+                    counted.append((self._counters[name], shown))
                 able.append(name)
         return able
 

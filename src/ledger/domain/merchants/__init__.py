@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `events`: registered, renamed, closed, settings changed, key issued, rotated, revoked. `state`, `commands`, `decide`, `evolve`: the
-  parts of every stream.
+- `events`: registered, renamed, closed, settings changed, key issued, rotated, revoked. `state`, `commands`,
+  `decide`, `evolve`: the parts of every stream.
 - `settings`: converts settings between text and values.
 """

@@ -59,7 +59,7 @@ def decide_registration(merchant: Merchant | None, command: RegisterMerchant) ->
 
 
 def decide_renaming(merchant: Merchant, command: RenameMerchant) -> list[MerchantEvent]:
-    """Renames a merchant, also a closed one. Returns no events where it has the name. Raises InvalidField for `name`."""
+    """Renames a merchant, closed or not. Returns no events where it has the name. Raises InvalidField for `name`."""
     name = _name_of(command)
     return (
         [] if name == merchant.name else [MerchantRenamed(merchant_id=merchant.merchant_id, name=name, at=command.at)]

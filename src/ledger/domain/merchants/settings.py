@@ -210,3 +210,6 @@ _IS_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
     "exchange_rate": _is_exchange_rate,
     "receipt_due_day": lambda day: 1 <= day <= DUE_DAY_MAX,
 }
+
+CHOICES: Final = "; ".join(f"{name} {setting.choices}" for name, setting in SETTINGS.items())
+"""The settings with the values that each takes, for the help of a command."""

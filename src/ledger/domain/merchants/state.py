@@ -50,8 +50,8 @@ class Merchant(Struct, frozen=True, kw_only=True):
 
     A closed merchant has no valid key. `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico
     a surcharge is unlawful for consumer sales (contract 4.1). Limits are requests per API key: 0 for no limit, None for
-    the installation's limit.
-    `capture_delay_seconds` applies to card payments with payer authentication; others are captured at once.
+    the installation's limit. `capture_delay_seconds` applies to card payments with payer authentication; others are
+    captured at once.
     `exchange_rate` is in pesos for one dollar, for the invoices of orders that bring none. `receipt_due_day` is the day
     of the next month on which payment receipts are due (contract N47).
     Payers are reminded `reminder_days` before the due date of an order, 0 for the due date itself; without days they

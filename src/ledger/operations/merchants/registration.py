@@ -1,4 +1,4 @@
-"""Registers, renames and closes a merchant and changes its settings, for requests with a key and for operators' commands.
+"""Registers, renames and closes a merchant and changes its settings, for requests and operators' commands.
 
 Commit a registration, its settings and the first key together: a merchant without a key cannot send a request.
 """

@@ -1,0 +1,247 @@
+"""Checks an installation for an operator: one finding per check, with what to do.
+
+Change nothing: `doctor` runs while something is wrong, so it applies no migration and makes no key, role or data
+directory. It starts the embedded Postgres where that does not run, and stops it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import psycopg
+from msgspec import Struct
+from psycopg.conninfo import make_conninfo
+
+from ledger.background.inbox.pending import pending_messages
+from ledger.background.scheduler.failed_jobs import failed_jobs
+from ledger.postgres.connection import Connection, connect
+from ledger.postgres.embedded.data_dir import database
+from ledger.postgres.migrate import migrations
+from ledger.security.secrets import MASTER_KEY_NAME, load_processor_keys, load_sealing_keys, load_secrets
+from ledger.settings import CannotRun, Settings, likely_typos, read_settings
+from projections.orders import open_calls
+
+_DISK_WARN: Final = 5 << 30
+_DISK_FAIL: Final = 512 << 20
+_VERSION_MIN: Final = 150000
+_CLOCK_WARN_S: Final = 1.0
+_CLOCK_FAIL_S: Final = 30.0
+_LAG_WARN_S: Final = 60.0
+_OVERDUE_WARN_S: Final = 120.0
+_WAITING_WARN_S: Final = 3600.0
+
+# Which of the three settings that make commits durable are off.
+_NOT_DURABLE: Final = """
+select coalesce(string_agg(name, ', ' order by name), '') from pg_settings
+ where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off'
+"""
+_APPLIED: Final = "select number, checksum from schema_migration"
+_REACTED: Final = "select as_of from reaction_progress"
+
+State = Literal["ok", "warn", "fail"]
+
+
+class Finding(Struct, frozen=True):
+    """The result of a check. `text` is what was found and, unless that is `ok`, what to do."""
+
+    check: str
+    state: State
+    text: str
+
+
+def examine(environ: Mapping[str, str], **flags: object) -> Iterator[Finding]:
+    """Yields a finding per check, in the order in which each needs the one before."""
+    try:
+        settings = read_settings(environ, **flags)
+    except CannotRun as wrong:
+        yield Finding("settings", "fail", str(wrong))
+        return
+    typos = [f"{variable} is no setting; did you mean {meant}?" for variable, meant in likely_typos(environ)]
+    yield Finding("settings", "warn" if typos else "ok", " ".join(typos) or f"read, for {settings.environment}")
+    yield _disk(settings.data_dir)
+    yield _keys(settings)
+    if settings.database_url is None and not (settings.data_dir / "pg" / "PG_VERSION").exists():
+        yield Finding(
+            "database", "warn", f"{settings.data_dir} has none yet: `ledger serve` or `ledger migrate` makes it"
+        )
+        return
+    with _fault_as_finding() as faults, database(settings.database_url, settings.data_dir) as url:
+        yield from asyncio.run(_examine_database(settings, url))
+    yield from faults
+
+
+def worst(findings: list[Finding]) -> State:
+    """Returns the worst state among the findings."""
+    states: set[State] = {finding.state for finding in findings}
+    return "fail" if "fail" in states else "warn" if "warn" in states else "ok"
+
+
+@contextmanager
+def _fault_as_finding() -> Iterator[list[Finding]]:
+    faults: list[Finding] = []
+    try:
+        yield faults
+    except (CannotRun, psycopg.OperationalError) as failure:
+        reason = " ".join(str(failure).split())
+        todo = "check LEDGER_DATABASE_URL, and that the server runs"
+        faults.append(Finding("database", "fail", f"it does not answer: {reason}; {todo}"))
+
+
+def _disk(data_dir: Path) -> Finding:
+    place = data_dir.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    text = f"{free / (1 << 30):.1f} GiB are free for {data_dir}"
+    if free < _DISK_WARN:
+        return Finding(
+            "disk", "fail" if free < _DISK_FAIL else "warn", f"{text}: make room, a full disk refuses writes"
+        )
+    return Finding("disk", "ok", text)
+
+
+def _keys(settings: Settings) -> Finding:
+    own = settings.data_dir / MASTER_KEY_NAME
+    is_named = settings.master_key or settings.master_key_file
+    if not is_named and settings.environment == "sandbox" and not own.exists():
+        return Finding("keys", "warn", f"there is no master key yet: the sandbox makes {own} at its first start")
+    try:
+        load_secrets(settings)
+        count = len(load_sealing_keys(settings))
+        load_processor_keys(settings)
+    except CannotRun as wrong:
+        return Finding("keys", "fail", f"{wrong}: bring the key back from where it is kept")
+    place = "the settings" if is_named else str(own)
+    return Finding("keys", "ok", f"the master key is in {place}; sealing keys: {count}")
+
+
+async def _examine_database(settings: Settings, url: str) -> list[Finding]:
+    async with await connect(url, "ledger-doctor") as connection:
+        findings = [_version(connection), await _durability(connection, settings), await _clock(connection)]
+        schema = await _schema(connection)
+        findings += [schema, await _roles(connection, settings)]
+        if schema.state == "ok":
+            findings += await _queues(connection, settings)
+        return findings
+
+
+def _version(connection: Connection) -> Finding:
+    number = connection.info.server_version
+    text = f"Postgres {number // 10000}.{number % 10000}"
+    if number < _VERSION_MIN:
+        return Finding("database", "fail", f"{text} is too old: use Postgres 15 or newer")
+    return Finding("database", "ok", text)
+
+
+async def _durability(connection: Connection, settings: Settings) -> Finding:
+    off = await _value(connection, _NOT_DURABLE)
+    if off:
+        state: State = "fail" if settings.environment == "production" else "warn"
+        return Finding("durability", state, f"off: {off}; switch it on, a crash would lose payments")
+    return Finding("durability", "ok", "a commit is on disk before it is acknowledged")
+
+
+async def _clock(connection: Connection) -> Finding:
+    before = datetime.now(UTC)
+    theirs = await _value(connection, "select clock_timestamp()")
+    after = datetime.now(UTC)
+    apart_s = max(0.0, (before - theirs).total_seconds(), (theirs - after).total_seconds())
+    text = f"this machine's and the database's are {apart_s:.1f} s apart"
+    if apart_s > _CLOCK_WARN_S:
+        state: State = "fail" if apart_s > _CLOCK_FAIL_S else "warn"
+        return Finding("clock", state, f"{text}: synchronise both by NTP")
+    return Finding("clock", "ok", text)
+
+
+async def _schema(connection: Connection) -> Finding:
+    if await _value(connection, "select to_regclass('schema_migration') is null"):
+        return Finding("migrations", "warn", "none is applied: run `ledger migrate`")
+    applied: dict[int, str] = dict(await (await connection.execute(_APPLIED)).fetchall())
+    own = migrations()
+    edited = [one for one in own if applied.get(one.number, one.checksum) != one.checksum]
+    if edited:
+        names = ", ".join(f"{one.number:04} {one.name}" for one in edited)
+        return Finding("migrations", "fail", f"{names} differs from what was applied: install the released program")
+    pending = [one for one in own if one.number not in applied]
+    if pending:
+        return Finding("migrations", "warn", f"{len(pending)} of {len(own)} are not applied: run `ledger migrate`")
+    newer = len(set(applied) - {one.number for one in own})
+    if newer:
+        return Finding("migrations", "ok", f"all {len(own)} are applied, and {newer} of a newer release")
+    return Finding("migrations", "ok", f"all {len(own)} are applied")
+
+
+async def _roles(connection: Connection, settings: Settings) -> Finding:
+    may_create = await _value(connection, "select rolsuper or rolcreaterole from pg_roles where rolname = current_user")
+    missing = []
+    for variable, url in (
+        ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
+        ("LEDGER_DATABASE_VAULT_URL", settings.database_vault_url),
+    ):
+        if url is None and not may_create:
+            missing.append(f"set {variable}, because the owner may not create roles")
+        elif url is not None and not await asyncio.to_thread(_can_log_in, url):
+            missing.append(f"the role of {variable} cannot log in")
+    if missing:
+        return Finding("roles", "warn", "; ".join(missing))
+    return Finding("roles", "ok", "the application's and the vault's can be used")
+
+
+def _can_log_in(url: str) -> bool:
+    try:
+        psycopg.connect(make_conninfo(url, connect_timeout=5)).close()
+    except psycopg.Error:
+        return False
+    return True
+
+
+async def _queues(connection: Connection, settings: Settings) -> list[Finding]:
+    """Returns the findings about what waits: events without reactions, calls, jobs, messages."""
+    lag_s = _age_s(await _value(connection, _REACTED))
+    calls, oldest = await _row(connection, open_calls.COUNT)
+    overdue_s = _age_s(oldest) - settings.recovery_margin_s
+    jobs = await failed_jobs(connection)
+    given_up = sum(job.given_up for job in jobs)
+    messages = await pending_messages(connection)
+    aside = sum(message.set_aside for message in messages)
+    waited_s = _age_s(min((message.received_at for message in messages), default=None))
+    return [
+        _queue("reactions", lag_s > _LAG_WARN_S, f"{lag_s:.0f} s behind", "check that `ledger serve` or `worker` runs"),
+        _queue(
+            "calls",
+            overdue_s > _OVERDUE_WARN_S,
+            f"{calls} open, the oldest overdue for {max(0.0, overdue_s):.0f} s",
+            "check that the worker runs and that the processor answers look-ups",
+        ),
+        _queue("jobs", given_up > 0, f"{len(jobs)} failed, {given_up} given up", "see `ledger jobs list`"),
+        _queue(
+            "messages",
+            aside > 0 or waited_s > _WAITING_WARN_S,
+            f"{len(messages)} wait, {aside} set aside, the oldest for {waited_s:.0f} s",
+            "see `ledger messages list`",
+        ),
+    ]
+
+
+def _queue(check: str, is_bad: bool, text: str, todo: str) -> Finding:
+    return Finding(check, "warn", f"{text}: {todo}") if is_bad else Finding(check, "ok", text)
+
+
+def _age_s(moment: datetime | None) -> float:
+    return 0.0 if moment is None else max(0.0, (datetime.now(UTC) - moment).total_seconds())
+
+
+async def _row(connection: Connection, query: str) -> tuple[Any, ...]:
+    row = await (await connection.execute(query)).fetchone()
+    assert row is not None, "the query has a row"
+    return row
+
+
+async def _value(connection: Connection, query: str) -> Any:
+    return (await _row(connection, query))[0]

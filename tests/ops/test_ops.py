@@ -1,0 +1,75 @@
+"""The files for those who run the service: each is checked by its own program where that is installed."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ledger.telemetry.metrics import AllProcesses
+
+OPS = Path(__file__).parents[2] / "ops"
+PROMETHEUS = OPS / "prometheus"
+SUFFIXES = ("_bucket", "_sum", "_count", "_total")
+
+
+def checked(*command, cwd=OPS):
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alerts_are_valid_rules():
+    checked("promtool", "check", "rules", "alerts.yml", cwd=PROMETHEUS)
+
+
+def test_each_alert_fires_on_its_cause_and_none_without():
+    checked("promtool", "test", "rules", "alerts_test.yml", cwd=PROMETHEUS)
+
+
+@pytest.mark.parametrize("file", ["prometheus/alerts.yml", "prometheus/alerts_test.yml", "grafana/ledger.json"])
+def test_only_metrics_that_exist_are_named(file):
+    existing = {family.name for family in AllProcesses().collect()}
+    named = set(re.findall(r"\bledger_[a-z_]+", (OPS / file).read_text()))
+    unknown = {name for name in named if not {name, *(name.removesuffix(end) for end in SUFFIXES)} & existing}
+    assert named
+    assert unknown == set()
+
+
+def test_the_dashboard_has_panels_that_do_not_overlap():
+    panels = json.loads((OPS / "grafana" / "ledger.json").read_text())["panels"]
+    cells = [
+        (panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y)
+        for panel in panels
+        for x in range(panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert all(target["expr"] for panel in panels for target in panel["targets"])
+
+
+def test_the_unit_of_systemd_is_valid(tmp_path):
+    """With a program that exists in the place of the installed one."""
+    text = (OPS / "systemd" / "ledger.service").read_text()
+    program = re.search(r"^ExecStart=(\S+) serve$", text, re.MULTILINE)[1]
+    (tmp_path / "ledger.service").write_text(text.replace(program, "/bin/true"))
+    checked("systemd-analyze", "verify", "--man=no", str(tmp_path / "ledger.service"))
+
+
+def test_the_container_copies_files_that_exist_and_runs_as_an_account_of_its_own():
+    text = re.sub(r"\\\n", " ", (OPS / "container" / "Containerfile").read_text())
+    steps = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
+    known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"}
+    assert {name for name, _ in steps} <= known | {"ENTRYPOINT", "CMD"}
+    copied = [part for name, rest in steps if name == "COPY" and "--from" not in rest for part in rest.split()[:-1]]
+    assert [part for part in copied if not (OPS.parent / part).exists()] == []
+    last = [name for name, _ in steps][::-1]
+    assert last.index("USER") < last.index("FROM")
+    for name, rest in steps:
+        if name in ("ENTRYPOINT", "CMD"):
+            assert json.loads(rest)
+    assert dict(steps)["STOPSIGNAL"] == "SIGTERM"
