@@ -52,6 +52,7 @@ _DECLINE_SHAPE = """
   "code": "PAYMENT_DECLINED",
   "requestId": "req-710f82784f337f2f-00000004",
   "docUrl": "https://pay.example.com/docs/errors#PAYMENT_DECLINED",
+  "payerMessage": "La tarjeta no tiene fondos suficientes.",
   "declineCode": "INSUFFICIENT_FUNDS",
   "retryable": true,
   "advice": "RETRY_WITH_OTHER_METHOD",

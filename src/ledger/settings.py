@@ -200,6 +200,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECONDS,
         ),
     ] = 60.0
+    unmatched_alarm_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=31_536_000,
+            description="How long a processor's message that no order matches counts in the metrics of waiting messages. "
+            "Afterwards `ledger messages list` still shows it.",
+            extra=_SECONDS,
+        ),
+    ] = 604_800.0
     files_url: Annotated[
         str,
         Meta(

@@ -50,10 +50,12 @@ class _PointRead(Struct, frozen=True):
 
 
 # The number of messages that wait in the inbox (see `ledger.processors.inbox_store`), since when the oldest waits, and
-# how many of them are quarantined for an operator.
+# how many of them are quarantined for an operator. Without those that have waited for too long for the reason that no
+# order matches them.
 _WAITING_MESSAGES: Final = """
 select count(*), min(received_at), count(*) filter (where next_try_at = 'infinity')
   from processor_message where handled_at is null
+   and (waits_for = any(%(unmatched)s) and received_at <= current_timestamp - make_interval(secs => %(alarm_s)s)) is not true
 """
 
 # Writes when API keys were used. Another process may have written a later use.
@@ -247,9 +249,13 @@ class Queries:
         ((number, oldest),) = await self._lists.rows(open_calls.COUNT, {})
         return number, oldest
 
-    async def waiting_messages(self) -> tuple[int, datetime | None, int]:
-        """Returns how many messages wait, since when (real time) the oldest does, and how many are quarantined."""
-        ((number, oldest, quarantined),) = await self._lists.rows(_WAITING_MESSAGES, {})
+    async def waiting_messages(self, unmatched: Sequence[str], alarm_s: float) -> tuple[int, datetime | None, int]:
+        """Returns how many messages wait, since when (real time) the oldest does, and how many are quarantined.
+
+        A message that waits for one of the reasons `unmatched` counts for `alarm_s` seconds.
+        """
+        parameters = {"unmatched": list(unmatched), "alarm_s": alarm_s}
+        ((number, oldest, quarantined),) = await self._lists.rows(_WAITING_MESSAGES, parameters)
         return number, oldest, quarantined
 
     async def reacted_until(self) -> datetime:

@@ -162,6 +162,7 @@ def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history
             "lastFailedEventReason",
             "lastFailedEventAt",
             "declineCode",
+            "payerMessage",
             "billingFirstName",
             "billingLastName",
             "billingPhoneNumber",

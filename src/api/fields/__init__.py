@@ -8,5 +8,5 @@ In reading order:
 - `types`, `values`: kinds of field with their limits, and the parsers of single values.
 - `people`, `fiscal`, `payment_method`, `line_items`, `product`, `durations`: parts of bodies.
 - `stored_text`: searches every text that would be stored. `unknown_names`: names that no field has. `query`: what the
-  lists share.
+  lists share. `payer_language`: the language of texts for payers.
 """

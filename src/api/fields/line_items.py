@@ -107,7 +107,8 @@ def line_items(
             raise error.within(f"lineItems[{at}]") from None
     added = sum([line.quantity * line.unit_price for line in lines], ZERO)
     if abs(added - total) > _TOLERANCE:
-        raise invalid("lineItems", "must add up to amount: the sum of quantity × unitPrice differs", "LINE_ITEMS_SUM")
+        sums = f"the sum of quantity × unitPrice is {added.normalize():f}, and amount is {total.normalize():f}"
+        raise invalid("lineItems", f"must add up to amount: {sums}", "LINE_ITEMS_SUM")
     return tuple(lines)
 
 

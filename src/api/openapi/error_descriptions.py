@@ -84,10 +84,11 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "INVALID_ORDER_STATE": "The status of the order or of the payment, `currentStatus`, does not allow the operation. "
     "`allowedStatuses` are those that do.",
     "ORDER_HAS_CAPTURED_FUNDS": "The order holds captured money: refund the order, or cancel it with `refundCaptured`.",
-    "ORDER_NOT_REFUNDABLE": "Nothing was captured, or the captured money is disputed.",
+    "ORDER_NOT_REFUNDABLE": "Nothing was captured, or the request names a payment that is disputed or holds no "
+    "captured money.",
     "REFUND_IN_PROGRESS": "A refund of the same payment has no outcome yet. Send the request again later.",
-    "REFUND_AMOUNT_EXCEEDS_BALANCE": "The amount exceeds the money that is held. `refundableAmount` is "
-    "the amount that can be refunded.",
+    "REFUND_AMOUNT_EXCEEDS_BALANCE": "The amount exceeds the money that is held and not disputed. `refundableAmount` is "
+    "the amount that can be refunded: 0 where all of it is disputed.",
     "REFUND_WINDOW_EXPIRED": "The card was charged too long ago for a refund.",
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",

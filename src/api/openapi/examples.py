@@ -159,7 +159,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     "HEADERS_TOO_LARGE": "The headers must have at most 32768 bytes.",
     "UNSUPPORTED_MEDIA_TYPE": "The body must be sent as application/json in UTF-8.",
     "AMOUNT_EXCEEDS_PENDING": "The amount exceeds what is unpaid and not reserved by other payments.",
-    "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant: use another payment method.",
+    "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant: use card, or add SPEI to "
+    "settings.paymentMethods with PUT /v1/merchant.",
     "AMOUNT_MISMATCH": "The store accepts only the exact amount of the reference: send expectedAmount.",
     "PARTIALS_NOT_ALLOWED": "The order does not allow partial payments: charge all of it instead.",
     "PAYMENT_NOT_FOUND": "The order has no payment with this id.",

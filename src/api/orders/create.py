@@ -43,7 +43,7 @@ from api.fields.values import (
 )
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError, required
+from api.http.errors import ApiError, invalid, required
 from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
@@ -154,7 +154,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) ->
     method = None if sent.payment_method is None else payment_method(sent.payment_method, now.date())
     pending = bool(sent.pending)
     if not pending and method is None:
-        raise required("paymentMethod")
+        raise invalid("paymentMethod", "is required, unless pending is true: such an order is paid later", "REQUIRED")
     if not pending and billing is None and method is not None and method.card is not None:
         raise billing_address_required(sent.billing_address)
     lines = one_of_aliases("lineItems", sent.line_items, "items", sent.items)

@@ -13,12 +13,12 @@ from uuid import UUID
 from msgspec import Meta
 
 from api.dependencies import Dependencies
+from api.fields.payer_language import payer_language
 from api.http.error_responses import Answered, Error
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse, json_response, rendered
-from ledger.domain.orders.declines import Advice, decline, public_code
+from ledger.domain.orders.declines import Advice, decline, payer_message, public_code
 from ledger.domain.orders.payment import UNCAPTURED, Payment
-from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.results import OrderResult
 from projections.orders import documents
@@ -28,6 +28,14 @@ from projections.orders.documents import OrderDocument
 class Declined(Error, kw_only=True, rename="camel"):
     """The answer to a declined payment. The order exists all the same: it has the failed payment and can be read."""
 
+    payer_message: Annotated[
+        str,
+        Meta(
+            description="What the payer may read: in the language of Accept-Language, else of the customer's "
+            "notificationPreferences, else in Spanish.",
+            examples=["La tarjeta está vencida."],
+        ),
+    ]
     decline_code: Annotated[
         str, Meta(description="The reason, as a code that is the same for all processors.", examples=["CARD_EXPIRED"])
     ]
@@ -60,7 +68,11 @@ def order_response(result: OrderResult, status: int, deps: Dependencies, request
 def order_json(result: OrderResult, deps: Dependencies, request: ApiRequest) -> bytes:
     """Returns the order as JSON, with the payment that the result is about."""
     now = deps.ledger.clock.now(request.principal.merchant_id)
-    return documents.answer(result.order, result.customer, result.payment_id, now)
+    return documents.answer(result.order, result.customer, result.payment_id, now, _language(result, request))
+
+
+def _language(result: OrderResult, request: ApiRequest) -> str:
+    return payer_language(request.headers, result.customer.preferences.language)
 
 
 def declined_response(result: OrderResult, document: bytes, request: ApiRequest) -> ApiResponse | None:
@@ -70,7 +82,7 @@ def declined_response(result: OrderResult, document: bytes, request: ApiRequest)
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
     if payment is None or payment.status is not PaymentStatus.FAILED:
         return None
-    content = _decline(result.order, payment, document, request)
+    content = _decline(result, payment, document, request)
     return json_response(422, content, REPLAYED if result.repeated else ())
 
 
@@ -79,17 +91,18 @@ def capture_refused_response(result: OrderResult, deps: Dependencies, request: A
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
     if payment is None or result.replayed or payment.failure is None or payment.status not in UNCAPTURED:
         return None
-    content = _decline(result.order, payment, order_json(result, deps, request), request)
+    content = _decline(result, payment, order_json(result, deps, request), request)
     return json_response(422, content, REPLAYED if result.repeated else ())
 
 
-def _decline(order: Order, payment: Payment, document: bytes, request: ApiRequest) -> Declined:
-    failure = payment.failure
+def _decline(result: OrderResult, payment: Payment, document: bytes, request: ApiRequest) -> Declined:
+    order, failure = result.order, payment.failure
     assert failure is not None, "a declined payment has a failure"
     reason = decline(failure.code)
     answered = Answered(request.request_id, request.errors_url)
     return Declined(
         **answered.about(public_code(failure.refused_by), reason.message),
+        payer_message=payer_message(reason.code, _language(result, request)),
         decline_code=reason.code,
         retryable=reason.retryable,
         advice=reason.advice,

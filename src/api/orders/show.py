@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from api.dependencies import Dependencies
+from api.fields.payer_language import payer_language
 from api.http.endpoint import READ, ScopedOperation
 from api.http.errors import order_not_found
 from api.http.request import ApiRequest
@@ -20,7 +21,7 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     row = await deps.queries.order(merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
-    return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id)))
+    return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id), payer_language(request.headers)))
 
 
 SHOW: Final = ScopedOperation(

@@ -22,6 +22,7 @@ from api.dependencies import DependencyHolder, not_started
 from api.http.errors import ApiError, method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
+from ledger.operations.message_delivery import UNMATCHED
 from ledger.postgres.faults import Fault
 from ledger.settings import Settings
 from ledger.telemetry import metrics
@@ -40,6 +41,7 @@ class Metrics:
         self._holder = holder
         self._token = settings.metrics_token
         self._trusts_loopback = _is_local(settings.host) and not _has_proxy(settings)
+        self._alarm_s = settings.unmatched_alarm_s
         self._margin = timedelta(seconds=settings.recovery_margin_s)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -77,7 +79,7 @@ class Metrics:
             orders = await deps.queries.orders_by_status()
             open_calls, due_since = await deps.queries.open_calls()
             reacted_until = await deps.queries.reacted_until()
-            messages, waiting_since, set_aside = await deps.queries.waiting_messages()
+            messages, waiting_since, set_aside = await deps.queries.waiting_messages(UNMATCHED, self._alarm_s)
         except Fault:
             return None, *(None,) * len(metrics.ASKED)
         return (

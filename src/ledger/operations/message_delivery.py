@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from ledger.processors.inbox_store import InboxEntry
 from ledger.processors.messages import Message
+
+UNKNOWN_NAME: Final = "no order knows what it is about"
+UNKNOWN_ORDER: Final = "its order is not known"
+UNMATCHED: Final = (UNKNOWN_NAME, UNKNOWN_ORDER)
+"""What messages wait for that no order matches: they name the payment or the order."""
 
 
 class MessageSource(Protocol):

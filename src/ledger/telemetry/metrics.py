@@ -164,12 +164,15 @@ OVERDUE_SECONDS = AskedGauge(
     "ledger_recovery_overdue_seconds",
     "Seconds for which the oldest call without an outcome has been due for a look-up.",
 )
-MESSAGES = AskedGauge("ledger_messages_waiting", "Messages of processors that no order has recorded.")
+MESSAGES = AskedGauge(
+    "ledger_messages_waiting",
+    "Messages of processors that no order has recorded; those that no order matches, for LEDGER_UNMATCHED_ALARM_S.",
+)
 MESSAGES_SET_ASIDE = AskedGauge(
     "ledger_messages_set_aside", "Unrecorded messages that contradict their order: an operator has to decide."
 )
 MESSAGES_SECONDS = AskedGauge(
-    "ledger_messages_waiting_seconds", "Seconds for which the oldest unrecorded message has waited."
+    "ledger_messages_waiting_seconds", "Seconds for which the oldest of these messages has waited."
 )
 LAG_SECONDS = AskedGauge(
     "ledger_reactions_lag_seconds", "Seconds since the time up to which all appended events have been reacted to."

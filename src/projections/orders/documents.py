@@ -17,7 +17,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from projections.customers import CustomerDocument, render_customer
 from projections.orders.head import OrderHead, render_head
-from projections.orders.payments import PaymentDocument, render_payment, render_payments
+from projections.orders.payments import PaymentDocument, in_language, render_payment, render_payments
 
 # Statuses in which no money is owed. In every other one, it is.
 _NOTHING_OWED: Final = frozenset(
@@ -68,13 +68,18 @@ def document(
     return b"".join(parts)
 
 
-def answer(order: Order, customer: Customer, payment_id: UUID | None, now: datetime) -> bytes:
-    """Returns the answer to a request that changed the order, with the payment that the request made, if any."""
+def answer(order: Order, customer: Customer, payment_id: UUID | None, now: datetime, language: str = "es") -> bytes:
+    """Returns the answer to a request that changed the order, with the payment that the request made, if any, and the
+    texts for payers in a language.
+    """
     payment = None if payment_id is None else order.payment(payment_id)
+    rendered = None if payment is None else render_payment(order, payment)
+    if rendered is not None and language != "es":
+        rendered = in_language(b"[%s]" % rendered, language)[1:-1]
     return document(
         render_head(order),
         render_customer(customer),
-        render_payments(order),
+        in_language(render_payments(order), language),
         is_overdue(order.status, order.terms.due_date, now),
-        None if payment is None else render_payment(order, payment),
+        rendered,
     )

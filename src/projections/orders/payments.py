@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
+import msgspec
 import uuid_utils
 from msgspec import Meta, Raw, Struct
 
 from ledger.domain.money import plain
+from ledger.domain.orders.declines import payer_message
 from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
@@ -26,6 +28,8 @@ from projections.orders.formats import (
     render_once,
 )
 from projections.orders.payer_actions import CieDocument, SpeiDocument, cie_details, spei_details
+
+_HAS_TEXT: Final = b'"payerMessage":"'
 
 
 class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -89,6 +93,13 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     decline_code: Annotated[
         str | None, Meta(description="Why the payment was declined, as a code that is the same for all processors.")
     ]
+    payer_message: Annotated[
+        str | None,
+        Meta(
+            description="What the payer may read about the failure: in English where Accept-Language prefers it, else in "
+            "Spanish. The answer to a decline is in the customer's language where that header is absent."
+        ),
+    ]
     billing_first_name: Annotated[str | None, Meta(description="Given name of the cardholder.")]
     billing_last_name: Annotated[str | None, Meta(description="Family name of the cardholder.")]
     billing_phone_number: Annotated[str | None, Meta(description="Phone of the cardholder.")]
@@ -114,6 +125,18 @@ def render_payments(order: Order) -> bytes:
 def render_payment(order: Order, payment: Payment) -> bytes:
     """Returns the JSON object of one payment of the order: the same bytes as in `render_payments`."""
     return _each_payment(order)[order.payments.index(payment)]
+
+
+def in_language(payments: bytes, language: str) -> bytes:
+    """Returns rendered payments with their texts for payers in a language: stored ones are in Spanish."""
+    if language == "es" or _HAS_TEXT not in payments:
+        return payments
+    translated = msgspec.json.decode(payments, type=list[dict[str, Raw]])
+    for payment in translated:
+        code = msgspec.json.decode(payment["declineCode"], type=str | None)
+        if code is not None:
+            payment["payerMessage"] = Raw(msgspec.json.encode(payer_message(code, language)))
+    return msgspec.json.encode(translated)
 
 
 @render_once
@@ -148,6 +171,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         last_failed_event_reason=None if failure is None else failure.message or failure.code,
         last_failed_event_at=None if failure is None else moment(failure.at),
         decline_code=None if failure is None else failure.code,
+        payer_message=None if failure is None else payer_message(failure.code, "es"),
         billing_first_name=None,
         billing_last_name=None,
         billing_phone_number=None,

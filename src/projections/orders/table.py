@@ -20,7 +20,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
 from projections.orders.documents import document, is_overdue
 from projections.orders.head import render_head
-from projections.orders.payments import render_payments
+from projections.orders.payments import in_language, render_payments
 from projections.search.lines import names_folded
 
 # Writes the order's row as it is after the commit. Names that never change are written again: it costs nothing.
@@ -95,9 +95,10 @@ class OrderRow(Struct, frozen=True, gc=False):
     payments: bytes
     customer: bytes
 
-    def document(self, now: datetime) -> bytes:
-        """Returns the order's whole document. `now` is by the merchant's clock."""
-        return document(self.head, self.customer, self.payments, is_overdue(self.status, self.due_at, now))
+    def document(self, now: datetime, language: str = "es") -> bytes:
+        """Returns the order's whole document, with texts for payers in a language. `now` is by the merchant's clock."""
+        payments = in_language(self.payments, language)
+        return document(self.head, self.customer, payments, is_overdue(self.status, self.due_at, now))
 
 
 def row(merchant_id: UUID, version: int, order: Order) -> Row:

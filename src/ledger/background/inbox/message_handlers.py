@@ -43,6 +43,7 @@ from ledger.domain.rejections import InvalidField, Rejected
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
+from ledger.operations.message_delivery import UNKNOWN_NAME, UNKNOWN_ORDER
 from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
@@ -102,10 +103,7 @@ class MessageApplier:
         return Applied()
 
     async def _record(self, order_id: UUID, message: Message) -> Order:
-        """Records a message on its order and makes the calls that follow; returns the order.
-
-        Raises what `_decide` raises.
-        """
+        """Records a message on its order, makes the calls that follow, returns the order. Raises like `_decide`."""
         actor = Actor(merchant_id=message.merchant_id, request_id="message")
         uow = UnitOfWork(self._ledger, actor, cause=message.payment_id)
 
@@ -124,14 +122,14 @@ class MessageApplier:
         merchant_id = message.merchant_id
         if message.order_id is not None:
             if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, OrderCreated):
-                raise NotApplicableYet("its order is not known")
+                raise NotApplicableYet(UNKNOWN_ORDER)
             return message.order_id, message
         name = _name(message) if message.payment_id is None else str(message.payment_id)
         for order_id, payment_id in await self._names.find(merchant_id, name):
             order = await load_order(self._ledger, merchant_id, order_id)
             if order.payment(payment_id).processor == message.processor:
                 return order_id, msgspec.structs.replace(message, payment_id=payment_id)
-        raise NotApplicableYet("no order knows what it is about")
+        raise NotApplicableYet(UNKNOWN_NAME)
 
 
 def _log_another_amount(message: DepositReceived, order: Order) -> None:

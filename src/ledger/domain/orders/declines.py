@@ -55,12 +55,43 @@ _TABLE: Final = (
     Decline(GENERIC_DECLINE, True, Advice.RETRY_WITH_OTHER_METHOD, "The payment was declined."),
 )
 
+_SPANISH: Final = {
+    "INSUFFICIENT_FUNDS": "La tarjeta no tiene fondos suficientes.",
+    "DO_NOT_HONOR": "El banco de la tarjeta rechazó el pago.",
+    "CARD_EXPIRED": "La tarjeta está vencida.",
+    "INVALID_CARD_NUMBER": "El número de la tarjeta no es válido.",
+    "INVALID_CVV": "El código de seguridad de la tarjeta no es válido.",
+    "CARD_LOST_OR_STOLEN": "La tarjeta no se puede usar.",
+    "CARD_RESTRICTED": "La tarjeta no permite este pago.",
+    "CREDIT_LIMIT_EXCEEDED": "El pago excede el límite de la tarjeta.",
+    "SUSPECTED_FRAUD": "El pago fue rechazado.",
+    "AUTHENTICATION_REQUIRED": "Tu banco pide que confirmes el pago.",
+    "AUTHENTICATION_FAILED": "No se pudo confirmar tu identidad.",
+    "ISSUER_UNAVAILABLE": "El banco de la tarjeta no responde. Inténtalo más tarde.",
+    "PROCESSOR_TIMEOUT": "El pago no se realizó. Inténtalo de nuevo.",
+    "TRANSACTION_NOT_PERMITTED": "La tarjeta no permite este pago.",
+    "DUPLICATE_TRANSACTION": "El mismo pago se hizo hace un momento.",
+    "GENERIC_DECLINE": "El pago fue rechazado.",
+}
+_ENGLISH: Final = {
+    "AUTHENTICATION_REQUIRED": "Your bank asks you to confirm the payment.",
+    "AUTHENTICATION_FAILED": "Your identity could not be confirmed.",
+    "PROCESSOR_TIMEOUT": "The payment was not made. Try again.",
+    "ISSUER_UNAVAILABLE": "The card's bank cannot be reached. Try again later.",
+}
+
 DECLINES: Final = {decline.code: decline for decline in _TABLE}
 
 
 def decline(code: str) -> Decline:
     """Returns the entry of a decline code; GENERIC_DECLINE for an unknown code."""
     return DECLINES.get(code) or DECLINES[GENERIC_DECLINE]
+
+
+def payer_message(code: str, language: str) -> str:
+    """Returns what the payer may read about a decline: in English where the language is `en`, else in Spanish."""
+    reason = decline(code)
+    return _ENGLISH.get(reason.code, reason.message) if language == "en" else _SPANISH[reason.code]
 
 
 def public_code(refused_by: RefusedBy | None) -> str:

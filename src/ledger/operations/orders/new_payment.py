@@ -28,9 +28,16 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
     `payment_methods.charge` puts a saved card into it. The decider, which knows the order, checks whether the processor
     takes the method in the order's currency.
     """
-    if ledger.processor is None or request.type not in merchant.payment_methods:
+    name = request.type.lower()
+    if ledger.processor is None:
         raise MethodNotEnabled(
-            f"Payments by {request.type.lower()} are not enabled for this merchant: use another payment method."
+            f"No {name} processor is connected in production: the operator of the service has to connect one."
+        )
+    if request.type not in merchant.payment_methods:
+        accepted = ", ".join(method.lower() for method in merchant.payment_methods)
+        raise MethodNotEnabled(
+            f"Payments by {name} are not enabled for this merchant: use {accepted}, or add {request.type} to "
+            "settings.paymentMethods with PUT /v1/merchant."
         )
     if request.persist and ledger.vault is None:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant: leave out persist.")
