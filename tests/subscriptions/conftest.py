@@ -36,6 +36,9 @@ SAVED_DECLINED, SAVED_STOLEN = "4000000000000341", "4000000000000358"
 _ORDERS = "select stream_id from event where merchant_id = %s and topic = 'order-created.v1'"
 
 
+_SUBSCRIPTIONS = "select distinct stream_id from event where merchant_id = %s and topic = 'subscription-requested.v1'"
+
+
 @dataclass
 class Shop:
     """A merchant that bills subscriptions."""
@@ -80,6 +83,16 @@ class Shop:
         advancer = ClockAdvancer(self.url, self.ledger, REACTIONS, HANDLERS)
         target = (lambda now: now + to) if isinstance(to, timedelta) else (lambda _: to)
         await advancer.advance(self.merchant_id, "advanceTo", target)
+
+    async def move_only(self, by: timedelta) -> None:
+        """Moves the merchant's clock and does nothing of what becomes due."""
+        await ClockAdvancer(self.url, self.ledger, (), {}).advance(self.merchant_id, "advanceBy", lambda now: now + by)
+
+    async def subscriptions(self) -> list[UUID]:
+        """Returns the subscriptions that were ever requested."""
+        with psycopg.connect(self.url) as connection:
+            rows = connection.execute(_SUBSCRIPTIONS, (self.merchant_id,)).fetchall()
+        return [subscription_id for (subscription_id,) in rows]
 
     async def charges(self) -> list[Order]:
         """Returns the orders that were made for subscriptions, oldest first."""
