@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from tests.subscriptions.conftest import SAVED_DECLINED, SAVED_STOLEN, Shop
+from tests.subscriptions.shop import SAVED_DECLINED, SAVED_STOLEN, Shop
 
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted
 from ledger.domain.rejections import ChargeRefused, DuplicateExternalId, PaymentMethodInUse, SubscriptionCanceled

@@ -11,7 +11,7 @@ import pytest
 from tests.operations.conftest import Open
 from tests.operations.test_action_recovery import recover
 from tests.sealing import MASTER_KEY
-from tests.subscriptions.conftest import Shop
+from tests.subscriptions.shop import Shop
 
 from ledger.background.recovery import Windows
 from ledger.domain.rejections import Rejected
