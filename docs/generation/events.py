@@ -19,6 +19,7 @@ from ledger.domain.orders import events as orders
 from ledger.domain.payment_methods import events as payment_methods
 from ledger.domain.plans import events as plans
 from ledger.domain.products import events as products
+from ledger.domain.subscriptions import events as subscriptions
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 
@@ -47,9 +48,14 @@ _STREAMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
     ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
     ("Product", "The stream's id is generated; the merchant's id of the product is a claim.", products.TOPICS),
     ("Plan", "The stream's id is the plan's id. The merchant's id of the plan is a claim.", plans.TOPICS),
+    (
+        "Subscription",
+        "The stream's id is the subscription's id. Its invoices are in it.",
+        subscriptions.TOPICS,
+    ),
     ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
 )
-_SEALED = {**orders.PERSONAL, **customers.PERSONAL, **payment_methods.PERSONAL}
+_SEALED = {**orders.PERSONAL, **customers.PERSONAL, **payment_methods.PERSONAL, **subscriptions.PERSONAL}
 
 
 def page() -> str:

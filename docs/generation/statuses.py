@@ -14,6 +14,7 @@ from docs.generation.moves import ORDER_TAKERS, PAYMENT_TAKERS, TAKERS
 
 from ledger.domain.orders.state import LIVE
 from ledger.domain.orders.statuses import REPORTED_EDGES, NextAction, OrderStatus, PaymentStatus
+from ledger.domain.subscriptions.state import SUBSCRIPTION_EDGES, SubscriptionStatus
 
 S = TypeVar("S", bound=StrEnum)
 
@@ -66,6 +67,34 @@ ACTION_MEANINGS: Mapping[NextAction, str] = {
     NextAction.DISPLAY_REFERENCE: "Show the payer the reference to deposit to.",
 }
 
+SUBSCRIPTION_MEANINGS: Mapping[SubscriptionStatus, str] = {
+    SubscriptionStatus.TRIALING: "Nothing was charged yet: a trial, or a start in the future.",
+    SubscriptionStatus.ACTIVE: "Everything that was due is paid.",
+    SubscriptionStatus.PAST_DUE: "A charge failed, and the plan's retries go on.",
+    SubscriptionStatus.UNPAID: "The retries are used up, or the card was declined for good.",
+    SubscriptionStatus.CANCELED: "It has ended. Final.",
+}
+
+_CREATED, _PAID = "`createSubscription`", "a charge that is approved: at the end of the trial, as a retry, or requested"
+_FAILED, _ENDED = "a charge that fails", "`cancelSubscription`, the end of a period, or the erasure of the customer"
+SUBSCRIPTION_TAKERS: Mapping[tuple[SubscriptionStatus | None, SubscriptionStatus], str] = {
+    (None, SubscriptionStatus.TRIALING): f"{_CREATED} with a trial or a start in the future",
+    (None, SubscriptionStatus.ACTIVE): f"{_CREATED} whose first charge is approved",
+    (SubscriptionStatus.TRIALING, SubscriptionStatus.ACTIVE): _PAID,
+    (SubscriptionStatus.TRIALING, SubscriptionStatus.PAST_DUE): _FAILED,
+    (SubscriptionStatus.TRIALING, SubscriptionStatus.CANCELED): _ENDED,
+    (SubscriptionStatus.ACTIVE, SubscriptionStatus.PAST_DUE): _FAILED,
+    (SubscriptionStatus.ACTIVE, SubscriptionStatus.CANCELED): _ENDED,
+    (SubscriptionStatus.PAST_DUE, SubscriptionStatus.ACTIVE): _PAID,
+    (
+        SubscriptionStatus.PAST_DUE,
+        SubscriptionStatus.UNPAID,
+    ): "the last retry, or a decline for good, with UNPAID in the plan",
+    (SubscriptionStatus.PAST_DUE, SubscriptionStatus.CANCELED): f"the same with CANCEL in the plan; {_ENDED}",
+    (SubscriptionStatus.UNPAID, SubscriptionStatus.ACTIVE): "`retrySubscription` or another card, approved",
+    (SubscriptionStatus.UNPAID, SubscriptionStatus.CANCELED): f"`LEDGER_SUBSCRIPTION_UNPAID_DAYS`; {_ENDED}",
+}
+
 _INTRO = """
 No code sets an order's status. `derive_status` in `src/ledger/domain/orders/state.py` computes it from the order's payments;
 the rules in words are in [the contract, section 2](contract.md#2-statuses). The tests check every stream of events against the
@@ -95,7 +124,23 @@ def page() -> str:
         f"A payment is *live* in {codes(sorted(LIVE))}: it may still bring money and has brought none.",
         "### What a payment in REQUIRES_ACTION waits for",
         table(("nextAction", "what to do"), [(codes([action]), ACTION_MEANINGS[action]) for action in NextAction]),
+        "## Subscriptions",
+        "[How subscriptions are billed](../explanation/subscriptions.md) has the reasons.",
+        _meanings(SubscriptionStatus, SUBSCRIPTION_MEANINGS),
+        "### Transitions of a subscription",
+        _subscription_moves(),
     )
+
+
+def _subscription_moves() -> str:
+    assert SUBSCRIPTION_TAKERS.keys() == SUBSCRIPTION_EDGES, "each transition has what takes it"
+    rows = [
+        (codes([origin]) if origin else "(new)", codes([target]), SUBSCRIPTION_TAKERS[origin, target])
+        for origin in (None, *SubscriptionStatus)
+        for target in SubscriptionStatus
+        if (origin, target) in SUBSCRIPTION_EDGES
+    ]
+    return table(("from", "to", "taken by"), rows)
 
 
 def _meanings(statuses: type[S], meanings: Mapping[S, str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
@@ -32,6 +33,21 @@ async def test_positions_follow_the_order_of_submission(writer: Writer, log_url:
     positions = await asyncio.gather(*[writer.submit(command(merchant, (uuid7(), 0, 2))) for _ in range(100)])
     assert positions == list(range(2, 201, 2))
     assert_log_is_whole(log_url)
+
+
+async def test_a_batch_without_rows_of_a_rare_table_leaves_the_table_out(log_url: str) -> None:
+    writer = Writer(log_url, [replace(SEEN, is_rare=True)])
+    await writer.start()
+    merchant, stream = open_log(log_url), uuid7()
+    with psycopg.connect(log_url, autocommit=True) as connection:
+        connection.execute("alter table seen rename to hidden")
+        without_rows = replace(command(merchant, (stream, 0, 1)), rows={})
+        assert await writer.submit(without_rows) == 1
+        connection.execute("alter table hidden rename to seen")
+    mixed = [command(merchant, (stream, 1, 1)), replace(command(merchant, (uuid7(), 0, 1)), rows={})]
+    assert sorted(await asyncio.gather(*map(writer.submit, mixed))) == [2, 3]
+    assert fetch(log_url, "select stream_id, version from seen") == [(stream, 2)]
+    await writer.stop()
 
 
 async def test_many_commands_share_a_batch(writer: Writer, log_url: str) -> None:

@@ -9,7 +9,8 @@ In reading order:
 - `money`: exact amounts in minor units. `rejections`: every refusal, with its public code.
 - `orders`: payment orders, their payments and refunds. Read this package first.
 - `customers`, `merchants`: who pays, and who collects. `payment_methods`: a customer's saved cards. `products`: what is
-  sold. `plans`: what subscriptions charge. `subscriptions`: their periods, invoices and charges. `idempotency`: requests under an idempotency key (no decider).
+  sold. `plans`: what subscriptions charge. `subscriptions`: their periods, invoices and charges. `idempotency`:
+  requests under an idempotency key (no decider).
 - `invoices`: the terms of electronic invoices, receipts and credit notes, and the division of an amount into taxes.
 - `fold`: the state after several events. `ids`: order numbers and derived ids.
 """
