@@ -62,6 +62,8 @@ async def _rounds(
         for number in range(count):
             moving = asyncio.create_task(_move(client, address, key, start + timedelta(days=7 * number)))
             await asyncio.sleep(random.uniform(0.0, _LATEST_KILL_S))
+            while not {"api", "worker"} <= set(service.roles().values()):  # the parent is still replacing the last ones
+                await asyncio.sleep(0.05)
             service.kill_parts(random)
             await moving
         until = start + timedelta(days=7 * count)
