@@ -62,8 +62,7 @@ async def _rounds(
         for number in range(count):
             moving = asyncio.create_task(_move(client, address, key, start + timedelta(days=7 * number)))
             await asyncio.sleep(random.uniform(0.0, _LATEST_KILL_S))
-            while not {"api", "worker"} <= set(service.roles().values()):  # the parent is still replacing the last ones
-                await asyncio.sleep(0.05)
+            await asyncio.to_thread(_wait_for_both, service)
             service.kill_parts(random)
             await moving
         until = start + timedelta(days=7 * count)
@@ -81,6 +80,13 @@ async def _rounds(
             f"{time.monotonic() - began:.0f} s, {len(wrong)} wrong"
         )
         return [*wrong, *(f"{one} has a charge without an outcome" for one in open_charges)]
+
+
+def _wait_for_both(service: Service) -> None:
+    """Returns when the parent has replaced the processes that were killed last."""
+    until = time.monotonic() + PATIENCE_S
+    while not {"api", "worker"} <= set(service.roles().values()) and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 async def _move(client: httpx.AsyncClient, address: str, key: str, to: datetime) -> None:
