@@ -38,7 +38,9 @@ def kills(count: int, subscriptions: int, *, seed: int) -> list[str]:
         merchant = service.merchant("renewals")
         with service.database() as url:
             return asyncio.run(
-                _rounds(service, Actor(merchant_id=merchant.merchant_id), merchant.api_key, url, count, subscriptions, seed)
+                _rounds(
+                    service, Actor(merchant_id=merchant.merchant_id), merchant.api_key, url, count, subscriptions, seed
+                )
             )
 
 
