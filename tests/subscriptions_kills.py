@@ -84,7 +84,7 @@ async def _rounds(
 async def _move(client: httpx.AsyncClient, address: str, key: str, to: datetime) -> None:
     """Moves the clock, again until the service answers that it has."""
     until = time.monotonic() + PATIENCE_S
-    body, headers = {"advanceTo": to.isoformat()}, {"Authorization": key}
+    body, headers = {"advanceTo": to.isoformat()}, {"x-api-key": key}
     while time.monotonic() < until:
         try:
             answer = await client.post(address, json=body, headers=headers)
