@@ -1,10 +1,21 @@
 """`ledger replay`: an order's events, as they happened."""
 
+import asyncio
 import json
 
 import psycopg
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+from tests.journal.subscription_samples import SUBSCRIPTIONS
 from tests.seeding.conftest import APPROVED, CAFE, NO_FUNDS, charge, line, opening, order
+from uuid_utils.compat import uuid7
+
+from ledger.domain.fold import fold
+from ledger.domain.subscriptions.evolve import evolve
+from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.journal.journal import Context
+from ledger.wiring import open_ledger
 
 NOON = "2026-03-02T12:00:00-06:00"
 LATER = "2026-03-02T13:00:00-06:00"
@@ -68,6 +79,38 @@ def test_a_replay_can_stop_at_a_time_and_at_a_version(ledger, row):
     assert ledger("replay", order_id, "--version", 2, "--json").json["events"] == every[:2]
     assert ledger("replay", order_id, "--version", 2, "--at", LATER, "--json").json["events"] == every[:2]
     assert ledger("replay", order_id, "--at", "2026-03-02T20:00:00Z", "--json").json["events"] == every
+
+
+@pytest.fixture
+def subscribed(row, settings):
+    """Writes a subscription on trial into the log of the order's merchant, and returns the merchant and the events."""
+    merchant_id = row[0]
+    requested = replace(SUBSCRIPTIONS["subscription-requested.v1"], metadata=UNSET)
+    events = [requested, SUBSCRIPTIONS["subscription-started.v1"]]
+    stream_id, state = requested.subscription_id, fold(evolve, None, events)
+    claim = Claim(ClaimKind.SUBSCRIPTION_EXTERNAL_ID, requested.external_id, stream_id)
+
+    async def write_events():
+        async with open_ledger(settings) as opened:
+            changes = [Change(stream_id, 0, events, None, state)]
+            await opened.journal.commit(merchant_id, uuid7(), changes, [claim], Context())
+
+    asyncio.run(write_events())
+    return merchant_id, requested
+
+
+def test_a_subscription_is_found_by_id_or_name_and_shown_event_by_event(ledger, subscribed):
+    merchant_id, requested = subscribed
+    found = ledger("replay", requested.subscription_id, "--json").json
+    assert ledger("replay", f"{merchant_id}/{requested.external_id}", "--json").json == found
+    assert (found["merchantId"], found["planId"]) == (str(merchant_id), str(requested.plan_id))
+    assert [each["topic"] for each in found["events"]] == ["subscription-requested.v1", "subscription-started.v1"]
+    assert [each["state"]["status"] for each in found["events"]] == ["REQUESTED", "TRIALING"]
+    printed = ledger("replay", requested.subscription_id, "--version", 1).done
+    assert printed.startswith(f"subscription  {requested.subscription_id}  '{requested.external_id}'")
+    assert "1 later events are left out." in printed
+    early = ledger("replay", requested.subscription_id, "--at", "2026-01-01T00:00:00Z").one_line
+    assert "the subscription did not exist then" in early
 
 
 def test_the_table_names_no_person(ledger, row):

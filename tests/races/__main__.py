@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         home = Path(place)
         home.chmod(0o711)
         with postgres_server.running(home / "postgres") as url:
-            template = _template(url)
+            template = template_of(url)
             with two_processes(url, template, home / "log") as (installation, service):
                 wrong = [what for name in RACES for what in asyncio.run(_rounds(service, name, options.rounds))]
                 wrong += asyncio.run(wrong_in(installation))
@@ -49,7 +49,8 @@ async def _rounds(service: RaceService, name: str, rounds: int) -> list[str]:
     return wrong
 
 
-def _template(url: str) -> str:
+def template_of(url: str) -> str:
+    """Returns the name of a new migrated database on a server, which others are cloned from."""
     name = f"template_{uuid4().hex}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from tests.subscriptions.conftest import SAVED_DECLINED, SAVED_STOLEN, Shop
+from tests.subscriptions.shop import SAVED_DECLINED, SAVED_STOLEN, Shop
 
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted
 from ledger.domain.rejections import ChargeRefused, DuplicateExternalId, PaymentMethodInUse, SubscriptionCanceled
@@ -73,6 +73,7 @@ async def test_a_trial_is_announced_and_then_charged(shop: Shop) -> None:
     assert len(await shop.charges()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "at_the_end", "attempts", "ends"),
     [
@@ -98,6 +99,7 @@ async def test_a_soft_decline_is_retried_and_a_hard_one_is_not(
     assert {invoice.status for invoice in state.invoices} == {InvoiceStatus.UNCOLLECTIBLE}
 
 
+@pytest.mark.long
 async def test_another_card_pays_what_an_unpaid_subscription_owes(shop: Shop) -> None:
     made = await shop.subscribe(await shop.plan(trial_period_days=1, max_retries=0), SAVED_DECLINED)
     await shop.move(timedelta(days=40))
@@ -128,6 +130,7 @@ async def test_cancellation_at_the_period_end_can_be_taken_back(shop: Shop) -> N
         await cancel_subscription(shop.ledger, shop.actor, name, at_period_end=False)
 
 
+@pytest.mark.long
 async def test_a_plan_with_an_end_is_billed_so_often(shop: Shop) -> None:
     made = await shop.subscribe(await shop.plan(interval=Interval.WEEK, expiry_count=3))
     await shop.move(timedelta(days=60))

@@ -6,5 +6,5 @@ In reading order:
   commands.
 - `service`: serve, api, worker, migrate, settings, doctor. `merchants`, `keys`: operators' commands about merchants.
 - `jobs`, `messages`: what could not be done yet. `reconcile`: compares the processor's records with the log.
-- `replay`: an order's events. `seed`: runs a scenario. `bench`: benchmarks.
+- `replay`: the events of an order or a subscription. `seed`: runs a scenario. `bench`: benchmarks.
 """

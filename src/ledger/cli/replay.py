@@ -1,4 +1,4 @@
-"""`ledger replay`: an order's events one by one, with the state after each.
+"""`ledger replay`: the events of an order or a subscription one by one, with the state after each.
 
 Print no personal data in the table; `--json` prints what the events hold.
 """
@@ -16,11 +16,13 @@ from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
     from uuid import UUID
 
     from ledger.journal.reader import LogReader, RecordedEvent
     from ledger.operations.ledger import Ledger
     from ledger.operations.orders.history import ReplayStep
+    from ledger.operations.subscriptions.history import SubscriptionStep
     from ledger.postgres.connection import Connection
 
 _HEADINGS = (
@@ -28,9 +30,18 @@ _HEADINGS = (
 )  # fmt: skip
 
 
+_SUBSCRIPTION_HEADINGS = (
+    "version", "position", "recorded", "event", "by key", "request", "status", "period ends", "invoices", "open",
+)  # fmt: skip
+
+
 def replay(
     order: Annotated[
-        str, typer.Argument(metavar="ORDER", help="A service id, an order number, or MERCHANT_ID/EXTERNAL_ID.")
+        str,
+        typer.Argument(
+            metavar="ORDER",
+            help="A service id of an order or a subscription, an order number, or MERCHANT_ID/EXTERNAL_ID.",
+        ),
     ],
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop at this time of the merchant's clock, in ISO 8601.")
@@ -39,7 +50,8 @@ def replay(
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Show an order's events one by one: when each happened, who requested it, and the order afterwards."""
+    """Show the events of an order or a subscription one by one: when, who requested each, and the state afterwards."""
+    from ledger.domain.subscriptions.events import SubscriptionRequested
     from ledger.operations.orders.history import replay_document, steps
     from ledger.postgres.connection import connect
 
@@ -51,6 +63,9 @@ def replay(
             return await _history(connection, ledger.journal.reader, order)
 
     merchant_id, history = on_ledger(data_dir, read)
+    if isinstance(history[0].event, SubscriptionRequested):
+        _replay_subscription(merchant_id, history, until, version, json=json)
+        return
     replayed = list(steps(history, at=until, version=version))
     if not replayed:
         raise CannotRun(f"the order did not exist then: it was created on {day_and_time(history[0].recorded_at)}")
@@ -67,15 +82,56 @@ def replay(
         typer.echo(f"\n{len(history) - len(replayed)} later events are left out.")
 
 
-async def _history(connection: Connection, reader: LogReader, order: str) -> tuple[UUID, Sequence[RecordedEvent]]:
-    """Returns the order's merchant and its stream. Raises CannotRun."""
-    from projections.orders.operator_lookup import find_orders
+def _replay_subscription(
+    merchant_id: UUID, history: Sequence[RecordedEvent], until: datetime | None, version: int | None, *, json: bool
+) -> None:
+    from ledger.operations.subscriptions.history import subscription_document, subscription_steps
 
-    found = await find_orders(connection, order)
+    replayed = subscription_steps(history, at=until, version=version)
+    if not replayed:
+        created = day_and_time(history[0].recorded_at)
+        raise CannotRun(f"the subscription did not exist then: it was requested on {created}")
+    if json:
+        echo_json(subscription_document(merchant_id, replayed))
+        return
+    state = replayed[-1].subscription
+    typer.echo(f"subscription  {state.subscription_id}  {state.external_id!r}")
+    typer.echo(f"merchant      {merchant_id}")
+    typer.echo(f"customer      {state.customer_id}")
+    typer.echo()
+    echo_table(_SUBSCRIPTION_HEADINGS, [_subscription_row(step) for step in replayed])
+    if len(replayed) < len(history):
+        typer.echo(f"\n{len(history) - len(replayed)} later events are left out.")
+
+
+async def _history(connection: Connection, reader: LogReader, order: str) -> tuple[UUID, Sequence[RecordedEvent]]:
+    """Returns the merchant and the stream of the order, or of the subscription. Raises CannotRun."""
+    from projections.orders.operator_lookup import find_orders, find_subscriptions
+
+    found = await find_orders(connection, order) or await find_subscriptions(connection, order)
     if not found:
-        raise CannotRun(f"there is no order {order!r}: give a service id, an order number or MERCHANT_ID/EXTERNAL_ID")
+        raise CannotRun(
+            f"there is no order and no subscription {order!r}: give a service id, an order number or "
+            "MERCHANT_ID/EXTERNAL_ID"
+        )
     merchant_id, order_id = found[0]
     return merchant_id, await reader.history(connection, merchant_id, order_id)
+
+
+def _subscription_row(step: SubscriptionStep) -> tuple[str, ...]:
+    recorded, context = step.recorded, step.context
+    return (
+        str(recorded.version),
+        str(recorded.position),
+        day_and_time(recorded.recorded_at),
+        recorded.topic,
+        (context.get("actor") or "")[-12:],
+        context.get("request") or "",
+        step.status,
+        day_and_time(step.subscription.current_period_end),
+        str(len(step.subscription.invoices)),
+        str(step.open_invoices),
+    )
 
 
 def _row(step: ReplayStep) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ def invoice_id(subscription_id: UUID, ordinal: int) -> UUID:
 
 
 def invoice_number(subscription_id: UUID, ordinal: int) -> str:
-    """Returns the number of an invoice that people see: ten Crockford characters of its subscription, and an ordinal."""
+    """Returns the number of an invoice for people: ten Crockford characters of its subscription, and an ordinal."""
     bits = subscription_id.int & ((1 << 50) - 1)
     series = "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(45, -1, -5))
     return f"{series}-{ordinal:04}"

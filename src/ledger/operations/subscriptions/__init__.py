@@ -6,4 +6,5 @@ In reading order:
 - `create`, `change`, `cancel`, `retry`: a merchant's requests. `charging`: executes those that may charge.
 - `bill`: does what is due. `charge`: charges an invoice by a payment order, whose ids follow from the attempt.
 - `commit`: the commit of a subscription's events, with the use of its saved card.
+- `history`: a subscription's past, event by event.
 """

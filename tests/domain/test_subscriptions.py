@@ -1,0 +1,219 @@
+"""The deciders of a subscription by example: dates, retries, ends, and one charge at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from ledger.domain.fold import fold
+from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
+from ledger.domain.rejections import CurrencyMismatch, InvalidField
+from ledger.domain.rejections import SubscriptionCanceled as CanceledAlready
+from ledger.domain.subscriptions import charge_ids, commands
+from ledger.domain.subscriptions.calendar import period
+from ledger.domain.subscriptions.decide.changes import decide_cancel, decide_change, decide_retry
+from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
+from ledger.domain.subscriptions.decide.due_work import decide_due
+from ledger.domain.subscriptions.decide.request import decide_request
+from ledger.domain.subscriptions.events import ChargeBegun, ChargeSurplus, SubscriptionEvent
+from ledger.domain.subscriptions.evolve import evolve
+from ledger.domain.subscriptions.proration import proration_lines
+from ledger.domain.subscriptions.state import Subscription
+
+START = datetime(2027, 1, 31, 18, tzinfo=UTC)
+MEXICO = "America/Mexico_City"
+SOFT = commands.ChargeFailed(code="INSUFFICIENT_FUNDS", hard=False)
+HARD = commands.ChargeFailed(code="CARD_LOST_OR_STOLEN", hard=True)
+PAID = commands.ChargePaid()
+
+
+def plan(n: int = 1, **terms: Any) -> commands.ChosenPlan:
+    values = {"amount": Decimal(10_000), "currency": "MXN", "interval": Interval.MONTH, **terms}
+    return commands.ChosenPlan(plan_id=UUID(int=n), name=f"Plan {n}", terms=PlanTerms(**values))
+
+
+def requested(chosen: commands.ChosenPlan | None = None, **changes: Any) -> Subscription:
+    command = commands.RequestSubscription(
+        subscription_id=UUID(int=7),
+        customer_id=UUID(int=8),
+        plan=chosen or plan(),
+        payment_method_id=UUID(int=9),
+        time_zone=MEXICO,
+        at=START,
+        **changes,
+    )
+    return fold(evolve, None, decide_request(None, command))
+
+
+def then(state: Subscription, events: list[SubscriptionEvent]) -> Subscription:
+    return fold(evolve, state, events)
+
+
+def settled(state: Subscription, outcome: commands.ChargeOutcome, at: datetime = START) -> Subscription:
+    assert state.charge is not None
+    command = commands.RecordCharge(order_id=state.charge.order_id, outcome=outcome, at=at, unpaid_days=60)
+    return then(state, decide_outcome(state, command))
+
+
+def due(state: Subscription, at: datetime) -> Subscription:
+    return then(state, decide_due(state, commands.RunDue(at=at)))
+
+
+@pytest.mark.parametrize(
+    ("interval", "starts"),
+    [
+        (Interval.MONTH, ["01-31", "02-28", "03-31", "04-30", "05-31"]),
+        (Interval.HALF_MONTH, ["01-31", "02-16", "02-28", "03-16", "03-31"]),
+        (Interval.WEEK, ["01-31", "02-07", "02-14", "02-21", "02-28"]),
+        (Interval.DAY, ["01-31", "02-01", "02-02", "02-03", "02-04"]),
+    ],
+)
+def test_periods_are_counted_from_the_anchor(interval: Interval, starts: list[str]) -> None:
+    assert [f"{period(START, MEXICO, interval, 1, n).start:%m-%d}" for n in range(5)] == starts
+
+
+def test_a_period_keeps_the_local_time_of_day_across_daylight_saving() -> None:
+    anchor = datetime(2027, 3, 14, 9, tzinfo=UTC)  # 10:00 in Madrid
+    assert [period(anchor, "Europe/Madrid", Interval.MONTH, 1, n).start.hour for n in range(3)] == [9, 8, 8]
+
+
+def test_the_leap_day_comes_back() -> None:
+    anchor = datetime(2028, 2, 29, 12, tzinfo=UTC)
+    years = [period(anchor, "UTC", Interval.YEAR, 1, n).start for n in (1, 4)]
+    assert [f"{one:%Y-%m-%d}" for one in years] == ["2029-02-28", "2032-02-29"]
+
+
+def test_dates_outside_their_bounds_are_refused_together() -> None:
+    with pytest.raises(InvalidField) as refused:
+        requested(start=START - timedelta(seconds=1), trial_end=START + timedelta(days=731))
+    assert [refused.value.field, *(other.field for other in refused.value.others)] == ["startDate", "trialEnd"]
+    with pytest.raises(InvalidField):
+        requested(start=START + timedelta(days=3), trial_end=START + timedelta(days=2))
+
+
+def test_a_soft_decline_is_retried_as_often_as_the_plan_allows() -> None:
+    state = settled(requested(plan(max_retries=2, retry_delay_hours=24)), PAID)
+    state = settled(due(state, state.current_period_end), SOFT, state.current_period_end)
+    statuses, at = [state.status], state.current_period_start
+    for _ in range(2):
+        at += timedelta(days=1)
+        state = settled(due(state, at), SOFT, at)
+        statuses.append(state.status)
+    assert statuses == ["PAST_DUE", "PAST_DUE", "UNPAID"]
+    assert state.cancels_at == at + timedelta(days=60)
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"), [(OnRetriesExhausted.UNPAID, "UNPAID"), (OnRetriesExhausted.CANCEL, "CANCELED")]
+)
+def test_a_hard_decline_is_not_retried(ends: OnRetriesExhausted, status: str) -> None:
+    state = settled(requested(plan(on_retries_exhausted=ends)), PAID)
+    state = settled(due(state, state.current_period_end), HARD, state.current_period_end)
+    assert (state.status, state.invoices[-1].next_attempt_at) == (status, None)
+
+
+def test_a_charge_that_was_never_sent_is_no_decline() -> None:
+    state = settled(requested(), PAID)
+    at = state.current_period_end
+    state = settled(due(state, at), commands.ChargeNotSent(), at)
+    assert (state.status, state.invoices[-1].attempt_count) == ("ACTIVE", 0)
+    assert due(state, at).charge is None
+    assert due(state, at + timedelta(minutes=5)).charge is not None
+
+
+def test_one_charge_is_in_progress_at_a_time() -> None:
+    state = settled(requested(), PAID)
+    state = due(state, state.current_period_end)
+    assert decide_retry(state, commands.RetryCharge(at=state.current_period_end)) == []
+    later = due(state, state.current_period_end)
+    assert (len(later.invoices), later.charge) == (3, state.charge)
+
+
+def test_an_order_that_pays_a_paid_invoice_goes_back() -> None:
+    state = settled(requested(plan(max_retries=3)), PAID)
+    at = state.current_period_end
+    state = settled(due(state, at), SOFT, at)
+    failed = state.invoices[-1].orders[0]
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
+    late = commands.RecordCharge(order_id=failed, outcome=PAID, at=at, unpaid_days=60)
+    state = then(state, decide_outcome(state, late))
+    assert (state.status, state.invoices[-1].payment_order_id) == ("ACTIVE", failed)
+    assert state.charge is not None
+    assert is_surplus(state, state.charge.order_id)
+    assert not is_surplus(state, failed)
+    command = commands.RecordCharge(order_id=state.charge.order_id, outcome=PAID, at=at, unpaid_days=60)
+    assert [type(event) for event in decide_outcome(state, command)] == [ChargeSurplus]
+
+
+def test_money_for_a_subscription_that_never_began_goes_back() -> None:
+    state = requested()
+    assert state.charge is not None
+    refused = settled(state, SOFT)
+    assert refused.status is None
+    assert is_surplus(refused, state.charge.order_id)
+    assert is_surplus(None, state.charge.order_id)
+
+
+def test_a_cancelled_subscription_stays_cancelled() -> None:
+    state = settled(requested(), PAID)
+    state = then(state, decide_cancel(state, commands.CancelSubscription(at=START)))
+    assert (state.status, state.canceled_at, state.ended_at) == ("CANCELED", START, START)
+    for decide in (
+        lambda: decide_cancel(state, commands.CancelSubscription(at=START)),
+        lambda: decide_retry(state, commands.RetryCharge(at=START)),
+        lambda: decide_change(state, commands.ChangeSubscription(at=START)),
+    ):
+        with pytest.raises(CanceledAlready):
+            decide()
+
+
+def test_a_plan_in_another_currency_is_refused() -> None:
+    state = settled(requested(), PAID)
+    with pytest.raises(CurrencyMismatch):
+        decide_change(state, commands.ChangeSubscription(at=START, plan=plan(2, currency="USD")))
+
+
+def test_a_cheaper_plan_leaves_a_credit_that_the_next_invoice_takes_over() -> None:
+    state = settled(requested(plan(amount=Decimal(30_000))), PAID)
+    command = commands.ChangeSubscription(
+        at=START, plan=plan(2, amount=Decimal(10_000)), proration=commands.Proration.INVOICE_NOW
+    )
+    state = then(state, decide_change(state, command))
+    assert (len(state.invoices), [line.amount for line in state.carried]) == (1, [-30_000, 10_000])
+    state = due(state, state.current_period_end)
+    assert (state.invoices[-1].amount, state.invoices[-1].status, state.charge) == (0, "PAID", None)
+    assert [line.amount for line in state.carried] == [-10_000]
+
+
+def test_a_part_of_a_period_is_counted_to_the_second_and_rounded_half_to_even() -> None:
+    terms = plan(amount=Decimal(5), interval=Interval.DAY).terms
+    lines = proration_lines(
+        ("a", terms), ("b", terms), (START, START + timedelta(days=1)), START + timedelta(hours=12), "UTC"
+    )
+    assert [line.amount for line in lines] == [-2, 2]
+
+
+def test_the_ids_of_an_attempt_follow_from_it() -> None:
+    begun = [event for event in decide_request(None, _command()) if isinstance(event, ChargeBegun)]
+    again = [event for event in decide_request(None, _command()) if isinstance(event, ChargeBegun)]
+    assert begun == again
+    order_id = begun[0].order_id
+    assert charge_ids.is_charge(order_id)
+    assert charge_ids.subscription_of(order_id, charge_ids.external_id(UUID(int=7), 1, 1)) == UUID(int=7)
+    assert charge_ids.subscription_of(order_id, "another") is None
+    assert charge_ids.subscription_of(UUID(int=1), charge_ids.external_id(UUID(int=7), 1, 1)) is None
+
+
+def _command() -> commands.RequestSubscription:
+    return commands.RequestSubscription(
+        subscription_id=UUID(int=7),
+        customer_id=UUID(int=8),
+        plan=plan(),
+        payment_method_id=UUID(int=9),
+        time_zone=MEXICO,
+        at=START,
+    )
