@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -26,6 +26,8 @@ T = TypeVar("T")
 OptionalText = TypeVar("OptionalText", bound=str | None)
 
 _MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_END_OF_DAY: Final = time(23, 59, 59, 999_000)
 _format: Final = msgspec.json.format
 
 
@@ -206,6 +208,18 @@ def _repeats_a_key(compact: bytes) -> bool:
 
     json.loads(compact, object_pairs_hook=check, parse_int=str, parse_float=str)
     return repeated
+
+
+def last_moment(text: str, field: str, now: datetime) -> datetime:
+    """Returns a time in UTC from a date-time as `moment` does, or from a date: the end of that day in the merchant's
+    time zone (contract N21). Raises ApiError (400).
+    """
+    try:
+        if _DATE.fullmatch(text):
+            return moment(datetime.combine(date.fromisoformat(text), _END_OF_DAY), field, now)
+        return moment(msgspec.convert(text, datetime), field, now)
+    except (ValueError, msgspec.ValidationError):
+        raise invalid(field, "must be a date or an ISO 8601 date-time", "INVALID_FORMAT") from None
 
 
 def moment(value: datetime, field: str, now: datetime) -> datetime:

@@ -32,7 +32,7 @@ from api.fields.people import (
 )
 from api.fields.stored_text import check_each_text, check_stored_text
 from api.fields.types import INVOICE_NUMBER_MAX, NUMBER_MAX, Id, LongText, Metadata
-from api.fields.values import metadata, moment, one_of_aliases, positive_amount, printable, require_whole
+from api.fields.values import last_moment, metadata, one_of_aliases, positive_amount, printable, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import ApiError, required
@@ -87,8 +87,11 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel"):
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored as it was sent.")] = UNSET
     due_date: Annotated[
-        Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})] | None,
-        Meta(description="The due date, for reminders. A time without an offset is in the merchant's time zone."),
+        Annotated[str, Meta(extra_json_schema={"anyOf": [{"format": "date"}, {"format": "date-time"}]})] | None,
+        Meta(
+            description="The due date, for reminders. A date is the end of that day, and a time without an offset is "
+            "meant, in the merchant's time zone."
+        ),
     ] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
     is_virtual_terminal: Annotated[bool | None, Meta(description="Alias of virtualTerminal.")] = None
@@ -155,7 +158,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) ->
         virtual_terminal=bool(virtual),
         description=sent.description,
         invoice_number=sent.invoice_number,
-        due_date=None if sent.due_date is None else moment(sent.due_date, "dueDate", now),
+        due_date=None if sent.due_date is None else last_moment(sent.due_date, "dueDate", now),
         metadata=metadata(sent.metadata),
         billing_address=billing,
         device_information=sent.device_information,
