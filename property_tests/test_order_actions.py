@@ -493,11 +493,14 @@ def draw_from(rng: Random, strategy: Any) -> Any:
 OF_INVOICES = get_args(events.InvoiceEvent)
 """property_tests/test_invoices.py moves an order with electronic invoices."""
 
+OF_REMINDERS = get_args(events.ReminderEvent)
+"""They change no status and no amount; tests/domain/test_reminders.py reaches each."""
+
 ALL_EVENTS_AND_STATUSES = [
     *(
         event
         for event in get_args(events.OrderEvent)
-        if event is not events.PayerForgotten and event not in OF_INVOICES
+        if event is not events.PayerForgotten and event not in (*OF_INVOICES, *OF_REMINDERS)
     ),
     *OrderStatus,
     *PaymentStatus,

@@ -29,6 +29,7 @@ from tests.domain.builders import (
     started,
 )
 from tests.journal.invoice_samples import INVOICES
+from tests.journal.reminder_samples import REMINDERS
 
 from ledger.domain.orders import events as e
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
@@ -173,3 +174,5 @@ ACTION_STEPS = [
 order."""
 
 ACTION_STEPS += [(event, IN_FLIGHT, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in INVOICES.values()]
+REMINDED = (*IN_FLIGHT, REMINDERS["reminders-scheduled.v1"], REMINDERS["reminder-due.v1"])
+ACTION_STEPS += [(event, REMINDED, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in REMINDERS.values()]

@@ -2504,6 +2504,153 @@ DOCUMENTS: Final = (
     ),
 )
 
+_ORDER_TIMERS: Final = "src/ledger/domain/orders/timers.py"
+_REMINDERS: Final = "src/ledger/domain/orders/evolve/reminders.py"
+_REMIND: Final = "src/ledger/operations/orders/remind.py"
+_SMTP: Final = "src/ledger/notifications/smtp.py"
+_REMINDER_CORE: Final = ("tests/domain/test_reminders.py",)
+_REMINDER_TESTS: Final = ("tests/operations/test_reminders.py",)
+_SMTP_TESTS: Final = ("tests/notifications/test_smtp.py",)
+
+REMINDERS: Final = (
+    Mutant(
+        "reminder-attempt-that-runs",
+        "two workers make one attempt to send a reminder",
+        _ORDER_TIMERS,
+        "command.real_at < reminder.deadline_at:",
+        "False:",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-of-a-paid-order",
+        "an order that owes nothing sends no reminder that waited",
+        _ORDER_TIMERS,
+        "    if not awaits_payer(order):\n        return ReminderDroppedBecause",
+        "    if False:\n        return ReminderDroppedBecause",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-third-after-crashes",
+        "a message is sent twice at most after crashes",
+        _ORDER_TIMERS,
+        "reminder.deadline_at is not None and reminder.unknown + 1 >= _UNKNOWN_MAX",
+        "False",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-third-after-silence",
+        "a message is sent twice at most without an answer",
+        _ORDER_TIMERS,
+        "outcome.unknown and reminder.unknown + 1 >= _UNKNOWN_MAX",
+        "False",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-attempts-without-an-end",
+        "the attempts to send a reminder end",
+        _ORDER_TIMERS,
+        "reminder.attempts > len(_PAUSES)",
+        "False",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-long-after-its-time",
+        "a reminder that is late by more than a day is not sent",
+        _ORDER_TIMERS,
+        "reminder.attempts == 0 and command.at > reminder.send_at + _MISSED_AFTER",
+        "False",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-before-the-order",
+        "a reminder's time before the order is left out",
+        _REMINDERS,
+        "after = self.scheduled.at\n",
+        "after = datetime.min.replace(tzinfo=UTC)\n",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-overdue-at-the-due-date",
+        "an order is not overdue at its due date",
+        _REMINDERS,
+        "_AFTER: Final = timedelta(milliseconds=1)",
+        "_AFTER: Final = timedelta(0)",
+        _REMINDER_CORE,
+    ),
+    Mutant(
+        "reminder-unwanted",
+        "a customer who wants no reminders gets none",
+        _REMIND,
+        "if not (wanted.email and wanted.payment_reminders):",
+        "if False:",
+        _REMINDER_TESTS,
+    ),
+    Mutant(
+        "reminder-beside-another",
+        "an attempt of another worker is waited for",
+        _REMIND,
+        "    if not plan.events:\n        raise AttemptRunning",
+        "    if False:\n        raise AttemptRunning",
+        _REMINDER_TESTS,
+    ),
+    Mutant(
+        "mail-handed-over-without-an-answer",
+        "a mail without an answer may have been accepted",
+        _SMTP,
+        'if step == "DATA" and reply < _NEGATIVE_FROM:',
+        "if False:",
+        _SMTP_TESTS,
+    ),
+    Mutant(
+        "mail-refused-for-good",
+        "a refused mail is not sent again",
+        _SMTP,
+        "reply >= _REFUSED_FROM",
+        "False",
+        _SMTP_TESTS,
+    ),
+    Mutant(
+        "mail-without-starttls",
+        "no mail leaves in the clear where STARTTLS is asked for",
+        _SMTP,
+        'start_tls=server.tls == "starttls"',
+        'start_tls=None if server.tls == "starttls" else False',
+        _SMTP_TESTS,
+    ),
+    Mutant(
+        "mail-to-a-dead-server",
+        "after a failed connection no other is tried for a while",
+        _SMTP,
+        "self._resting_until = time.monotonic() + self._rest_s",
+        "pass",
+        _SMTP_TESTS,
+    ),
+    Mutant(
+        "mail-errors-with-addresses",
+        "no error repeats what a mail server wrote",
+        _SMTP,
+        "raise self._classified(attempt, failure) from None",
+        "raise self._classified(attempt, failure) from failure",
+        _SMTP_TESTS,
+    ),
+    Mutant(
+        "mail-connections",
+        "few connections to a mail server are open at once",
+        _SMTP,
+        "_CONNECTIONS_MAX: Final = 8",
+        "_CONNECTIONS_MAX: Final = 800",
+        _SMTP_TESTS,
+    ),
+    Mutant(
+        "mail-values-as-markup",
+        "a value of a payer stays text in a message",
+        "src/ledger/notifications/messages.py",
+        'select_autoescape(["html"])',
+        "False",
+        ("tests/notifications/test_messages.py",),
+    ),
+)
+
 MUTANTS: Final = (
     *JOURNAL,
     *PROCESSES,
@@ -2517,4 +2664,5 @@ MUTANTS: Final = (
     *KEYS,
     *VAULT,
     *DOCUMENTS,
+    *REMINDERS,
 )

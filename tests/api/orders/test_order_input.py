@@ -138,6 +138,8 @@ def test_a_validation_message_names_the_accepted_values(body: dict[str, Any], me
         (order(dueDate="tomorrow"), "dueDate"),
         (order(dueDate="9999-12-31T23:59:59-14:00"), "dueDate"),
         (order(dueDate="0000-01-01T00:00:00Z"), "dueDate"),
+        (order(dueDate="2026-02-30"), "dueDate"),
+        (order(dueDate="9999-12-31"), "dueDate"),
         (order(dueDate=1767225600), "dueDate"),
         (order(customerFiscalData={"taxId": "XAXX01010100"}), "customerFiscalData.taxId"),
         (order(customerFiscalData={"taxId": "ABC991332AB1"}), "customerFiscalData.taxId"),
@@ -241,6 +243,7 @@ def test_a_pending_order_drops_the_method_but_checks_it():
         ("2026-12-31T23:59:59Z", datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)),
         ("2026-12-31T17:00:00-06:00", datetime(2026, 12, 31, 23, tzinfo=UTC)),
         ("2026-12-31T17:00:00", datetime(2026, 12, 31, 23, tzinfo=UTC)),
+        ("2026-12-31", datetime(2027, 1, 1, 5, 59, 59, 999_000, tzinfo=UTC)),
     ],
 )
 def test_a_due_date_without_an_offset_is_in_the_merchants_time_zone(sent: str, meant: datetime):
