@@ -16,6 +16,8 @@ LONG = {  # module: why it may be longer than 300 lines
     "ledger.settings": "a list: every setting with its bounds and its description, and how one is read",
     "ledger.domain.rejections": "a list: every refusal, with its public code",
     "ledger.domain.subscriptions.events": "a list: the storage format of one stream, with its topics",
+    "projections.queries": "a list: every read of a request",
+    "ledger.cli.merchants": "a list: every command on a merchant",
     "ledger.domain.orders.events": "a list: the storage format of one stream, with its topics",
 }
 WIDE = {"ledger"}  # packages that may have more than 13 modules and packages: the root, whose map shows them in layers

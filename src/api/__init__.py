@@ -4,7 +4,7 @@ Nothing here decides about money or holds SQL. `docs/reference/contract.md` has 
 
 In reading order:
 
-- `app`: every route on one page, and the wiring. `dependencies`: what endpoints work with.
+- `app`: every route on one page. `dependencies`: what endpoints work with, and its wiring.
 - `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
 - `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
   `fields`: parts of their bodies: shapes, limits and parsers.

@@ -1,17 +1,15 @@
-"""The application: every route on one page, and the wiring of its dependencies.
+"""The application: every route on one page.
 
-Wire only here. A route that needs something new gets it through `Dependencies`, never from a module's global.
+A route that needs something new gets it through `Dependencies`, never from a module's global.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-import structlog
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,12 +18,10 @@ from api.customers import create as create_customer
 from api.customers import delete as delete_customer
 from api.customers import list as list_customers
 from api.customers import show as show_customer
-from api.dependencies import Dependencies, DependencyHolder
-from api.http.auth import Authenticator
+from api.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, ExactRouter, ScopedOperation
 from api.http.errors import ApiError
 from api.http.middleware import Middleware
-from api.http.rate_limits import RateLimiter
 from api.http.request_metrics import RequestMetrics
 from api.http.response import ERRORS_PAGE
 from api.merchant import create_key, fiscal_issuer, fiscal_logo, list_keys, meta, revoke_key, rotate_key
@@ -59,26 +55,11 @@ from api.system import docs_page, errors_page, health
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from api.system.processor_messages import ProcessorMessages
-from ledger.background.inbox.delivery import open_delivery
-from ledger.background.periodic import run_periodically
-from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.invoicing.files import FOLDER
-from ledger.operations.ledger import Ledger
-from ledger.operations.orders.payment_lookup import PaymentLookup
-from ledger.postgres.faults import Fault
-from ledger.postgres.listener import Listener
-from ledger.security.api_keys import new_key
-from ledger.security.secrets import Purpose, load_processor_keys, load_secrets
+from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, errors_url
 from ledger.telemetry.logs import AccessLog
-from ledger.telemetry.metrics import SHARED_DIRECTORY, sampling
-from ledger.wiring import open_ledger
-from projections.merchants import CHANGES, merchant_in
-from projections.queries import Queries
-
-_USES_S: Final = 60.0
-_log: Final = structlog.get_logger()
+from ledger.telemetry.metrics import sampling
 
 
 def create_app(settings: Settings) -> ASGIApp:
@@ -232,83 +213,6 @@ def _route(holder: DependencyHolder, path: str, **operations: ScopedOperation) -
 
 def _statuses(settings: Settings) -> Mapping[str, Collection[int]]:
     return document.statuses(routes(settings, DependencyHolder()))
-
-
-@asynccontextmanager
-async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
-    """Opens the ledger, the queries and everything else that the endpoints work with, and closes them at the end."""
-    assert settings.database_url is not None, "a process that serves has a database"
-    async with AsyncExitStack() as stack:
-        ledger = await stack.enter_async_context(open_ledger(settings))
-        queries = Queries(settings.database_url)
-        await queries.start()
-        stack.push_async_callback(queries.stop)
-        limiter = stack.enter_context(closing(RateLimiter(SHARED_DIRECTORY)))
-        secrets = load_secrets(settings)
-        authenticator = Authenticator(
-            queries.find_key,
-            secrets.key(Purpose.API_KEY_PEPPER),
-            settings.environment,
-            per_minute=settings.requests_per_minute,
-            per_second=settings.requests_per_second,
-        )
-        await _follow_merchants(settings.database_url, ledger, authenticator, stack)
-        await stack.enter_async_context(_writing_key_uses(authenticator, queries))
-        delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
-        payment_lookup, clock_control = None, None
-        if settings.environment == "sandbox":
-            payment_lookup = PaymentLookup(settings.database_url)
-            await payment_lookup.start()
-            stack.push_async_callback(payment_lookup.stop)
-            advancer = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, delivery)
-            clock_control = await stack.enter_async_context(advancer)
-        yield Dependencies(
-            ledger=ledger,
-            queries=queries,
-            authenticator=authenticator,
-            limiter=limiter,
-            body_limit=settings.body_limit,
-            import_body_limit=settings.import_body_limit,
-            fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
-            environment=settings.environment,
-            new_key=partial(new_key, settings.environment, secrets.key(Purpose.API_KEY_PEPPER)),
-            delivery=delivery,
-            clock_control=clock_control,
-            payment_lookup=payment_lookup,
-        )
-
-
-@asynccontextmanager
-async def _writing_key_uses(authenticator: Authenticator, queries: Queries) -> AsyncIterator[None]:
-    """Writes when keys were used, once a minute and at the end."""
-    stop = asyncio.Event()
-    writing = partial(authenticator.write_uses, queries.write_key_uses)
-    task = asyncio.create_task(run_periodically(writing, stop, pause_s=_USES_S, log_waiting=_log_uses_wait))
-    try:
-        yield
-    finally:
-        stop.set()
-        await task
-        with suppress(Fault):
-            await writing()
-
-
-def _log_uses_wait(reason: str) -> None:
-    _log.warning("key_uses_wait", reason=reason)
-
-
-async def _follow_merchants(url: str, ledger: Ledger, authenticator: Authenticator, stack: AsyncExitStack) -> None:
-    """Lets this process drop what it has cached of a merchant whenever any process changes its keys or settings."""
-
-    def forget(payload: str) -> None:
-        merchant_id = merchant_in(payload)
-        if merchant_id is not None:
-            authenticator.forget(merchant_id)
-            ledger.forget_merchant(merchant_id)
-
-    listener = Listener(url, "ledger-merchants", CHANGES, forget, authenticator.forget)
-    await listener.start()
-    stack.push_async_callback(listener.stop)
 
 
 async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:

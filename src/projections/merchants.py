@@ -82,15 +82,10 @@ select q.n, k.merchant_id, k.key_id, k.scopes, k.expires_at, k.revoked_at, m.set
   join merchant m on m.merchant_id = k.merchant_id
 """
 
-# All merchants, the oldest first, for operators.
-_MERCHANTS: Final = """
-select merchant_id, name, settings, created_at, closed_at from merchant order by created_at, merchant_id
-"""
-
-# One merchant, as the merchant reads itself.
-FIND: Final = """
-select merchant_id, name, settings, created_at, updated_at from merchant where merchant_id = %(merchant_id)s
-"""
+# All merchants, the oldest first, for operators; one merchant, as the merchant reads itself.
+_ALL: Final = "select merchant_id, name, settings, created_at, updated_at, closed_at from merchant"
+_MERCHANTS: Final = _ALL + " order by created_at, merchant_id"
+FIND: Final = _ALL + " where merchant_id = %(merchant_id)s"
 
 # A merchant's keys, the oldest first.
 KEYS: Final = """
@@ -100,8 +95,7 @@ select key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_
 """
 
 CHANGES: Final = "ledger_merchant"
-"""The channel on which the table's trigger notifies the id of a merchant whose row changed, in the commit (migration
-0023). Every change of a merchant's settings and keys changes its row."""
+"""The channel of a trigger that notifies, in the commit, whose merchant's settings or keys changed (migration 0023)."""
 
 
 class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -134,16 +128,6 @@ class FoundKey(Struct, frozen=True, kw_only=True):
     settings: MerchantSettings
 
 
-class ListedMerchant(Struct, frozen=True, kw_only=True):
-    """A merchant in an operator's list."""
-
-    merchant_id: UUID
-    name: str
-    settings: MerchantSettings
-    created_at: datetime
-    closed_at: datetime | None
-
-
 class FoundMerchant(Struct, frozen=True, kw_only=True):
     """A merchant with its settings."""
 
@@ -152,6 +136,7 @@ class FoundMerchant(Struct, frozen=True, kw_only=True):
     settings: MerchantSettings
     created_at: datetime
     updated_at: datetime
+    closed_at: datetime | None
 
 
 class ListedKey(Struct, frozen=True, kw_only=True):
@@ -246,15 +231,10 @@ def found_key(row: Sequence[Any]) -> FoundKey:
     )
 
 
-async def list_merchants(connection: Connection) -> list[ListedMerchant]:
+async def list_merchants(connection: Connection) -> list[FoundMerchant]:
     """Returns all merchants of the installation, the oldest first."""
     rows = await connection.execute(_MERCHANTS, binary=True)
-    return [
-        ListedMerchant(
-            merchant_id=merchant_id, name=name, settings=_settings(settings), created_at=created_at, closed_at=closed_at
-        )
-        for merchant_id, name, settings, created_at, closed_at in await rows.fetchall()
-    ]
+    return [found_merchant(row) for row in await rows.fetchall()]
 
 
 async def list_keys(connection: Connection, merchant_id: UUID) -> list[ListedKey]:
@@ -295,9 +275,15 @@ def listed(key: ApiKey) -> ListedKey:
 
 def found_merchant(row: Sequence[Any]) -> FoundMerchant:
     """Returns the merchant of a row of FIND."""
-    merchant_id, name, settings, created_at, updated_at = row
+    merchant_id, name, settings, *times = row
+    created_at, updated_at, closed_at = times
     return FoundMerchant(
-        merchant_id=merchant_id, name=name, settings=_settings(settings), created_at=created_at, updated_at=updated_at
+        merchant_id=merchant_id,
+        name=name,
+        settings=_settings(settings),
+        created_at=created_at,
+        updated_at=updated_at,
+        closed_at=closed_at,
     )
 
 

@@ -29,7 +29,7 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.authenticate import submit_device_data
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.timers import run_timer
+from ledger.operations.orders.due.timers import run_timer
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.postgres.connection import Connection
 from ledger.processors.contract import ProcessorUnavailable

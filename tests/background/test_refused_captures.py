@@ -26,7 +26,7 @@ from ledger.domain.orders.timers import TimerKind, timers_of
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.timers import run_timer
+from ledger.operations.orders.due.timers import run_timer
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.postgres.faults import DatabaseUnavailable
 

@@ -20,7 +20,11 @@ from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.orders import commands as order_commands
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, ErasePayer, RecordOutcome
 from ledger.domain.orders.decide.authentication import decide_device_data, decide_validation
-from ledger.domain.orders.decide.cancellation import decide_cancellation, decide_payment_cancellation
+from ledger.domain.orders.decide.cancellation import (
+    decide_cancellation,
+    decide_payer_erasure,
+    decide_payment_cancellation,
+)
 from ledger.domain.orders.decide.captures import decide_capture, decide_scheduled_capture
 from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, decide_expiry, decide_settlement
 from ledger.domain.orders.decide.outcomes import decide_outcome
@@ -28,7 +32,6 @@ from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.decide.payments import (
     decide_charge,
     decide_create,
-    decide_payer_erasure,
     decide_payment,
     decide_resubmission,
 )

@@ -2506,7 +2506,7 @@ DOCUMENTS: Final = (
 
 _ORDER_TIMERS: Final = "src/ledger/domain/orders/timers.py"
 _REMINDERS: Final = "src/ledger/domain/orders/evolve/reminders.py"
-_REMIND: Final = "src/ledger/operations/orders/remind.py"
+_REMIND: Final = "src/ledger/operations/orders/due/remind.py"
 _SMTP: Final = "src/ledger/notifications/smtp.py"
 _REMINDER_CORE: Final = ("tests/domain/test_reminders.py",)
 _REMINDER_TESTS: Final = ("tests/operations/test_reminders.py",)

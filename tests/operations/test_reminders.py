@@ -20,9 +20,9 @@ from ledger.operations.customers.change import change_customer
 from ledger.operations.customers.erase import delete_customer
 from ledger.operations.inputs import Actor, CustomerFields, CustomerInput
 from ledger.operations.ledger import Ledger
-from ledger.operations.orders import remind
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.remind import AttemptRunning, remind_payer
+from ledger.operations.orders.due import remind
+from ledger.operations.orders.due.remind import AttemptRunning, remind_payer
 from ledger.operations.pipeline.unit_of_work import load_order
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.orders.authenticate import validate
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.timers import run_timer
+from ledger.operations.orders.due.timers import run_timer
 
 pytestmark = pytest.mark.anyio
 

@@ -21,11 +21,11 @@ from ledger.domain.orders.timers import REMINDER, TimerKind, reminder_at, timers
 from ledger.journal.journal import Journal
 from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
+from ledger.operations.orders.due.remind import remind_payer
+from ledger.operations.orders.due.timers import run_timer
 from ledger.operations.orders.invoices.cancel import update_cancellation
 from ledger.operations.orders.invoices.deadline import warn_of_deadline
 from ledger.operations.orders.invoices.stamp import stamp_due
-from ledger.operations.orders.remind import remind_payer
-from ledger.operations.orders.timers import run_timer
 
 _SETS_NO_TIMER: Final = frozenset(
     {"order-created.v1", "payment-started.v1", "authorization-requested.v1", "payer-forgotten.v1"}

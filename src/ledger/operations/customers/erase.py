@@ -18,7 +18,7 @@ from ledger.domain.customers.decide import decide_erasure
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.commands import ErasePayer
-from ledger.domain.orders.decide.payments import decide_payer_erasure
+from ledger.domain.orders.decide.cancellation import decide_payer_erasure
 from ledger.domain.payment_methods.commands import EraseMethods
 from ledger.domain.payment_methods.decide import decide_erase_methods
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods

@@ -1,4 +1,4 @@
-"""The deciders of cancellation: of one payment, of a whole order, and of a void's outcome.
+"""The deciders of cancellation: of one payment, of a whole order, and of a void's outcome; and of a payer's erasure.
 
 Where no processor has to release anything, close the order before its payments end: a payment that ends on an open
 order would make the order FAILED in between.
@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from ledger.domain.money import ZERO
-from ledger.domain.orders.commands import CancelOrder, CancelPayment, RecordVoidOutcome, RefundOrder
+from ledger.domain.orders.commands import CancelOrder, CancelPayment, ErasePayer, RecordVoidOutcome, RefundOrder
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_payment, wrong_state
 from ledger.domain.orders.decide.refunds import refund_all
@@ -23,6 +23,7 @@ from ledger.domain.orders.events import (
     CaptureScheduled,
     OrderCancelled,
     OrderEvent,
+    PayerForgotten,
     PaymentCancellationRequested,
     PaymentCancelled,
     ProcessorCall,
@@ -228,3 +229,8 @@ def _reschedule_capture(order: Order, payment: Payment, at: datetime) -> list[Or
         return []
     amount = payment.capture_amount
     return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=max(due_at, at), at=at)]
+
+
+def decide_payer_erasure(order: Order, command: ErasePayer) -> list[OrderEvent]:
+    """Erases the payer's personal data from the order; the amounts stay. Returns no events the second time."""
+    return [] if order.payer_forgotten else [PayerForgotten(at=command.at)]

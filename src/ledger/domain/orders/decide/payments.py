@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from ledger.domain.invoices.events import InvoicingEnabled
 from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
-from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, ErasePayer, NewPayment, ResubmitOrder
+from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.guards import require_currency, require_multiple
 from ledger.domain.orders.decide.references import reference_requested
 from ledger.domain.orders.events import (
@@ -23,7 +23,6 @@ from ledger.domain.orders.events import (
     CancelledBecause,
     OrderCreated,
     OrderEvent,
-    PayerForgotten,
     PaymentCancelled,
     PaymentStarted,
     RemindersScheduled,
@@ -201,11 +200,6 @@ def _cancel_replaced_reference(order: Order, at: datetime) -> list[OrderEvent]:
         for payment in order.payments
         if payment.status is PaymentStatus.CREATED or payment.next_action is NextAction.DISPLAY_REFERENCE
     ]
-
-
-def decide_payer_erasure(order: Order, command: ErasePayer) -> list[OrderEvent]:
-    """Erases the payer's personal data from the order; the amounts stay. Returns no events the second time."""
-    return [] if order.payer_forgotten else [PayerForgotten(at=command.at)]
 
 
 def _is_repeated(order: Order, payment: NewPayment) -> bool:
