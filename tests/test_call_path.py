@@ -54,23 +54,16 @@ async def test_a_refund_is_followed_through_few_modules(database_url, monkeypatc
         merchant = await store.register()
         body = order(pending=False, paymentMethod=by_card(), billingAddress={"country": "MX"})
         paid = (await merchant.create(body)).json()
-        modules, changes = [], []
-        for _ in range(
-            50
-        ):  # what runs beside a refund, such as a timer of the process, comes between on a busy machine
-            path = await followed(merchant, f"/api/v2/payment-orders/{paid['id']}/refund")
-            modules.append(len(set(path.modules) - BESIDE))
-            changes.append(path.changes_in("ledger/operations"))
-            if min(modules) <= 65 and min(changes) <= 40:
-                break
-    assert min(modules) <= 65
-    assert min(changes) <= 40
+        paths = [await followed(merchant, f"/api/v2/payment-orders/{paid['id']}/refund") for _ in range(10)]
+    # What runs beside a refund, such as a timer of the process, comes between on a busy machine.
+    assert min(len(set(path.modules) - BESIDE) for path in paths) <= 65
+    assert min(path.changes_in("ledger/operations") for path in paths) <= 40
 
 
 async def followed(merchant, refund):
     path = CallPath()
     sys.setprofile(path)
-    answer = await merchant.post(refund, {"amount": 100})
+    answer = await merchant.post(refund, {"amount": 500})
     sys.setprofile(None)
     assert answer.status_code == 200, answer.text
     return path
