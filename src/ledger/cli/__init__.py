@@ -4,7 +4,7 @@ In reading order:
 
 - `main`: the commands and how errors end. `installation`: what a command runs on. `options`, `output`: shared by
   commands.
-- `service`: serve, api, worker, migrate, settings. `merchants`, `keys`: operators' commands about merchants.
+- `service`: serve, api, worker, migrate, backup, restore, settings. `merchants`, `keys`: about merchants.
 - `jobs`, `messages`: what could not be done yet. `reconcile`: compares the processor's records with the log.
 - `replay`: an order's events. `seed`: runs a scenario. `bench`: benchmarks.
 """

@@ -27,7 +27,15 @@ app.command()(seed.seed)
 app.command()(replay.replay)
 app.command()(reconcile.reconcile)
 app.command()(bench.bench)
-for command in (service.serve, service.api, service.worker, service.migrate, service.settings):
+for command in (
+    service.serve,
+    service.api,
+    service.worker,
+    service.migrate,
+    service.backup,
+    service.restore,
+    service.settings,
+):
     app.command()(command)
 
 
