@@ -48,7 +48,7 @@ DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"
 
 # Where the parts meet: the only modules that may know any other.
 WIRING = re.compile(
-    r"api\.app|ledger\.(wiring|doctor|background\.worker|service\.(supervisor|child_main)|seeding\b.*|cli\b.*|bench\b.*|postgres\.(prepare|embedded\..*))"
+    r"api\.(app|dependencies)|ledger\.(wiring|doctor|background\.worker|service\.(supervisor|child_main)|seeding\b.*|cli\b.*|bench\b.*|backup\b.*|postgres\.(prepare|embedded\..*))"
 )
 
 # package: (what it may import of ours and of others, what it may not although that is part of it)

@@ -77,6 +77,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_dir: Annotated[
         Path, Meta(description="The directory of the embedded Postgres, its log and the sandbox's own secrets.")
     ] = Path(".ledger")
+    wal_archive: Annotated[
+        Path | None,
+        Meta(
+            description="A folder into which the embedded Postgres archives its write-ahead log, for a restore up to a "
+            "moment; on your own Postgres, the folder that its archive_command fills, for the restore alone."
+        ),
+    ] = None
     host: Annotated[str, Meta(min_length=1, description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")] = 8000
     workers: Annotated[int, Meta(ge=1, le=64, description="The number of API processes, which share the port.")] = 1

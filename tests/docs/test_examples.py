@@ -87,6 +87,16 @@ def test_the_page_about_following_the_log_works(service):
         shell.follow(HOW_TO / "follow-the-log.md")
 
 
+@pytest.mark.long
+def test_the_page_about_backups_works(service, short_dir):
+    place = short_dir / uuid4().hex[:8]
+    place.mkdir(mode=0o711)
+    with Shell(
+        service, **{f"/tmp/ledger-{name}": f"{place}/{name}" for name in ("backup", "restored", "master")}
+    ) as shell:
+        shell.follow(HOW_TO / "back-up-and-restore.md")
+
+
 def test_the_bakerys_scenario_runs(service, tmp_path):
     page = blocks(HOW_TO / "write-a-story.md")
     scenario, *outputs = [content for language, content in page if language in {"json", "text"}][:3]

@@ -220,6 +220,7 @@ async def change_merchant(deps: Dependencies, request: ApiRequest) -> ApiRespons
         settings=settings_of(merchant),
         created_at=merchant.registered_at,
         updated_at=merchant.updated_at,
+        closed_at=merchant.closed_at,
     )
     return json_response(200, _document(found, deps.environment), REPLAYED if result.repeated else ())
 

@@ -27,7 +27,16 @@ app.command()(seed.seed)
 app.command()(replay.replay)
 app.command()(reconcile.reconcile)
 app.command()(bench.bench)
-for command in (service.serve, service.api, service.worker, service.migrate, service.settings, service.doctor):
+for command in (
+    service.serve,
+    service.api,
+    service.worker,
+    service.migrate,
+    service.backup,
+    service.restore,
+    service.settings,
+    service.doctor,
+):
     app.command()(command)
 
 

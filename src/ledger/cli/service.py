@@ -1,15 +1,16 @@
-"""The commands that run the service or part of it."""
+"""The commands about an installation: run it or part of it, migrate it, back it up, restore it."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ledger.cli.installation import settings_from
+from ledger.cli.installation import errors_as_cannot_run, settings_from, time_of
 from ledger.cli.options import AsJson, DataDir, Host, Port, Workers
-from ledger.cli.output import echo_json
+from ledger.cli.output import day_and_time, echo_json
 from ledger.settings import describe
 
 
@@ -50,12 +51,11 @@ def worker(data_dir: DataDir = None) -> None:
 
 def migrate(data_dir: DataDir = None) -> None:
     """Bring the database's schema up to date. Safe to run twice, and several times at once."""
-    from ledger.postgres.embedded.data_dir import database
     from ledger.postgres.migrate import migrations
-    from ledger.postgres.prepare import prepare
+    from ledger.postgres.prepare import owners_database, prepare
 
     settings = settings_from(data_dir=data_dir)
-    with database(settings.database_url, settings.data_dir) as owner_url:
+    with owners_database(settings) as owner_url:
         prepare(settings, owner_url)
     typer.echo(f"the schema is current: {migrations()[-1].number:04} {migrations()[-1].name}")
 
@@ -97,3 +97,67 @@ def settings(
         unit = f" {row.unit}" if row.unit else ""
         default = f"{row.default}{unit}" if row.default else "unset"
         typer.echo(f"{typer.style(row.variable, bold=True)}  {row.kind}, default {default}{now}\n    {row.description}")
+
+
+def backup(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory for the backup.")],
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Back up the database while the service runs: files and write-ahead log, checked after writing.
+
+    The master key is not in the backup.
+    """
+    from ledger.backup.base_backup import take_backup
+    from ledger.postgres.prepare import owners_database
+    from ledger.security.secrets import master_key_source
+
+    settings = settings_from(data_dir=data_dir)
+    with owners_database(settings) as owner_url, errors_as_cannot_run():
+        record = take_backup(settings, owner_url, directory.absolute())
+    if json:
+        echo_json(record)
+        return
+    typer.echo(f"backed up to {directory}: {record.bytes >> 20} MB of PostgreSQL {record.postgres}, every file checked")
+    typer.echo(f"complete: what was acknowledged before {day_and_time(record.complete_until)} is in it")
+    typer.echo(
+        f"not in it: the master key with the fingerprint {record.master_key_fingerprint}, which comes from "
+        f"{master_key_source(settings).partition(',')[0]}. Keep it elsewhere: without it nothing can be restored"
+    )
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the backup.")],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Restore up to this moment, with its offset, from LEDGER_WAL_ARCHIVE.",
+            show_default="the end of the log",
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Restore a backup into a new data directory, and compare every read model with a replay of the log.
+
+    Exits 1 where a read model differs. The directory can be started all the same.
+    """
+    from ledger.backup.restoration import restore as run
+
+    settings = settings_from(data_dir=data_dir)
+    moment = None if at is None else time_of(at)
+    with errors_as_cannot_run():
+        restored = run(settings, directory.absolute(), moment)
+    found = restored.verification
+    if json:
+        echo_json({"cluster": str(restored.cluster), "lastCommitAt": restored.last_commit, "verification": found})
+    else:
+        until = day_and_time(restored.last_commit) or "the end of the backup"
+        typer.echo(f"restored {directory} to {restored.cluster}, up to the commit of {until}")
+        typer.echo("order numbers continue behind every number that was given out before now")
+        typer.echo(f"checked: {found.events} events of {found.merchants} merchants against every read model")
+        for line in found.differences:
+            typer.echo(f"differs: {line}")
+    if found.differences:
+        raise typer.Exit(1)

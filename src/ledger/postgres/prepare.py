@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 import msgspec
@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
 from ledger.security.secrets import (
@@ -52,13 +53,18 @@ select least(
 """
 
 
+def owners_database(settings: Settings) -> AbstractContextManager[str]:
+    """Returns a context with the connection string of the database's owner, with an embedded server where needed."""
+    return database(settings.database_url, settings.data_dir, lambda: archive_settings(settings))
+
+
 @contextmanager
 def ready_database(settings: Settings) -> Iterator[Settings]:
     """Yields the settings of a command, with the URL of an up-to-date database for the application's role.
 
     An embedded server runs until the block ends. Raises CannotRun with the reason.
     """
-    with database(settings.database_url, settings.data_dir) as owner_url:
+    with owners_database(settings) as owner_url:
         yield prepare(settings, owner_url)
 
 

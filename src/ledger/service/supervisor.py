@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ledger.postgres.connection_count import embedded_settings, require_connections
+from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import ServerLease
 from ledger.postgres.embedded.server import PostgresFailed
 from ledger.service.child_main import Role
@@ -91,7 +92,7 @@ class _Supervisor:
                 self._settings.data_dir,
                 self._plan.name,
                 stopping=lambda: self._signals.stopping,
-                server_settings=embedded_settings(self._settings),
+                server_settings={**embedded_settings(self._settings), **archive_settings(self._settings)},
             )
             if not self._plan.shares_database:
                 self._server.refuse_to_share()

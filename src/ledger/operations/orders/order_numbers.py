@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+import psycopg
+
 from ledger.domain.ids import order_number
 from ledger.postgres.connection import DatabaseClient, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
@@ -15,8 +17,23 @@ from ledger.security.permutation import permute
 
 _BLOCK: Final = 1000
 
+_BLOCKS_PER_SECOND: Final = 64
+"""More blocks than an installation uses in any second, so that their count stays behind that of the seconds since 2026.
+The numbers suffice for 139 years of it: 2^48 ordinals."""
+
+_SKIPPED_MIN: Final = 1_000_000
+"""How many blocks are left out where the machine's clock is behind: a thousand million orders."""
+
 # The next block of a thousand ordinals.
 _NEXT_BLOCK: Final = "select nextval('order_number_block')"
+
+
+# Moves the blocks on: behind every block that was given out before now, however old this copy of the database is.
+_MOVE_ON: Final = """
+select setval('order_number_block', greatest(
+  (select last_value from order_number_block) + %s,
+  floor(extract(epoch from clock_timestamp() - timestamptz '2026-01-01Z') * %s)::int8))
+"""
 
 
 class OrderNumbers(DatabaseClient):
@@ -53,3 +70,11 @@ class OrderNumbers(DatabaseClient):
         assert row is not None, "a select without from has one row"
         first = row[0] * _BLOCK
         self._unused = permute(range(first, first + _BLOCK), self._key)
+
+
+def move_on(connection: psycopg.Connection) -> None:
+    """Leaves out the order numbers that may have been given out after the moment of a restored copy, as its owner.
+
+    A second restore of the same backup moves on further than the first: the blocks follow the clock.
+    """
+    connection.execute(_MOVE_ON, (_SKIPPED_MIN, _BLOCKS_PER_SECOND))

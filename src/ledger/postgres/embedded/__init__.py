@@ -5,6 +5,7 @@ In reading order:
 - `account`: the account that it runs as, and its environment.
 - `ownership`: the owner of its files, also after the account has changed.
 - `authentication`: which users of the machine may connect.
+- `archiving`: the archive of its WAL.
 - `cluster`: its files: the binaries, the cluster, its sockets.
 - `server`: its process, started and stopped by the service.
 - `data_dir`: which process of a data directory may start it.

@@ -58,12 +58,8 @@ def open_cluster(data_dir: Path) -> Cluster:
 
     Raises ClusterUnusable: no binaries for this machine, another major version, no account, or an error of initdb.
     """
-    account = server_account()
-    binaries = _reachable_binaries(account)
-    home = _home(data_dir, account)
-    cluster = Cluster(
-        binaries=binaries, home=home, log=data_dir / "postgres.log", sockets=_sockets(home, account), account=account
-    )
+    cluster = locate_cluster(data_dir)
+    home = cluster.home
     for leftover in home.glob("pg.init.*"):  # under the lock: the processes that began these have ended
         shutil.rmtree(leftover, ignore_errors=True)
     version = cluster.directory / "PG_VERSION"
@@ -72,6 +68,19 @@ def open_cluster(data_dir: Path) -> Cluster:
     elif (found := version.read_text().strip()) != MAJOR:
         raise ClusterUnusable(f"{cluster.directory} was made by PostgreSQL {found}; this release brings {MAJOR}")
     return cluster
+
+
+def locate_cluster(data_dir: Path) -> Cluster:
+    """Returns where the cluster of a data directory is or would be created. Raises ClusterUnusable."""
+    account = server_account()
+    home = _home(data_dir, account)
+    return Cluster(
+        binaries=_reachable_binaries(account),
+        home=home,
+        log=data_dir / "postgres.log",
+        sockets=_sockets(home, account),
+        account=account,
+    )
 
 
 def _initialise(cluster: Cluster) -> None:

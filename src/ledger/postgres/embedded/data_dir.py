@@ -113,7 +113,9 @@ class ServerLease:
 
 
 @contextmanager
-def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
+def database(
+    database_url: str | None, data_dir: Path, server_settings: Callable[[], Mapping[str, str]] = dict
+) -> Iterator[str]:
     """Yields a connection string for a command: `database_url`, else a server on the data directory.
 
     The command uses the server that runs there, or starts one for as long as the block lasts. Raises PostgresFailed or
@@ -127,7 +129,7 @@ def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
     server: EmbeddedServer | None = None
     try:
         fcntl.flock(users, fcntl.LOCK_SH)
-        cluster, server = _join(data_dir)
+        cluster, server = _join(data_dir, server_settings)
         yield url_of(cluster)
         if server is not None:
             fcntl.flock(users, fcntl.LOCK_EX)
@@ -137,7 +139,7 @@ def database(database_url: str | None, data_dir: Path) -> Iterator[str]:
         os.close(users)
 
 
-def _join(data_dir: Path) -> tuple[Cluster, EmbeddedServer | None]:
+def _join(data_dir: Path, server_settings: Callable[[], Mapping[str, str]]) -> tuple[Cluster, EmbeddedServer | None]:
     """Returns the cluster with a server that answers, and the server if this process had to start it."""
     deadline = time.monotonic() + _JOIN_TIMEOUT_S
     while True:
@@ -149,7 +151,7 @@ def _join(data_dir: Path) -> tuple[Cluster, EmbeddedServer | None]:
             lock = _take_serve_lock(data_dir, None)
             if lock is not None:
                 os.close(lock)
-                return cluster, start(cluster)
+                return cluster, start(cluster, settings=server_settings())
         if time.monotonic() > deadline:
             raise PostgresFailed(f"{_holder(data_dir)} runs on {data_dir}, but its Postgres does not answer")
         time.sleep(_POLL_S)

@@ -1,0 +1,12 @@
+"""Backups of an installation's database, and their restoration to a new directory.
+
+In reading order:
+
+- `programs`: Postgres' own programs, of the server's major version.
+- `record`: what a backup records about itself.
+- `manifest`: whether the files of a backup are those that were sent.
+- `base_backup`: takes a backup while the service runs, and checks it.
+- `recovery`: the server that recovers a copy of the backup, up to a moment.
+- `verification`: compares every read model with a replay of the log.
+- `restoration`: a backup in a new data directory, verified.
+"""

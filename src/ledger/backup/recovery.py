@@ -1,0 +1,107 @@
+"""The server that recovers a copy of a backup: to the end of its write-ahead log, or up to a moment.
+
+Recover into a new timeline always, so that a restored server never archives under the names of the first one's log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from psycopg.conninfo import make_conninfo
+
+from ledger.backup.record import BackupRecord
+from ledger.postgres.embedded.account import run_as
+from ledger.postgres.embedded.archiving import fetch_command
+from ledger.postgres.embedded.cluster import PORT, Cluster
+from ledger.postgres.embedded.server import EmbeddedServer, log_tail
+from ledger.settings import CannotRun
+
+_POLL_S: Final = 0.02
+_NO_ARCHIVE: Final = "false"
+"""A command that finds no segment: those of the backup are all there are."""
+_RULES: Final = ("pg_hba.conf", "pg_ident.conf")
+_CONFIGURATION: Final = "recovery.conf.empty"
+_ACCESS: Final = "recovery.hba.conf"
+_ANY_ROLE: Final = "local all all trust\n"
+"""Who may connect: those that reach the socket, in a directory that only the server's account and root enter.
+
+PostgreSQL 15 does not know the map of the embedded server, by which a user is any role.
+"""
+
+
+@contextmanager
+def recovered(cluster: Cluster, record: BackupRecord, archive: Path | None, at: datetime | None) -> Iterator[str]:
+    """Yields the owner's connection string of a server that has recovered the cluster and accepts writes.
+
+    Raises CannotRun where the recovery ends before the moment, or cannot be done.
+    """
+    rules = {name: _content(cluster.directory / name) for name in _RULES}
+    _as_account(cluster, "touch", "recovery.signal", _CONFIGURATION, _ACCESS)
+    (cluster.directory / _ACCESS).write_text(_ANY_ROLE)
+    server = EmbeddedServer(cluster, _settings(cluster, archive, at))
+    try:
+        _await(server, at)
+        yield make_conninfo(
+            "", host=str(cluster.sockets), port=PORT, user=record.owner, dbname=record.database, options=record.options
+        )
+    finally:
+        server.stop(60.0)
+        for name in (_CONFIGURATION, _ACCESS):
+            (cluster.directory / name).unlink(missing_ok=True)
+        for name, content in rules.items():  # of one's own server: its own rules come back
+            if content is None:
+                (cluster.directory / name).unlink(missing_ok=True)
+            else:
+                (cluster.directory / name).write_bytes(content)
+
+
+def _settings(cluster: Cluster, archive: Path | None, at: datetime | None) -> dict[str, str]:
+    """Returns what the server runs with: none of the settings of the server that was backed up, which name its files.
+
+    It archives nothing, and keeps what the next start has to archive.
+    """
+    settings = {
+        "config_file": str(cluster.directory / _CONFIGURATION),
+        "hba_file": str(cluster.directory / _ACCESS),
+        "shared_preload_libraries": "",
+        "ssl": "off",
+        "hot_standby": "off",
+        "archive_mode": "on",
+        "archive_command": "",
+        "restore_command": _NO_ARCHIVE if archive is None else fetch_command(archive),
+        "recovery_target_timeline": "current",
+    }
+    if at is not None:
+        settings |= {"recovery_target_time": at.isoformat(), "recovery_target_action": "promote"}
+    return settings
+
+
+def _await(server: EmbeddedServer, at: datetime | None) -> None:
+    server.tick()
+    while not server.tick():
+        if server.pid is None:
+            reason = log_tail(server.cluster)
+            if at is not None and "before configured recovery target was reached" in reason:
+                raise CannotRun(
+                    f"the archived log ends before {at.isoformat()}: name an earlier moment, or restore without --at"
+                )
+            raise CannotRun(f"the backup cannot be recovered: {reason}")
+        time.sleep(_POLL_S)
+
+
+def _as_account(cluster: Cluster, program: str, *names: str) -> None:
+    made = run_as(cluster.account, program, *(cluster.directory / name for name in names))
+    if made.returncode:
+        raise CannotRun(f"{cluster.directory} cannot be written: {made.stderr.strip()}")
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,119 @@
+"""Restores a backup into a new data directory, and verifies it before a service can start on it.
+
+Give the cluster its final name last: until then a start on the directory finds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from msgspec import Struct, structs
+
+from ledger.backup.manifest import check_backup
+from ledger.backup.programs import SERVER, find_programs
+from ledger.backup.record import CLUSTER, FILES, BackupRecord, read_record
+from ledger.backup.recovery import recovered
+from ledger.backup.verification import Verification, verify
+from ledger.operations.order_numbers import move_on
+from ledger.postgres.embedded.account import Account
+from ledger.postgres.embedded.archiving import require_access
+from ledger.postgres.embedded.cluster import MAJOR, Cluster, locate_cluster
+from ledger.postgres.embedded.data_dir import make_data_dir
+from ledger.postgres.migrate import migrate
+from ledger.security.secrets import generates_master_key, load_secrets, master_key_source
+from ledger.settings import CannotRun, Settings, SettingWrong
+
+_UNFINISHED: Final = "restoring"
+
+
+class Restored(Struct, frozen=True):
+    """A restored installation: its cluster, the time of its last commit, and what the verification found."""
+
+    record: BackupRecord
+    cluster: Path
+    last_commit: datetime | None
+    verification: Verification
+
+
+def restore(settings: Settings, backup: Path, at: datetime | None) -> Restored:
+    """Restores a backup into the data directory of the settings, up to a moment or to the end of the log.
+
+    Raises CannotRun: no complete backup, a damaged file, the wrong master key, a directory in use, or a log that does
+    not reach the moment.
+    """
+    record = read_record(backup)
+    _require_key(settings, record)
+    _require_moment(settings, record, at)
+    programs = find_programs(record.postgres, SERVER)
+    check_backup(backup / CLUSTER, record.postgres)
+    final = _new_cluster(settings, programs, record)
+    if settings.wal_archive is not None:
+        require_access(settings.wal_archive.absolute(), final.account, "read", "ls . >/dev/null")
+    unfinished = structs.replace(final, home=final.home / _UNFINISHED)
+    _copy(backup / CLUSTER, unfinished)
+    with recovered(unfinished, record, settings.wal_archive, at) as url:
+        last_commit = _complete(url)
+        verification = asyncio.run(verify(settings, url))
+    if (backup / FILES).exists():
+        shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
+    unfinished.directory.rename(final.directory)
+    unfinished.home.rmdir()
+    return Restored(record, final.directory, last_commit, verification)
+
+
+def _require_key(settings: Settings, record: BackupRecord) -> None:
+    needed = f"the backup needs the master key with the fingerprint {record.master_key_fingerprint}"
+    if generates_master_key(settings):
+        raise CannotRun(f"{needed}: set LEDGER_MASTER_KEY or LEDGER_MASTER_KEY_FILE to it; the backup does not hold it")
+    fingerprint = load_secrets(settings).fingerprint
+    if fingerprint != record.master_key_fingerprint:
+        raise SettingWrong(master_key_source(settings), f"is the wrong master key: {needed}, not {fingerprint}")
+
+
+def _require_moment(settings: Settings, record: BackupRecord, at: datetime | None) -> None:
+    if at is None:
+        return
+    if settings.wal_archive is None:
+        raise CannotRun("--at needs LEDGER_WAL_ARCHIVE, the folder with the archived write-ahead log")
+    if at < record.complete_until:
+        end = record.complete_until.isoformat()
+        raise CannotRun(f"{at.isoformat()} is before the end of the backup ({end}): restore an earlier backup")
+
+
+def _new_cluster(settings: Settings, programs: Path, record: BackupRecord) -> Cluster:
+    """Returns where the cluster is restored. Removes what an interrupted restore has left."""
+    located = locate_cluster(make_data_dir(settings.data_dir))
+    if located.directory.exists():
+        raise CannotRun(f"{settings.data_dir} already has a database: name a new directory with --data-dir")
+    shutil.rmtree(located.home / _UNFINISHED, ignore_errors=True)
+    (located.home / _UNFINISHED).mkdir(mode=0o711)
+    (located.home / _UNFINISHED).chmod(0o711)  # whatever the umask is: the server's account enters it
+    return located if record.postgres == MAJOR else structs.replace(located, binaries=programs)
+
+
+def _copy(backup: Path, to: Cluster) -> None:
+    shutil.copytree(backup, to.directory, symlinks=True)
+    _give(to.directory, to.account)
+
+
+def _give(directory: Path, account: Account | None) -> None:
+    """Gives the copy to the server's account, which cannot reach it before: its parent is this user's."""
+    if account is None:
+        return
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def _complete(url: str) -> datetime | None:
+    """Brings the schema up to date and moves the order numbers on. Returns the time of the last recovered commit."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("select pg_last_xact_replay_timestamp()").fetchone()
+        migrate(url)
+        move_on(connection)
+    return row[0] if row is not None else None
