@@ -101,6 +101,7 @@ def test_a_new_merchant_has_the_default_settings():
         "invoiceTrigger": "FIRST_CAPTURE",
         "refundOverpayment": False,
         "fractionalAmounts": True,
+        "reminderDays": (3, 0),
     }
 
 
@@ -163,6 +164,7 @@ def test_an_operator_writes_settings_as_text():
         "invoiceTrigger": "creation",
         "refundOverpayment": "on",
         "fractionalAmounts": "no",
+        "reminderDays": "0, 7,0",
     }
     assert set(texts) == set(SETTINGS)
     merchant = (
@@ -181,6 +183,7 @@ def test_an_operator_writes_settings_as_text():
                 invoice_trigger=InvoiceTrigger.CREATION,
                 refund_overpayment=True,
                 fractional_amounts=False,
+                reminder_days=(7, 0),
             )
         )
     )
