@@ -109,6 +109,7 @@ def test_a_new_merchant_has_the_default_settings():
         "fractionalAmounts": True,
         "exchangeRate": None,
         "receiptDueDay": 5,
+        "reminderDays": (3, 0),
     }
 
 
@@ -204,6 +205,7 @@ def test_an_operator_writes_settings_as_text():
         "fractionalAmounts": "no",
         "exchangeRate": "17.2500",
         "receiptDueDay": "17",
+        "reminderDays": "0, 7,0",
     }
     assert set(texts) == set(SETTINGS)
     merchant = (
@@ -224,6 +226,7 @@ def test_an_operator_writes_settings_as_text():
                 fractional_amounts=False,
                 exchange_rate=Decimal("17.25"),
                 receipt_due_day=17,
+                reminder_days=(7, 0),
             )
         )
     )
