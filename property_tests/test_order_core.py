@@ -26,7 +26,8 @@ from ledger.domain.money import plain
 from ledger.domain.orders import commands, events
 from ledger.domain.orders import processor_outcomes as outcomes
 from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
-from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_payer_erasure, decide_resubmission
+from ledger.domain.orders.decide.cancellation import decide_payer_erasure
+from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus

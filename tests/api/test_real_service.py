@@ -15,7 +15,7 @@ import httpx
 import pytest
 from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
 from tests.api.invoices.test_story import FISCAL
-from tests.api.isolation.objects import CUSTOMERS, PRODUCTS
+from tests.api.isolation.objects import CUSTOMERS, PLANS, PRODUCTS, SUBSCRIPTIONS
 from tests.api.openapi.description import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
 from tests.chaos.service import Service
@@ -87,6 +87,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     own_customers(shop)
     saved_cards(shop)
     own_products(shop)
+    subscribed(shop)
     invoiced(shop)
     for probe in ("/health/live", "/health/ready", "/metrics"):
         shop.ask("GET", probe)
@@ -138,6 +139,26 @@ def saved_cards(shop: Shop) -> None:
     assert shop.ask("PUT", f"{METHODS}/{saved}", {"billingCity": "Puebla"}).json()["id"] == saved
     assert shop.get(f"{METHODS}/{saved}")["id"] == saved
     assert shop.ask("DELETE", f"{of_customer}/{saved}").json() == {"id": saved, "deleted": True}
+
+
+def subscribed(shop: Shop) -> None:
+    """A plan, and a subscription from its first charge to its end."""
+    plan = shop.post(PLANS, {"name": "Box", "amount": "38900", "currency": "MXN", "interval": "MONTH"})["id"]
+    assert shop.ask("PUT", f"{PLANS}/{plan}", {"name": "Coffee box"}).json() == shop.get(f"{PLANS}/{plan}")
+    body = paid_order(externalId="ida-1", customer={"externalId": "ida"}, paymentMethod=by_card(persist=True))
+    card = shop.post(ORDERS, body)["payment"]["paymentMethodId"]
+    new = shop.post(SUBSCRIPTIONS, {"customerId": "ida", "planId": plan, "paymentMethodId": card})
+    one = f"{SUBSCRIPTIONS}/{new['id']}"
+    assert [each["id"] for each in shop.get(SUBSCRIPTIONS)["data"]] == [new["id"]]
+    assert shop.ask("PUT", one, {"metadata": {"box": 1}}).json()["metadata"] == {"box": 1}
+    (invoice,) = shop.get(f"{one}/invoices")["data"]
+    assert shop.get(f"/api/v1/subscription-invoices/{invoice['id']}")["status"] == "PAID"
+    assert shop.post(f"{one}/retry", {})["status"] == "ACTIVE", "nothing is open"
+    assert shop.post(f"{one}/cancel", {})["cancelAtPeriodEnd"]
+    assert not shop.post(f"{one}/resume", {})["cancelAtPeriodEnd"]
+    assert shop.post(f"{one}/cancel", {"atPeriodEnd": False})["status"] == shop.get(one)["status"] == "CANCELED"
+    assert shop.ask("DELETE", f"{PLANS}/{plan}").json() == {"id": plan, "deleted": True}
+    assert shop.get(PLANS)["pagination"]["total"] == 1
 
 
 def own_products(shop: Shop) -> None:

@@ -37,7 +37,7 @@ from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.orders.refund import refund_order
 from ledger.processors.contract import ProcessorRecord
-from projections import reconciliation
+from projections.orders import reconciliation
 from projections.orders.reconciliation import ReconciliationLog
 
 pytestmark = pytest.mark.anyio

@@ -15,6 +15,7 @@ from tests.journal.samples import CUSTOMER, DATA_KEY, MERCHANT, NONCE, ORDER, SA
 from ledger.domain.customers import events as customer_events
 from ledger.domain.orders import events as order_events
 from ledger.domain.payment_methods import events as payment_method_events
+from ledger.domain.subscriptions import events as subscription_events
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import CODEC, Codec
 from ledger.journal.encryption.sealing import Seal, customer_of
@@ -22,7 +23,12 @@ from ledger.journal.encryption.sealing_keys import SealingKeys, sealing_key_id
 from ledger.personal_data import without
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sealed"
-PERSONAL = {**order_events.PERSONAL, **customer_events.PERSONAL, **payment_method_events.PERSONAL}
+PERSONAL = {
+    **order_events.PERSONAL,
+    **customer_events.PERSONAL,
+    **payment_method_events.PERSONAL,
+    **subscription_events.PERSONAL,
+}
 OTHER = UUID(int=99)
 
 

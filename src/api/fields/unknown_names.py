@@ -29,7 +29,8 @@ _NAMED_MAX: Final = 20
 _NAME_CHARACTERS_MAX: Final = 80
 _SAFE: Final = "[].-_~$@"
 
-_ignored: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", default=())
+IGNORED: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", default=())
+"""The names that the request under way has in vain."""
 
 
 def misspelt(path: str, meant: str) -> ApiError:
@@ -41,7 +42,7 @@ def misspelt(path: str, meant: str) -> ApiError:
 
 def note_ignored(names: Iterable[str]) -> None:
     """Keeps the names that this request has in vain, for the header of its answer."""
-    _ignored.set(tuple(dict.fromkeys((*_ignored.get(), *names))))
+    IGNORED.set(tuple(dict.fromkeys((*IGNORED.get(), *names))))
 
 
 def ignored_header() -> Headers:
@@ -49,10 +50,10 @@ def ignored_header() -> Headers:
 
     At most twenty names, percent-encoded, of eighty characters each; `...` takes the place of what is cut.
     """
-    names = _ignored.get()
+    names = IGNORED.get()
     if not names:
         return ()
-    _ignored.set(())
+    IGNORED.set(())
     shown = [_shown(name) for name in names[:_NAMED_MAX]] + ["..."] * (len(names) > _NAMED_MAX)
     return ((IGNORED_HEADER, ", ".join(shown).encode()),)
 

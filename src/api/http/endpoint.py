@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Dependencies, DependencyHolder, not_started
 from api.fields.query import ignore_parameters
-from api.fields.unknown_names import ignored_header
+from api.fields.unknown_names import IGNORED, ignored_header
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
@@ -84,7 +84,8 @@ class Endpoint:
         try:
             response = await operation.handler(deps, request)
         finally:
-            request.rate_headers += ignored_header()
+            if IGNORED.get():
+                request.rate_headers += ignored_header()
         await request.respond(response, send)
 
 

@@ -39,8 +39,8 @@ async def verify(settings: Settings, url: str) -> Verification:
     reader = LogReader(url, CODEC, DataKeys(url, SealingKeys(load_sealing_keys(settings))))
     differences: list[str] = []
     async with await connect(url, "ledger-verification") as connection:
-        for timeout in ("statement_timeout", "idle_in_transaction_session_timeout"):
-            await connection.execute(f"set {timeout} = 0".encode())
+        await connection.execute("set statement_timeout = 0")
+        await connection.execute("set idle_in_transaction_session_timeout = 0")
         await connection.execute("begin isolation level repeatable read read only")
         merchants = await (await connection.execute(_MERCHANTS)).fetchall()
         for merchant_id, position, count in merchants:

@@ -6,6 +6,7 @@ The vault's role has rights on the table of card numbers and on no other; no oth
 
 from __future__ import annotations
 
+import hmac
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -104,7 +105,7 @@ def _own_secrets(settings: Settings, owner_url: str) -> Secrets:
             connection.execute(_RECORD_KEY, (secrets.fingerprint,))
             row = connection.execute(_RECORDED_KEY).fetchone()  # of two first starts, one records
     assert row is not None, "it was recorded"
-    if row[0] != secrets.fingerprint:
+    if not hmac.compare_digest(row[0], secrets.fingerprint):
         wrong = f"is the wrong master key: its fingerprint is {secrets.fingerprint}. {_bring_back(settings, row[0])}"
         raise SettingWrong(master_key_source(settings), wrong)
     return secrets

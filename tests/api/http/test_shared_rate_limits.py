@@ -16,7 +16,7 @@ from tests.metric_values import metric_value
 from tests.service.trees import environment
 from uuid_utils.compat import uuid7
 
-from api import app
+from api import dependencies
 from api.http.errors import TooManyRequests
 from api.http.rate_limits import RateLimiter
 from ledger.operations.merchants.registration import register_merchant
@@ -114,7 +114,7 @@ def test_no_request_is_lost_or_counted_twice_where_processes_count_at_the_same_m
 async def test_applications_with_several_workers_count_together(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "SHARED_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(dependencies, "SHARED_DIRECTORY", str(tmp_path))
     several = replace(settings, workers=2)
     async with opened(several) as one, opened(several) as other:
         merchant = await one.register(requests_per_minute=3, requests_per_second=0)

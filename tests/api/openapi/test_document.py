@@ -76,7 +76,7 @@ def test_every_route_is_described_and_every_description_is_routed():
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
         elif isinstance(route.endpoint, ProcessorMessages):
             routed.add(("post", route.path))
-        elif route.path not in {DESCRIPTION, PAGE, ASSET, ERRORS_PAGE} and not isinstance(
+        elif route.path not in {"/", DESCRIPTION, PAGE, ASSET, ERRORS_PAGE} and not isinstance(
             route.endpoint, PayerPage | FileLinks
         ):
             routed.add(("get", route.path))

@@ -13,7 +13,7 @@ import pytest
 from tests.api.bodies import order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
-from api import app
+from api import dependencies
 from ledger.background.reactions.reaction import Effect, SetTimer
 from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
@@ -48,8 +48,8 @@ REMEMBERED = Remembered()
 @pytest.fixture(autouse=True, scope="module")
 def reactions() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "REACTIONS", (Chain(),))
-        patch.setattr(app, "HANDLERS", {"remember": REMEMBERED})
+        patch.setattr(dependencies, "REACTIONS", (Chain(),))
+        patch.setattr(dependencies, "HANDLERS", {"remember": REMEMBERED})
         yield
 
 

@@ -56,7 +56,7 @@ async def test_an_amount_may_be_a_number_or_a_string(merchant: Merchant, amount:
             ["name", "amount", "currency", "interval"],
         ),
         ({"amount": "0", "intervalCount": 0, "name": ""}, ["name", "amount", "intervalCount"]),
-        ({"amount": -1, "currency": "EUR", "interval": "month"}, ["amount", "currency", "interval"]),
+        ({"amount": -1, "currency": "EUR", "interval": "monthly"}, ["amount", "currency", "interval"]),
         ({"amount": "1e3", "trialPeriodDays": 731}, ["amount", "trialPeriodDays"]),
         ({"amount": True, "maxRetries": 21, "retryDelayHours": 0}, ["amount", "maxRetries", "retryDelayHours"]),
         ({"amount": '"', "expiryCount": 0, "onRetriesExhausted": "?"}, ["amount", "expiryCount", "onRetriesExhausted"]),

@@ -174,7 +174,7 @@ async def test_the_list_is_filtered_and_paginated(merchant: Merchant):
     assert {name: after["pagination"][name] for name in ("total", "limit", "page", "hasMore")} == {
         "total": 4, "limit": 2, "page": 2, "hasMore": False,
     }  # fmt: skip
-    wrong = await merchant.get(f"{SUBSCRIPTIONS}?status=active&limit=101&customerId={'c' * 256}&page=1&offset=1")
+    wrong = await merchant.get(f"{SUBSCRIPTIONS}?status=activated&limit=101&customerId={'c' * 256}&page=1&offset=1")
     assert [each["field"] for each in wrong.json()["errors"]] == ["status", "limit", "customerId", "page", "offset"]
 
 

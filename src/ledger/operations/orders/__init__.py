@@ -5,6 +5,7 @@ In reading order:
 - `create`: creates an order, and charges one. `add_payment`: pays a part. `new_payment`: builds the payment of both.
 - `authenticate`: continues a payment after its payer acted. `capture`, `cancel`, `refund`: what their names mean.
 - `invoices`: the order's electronic invoices: stamping, cancellation, recovery.
-- `due`: runs what falls due, reminders included. `deposits`: an order as a deposit left it. `history`: its past, event by event.
+- `due`: runs what falls due, reminders included. `deposits`: an order as a deposit left it.
+- `history`: its past, event by event.
 - `order_numbers`, `payment_lookup`: each owns a table or a sequence.
 """
