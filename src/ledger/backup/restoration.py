@@ -6,6 +6,7 @@ Give the cluster its final name last: until then a start on the directory finds 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import os
 import shutil
 from datetime import datetime
@@ -72,7 +73,7 @@ def _require_key(settings: Settings, record: BackupRecord) -> None:
     if generates_master_key(settings):
         raise CannotRun(f"{needed}: set LEDGER_MASTER_KEY or LEDGER_MASTER_KEY_FILE to it; the backup does not hold it")
     fingerprint = load_secrets(settings).fingerprint
-    if fingerprint != record.master_key_fingerprint:
+    if not hmac.compare_digest(fingerprint, record.master_key_fingerprint):
         raise SettingWrong(master_key_source(settings), f"is the wrong master key: {needed}, not {fingerprint}")
 
 
