@@ -27,8 +27,8 @@ OptionalText = TypeVar("OptionalText", bound=str | None)
 
 _MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-LAST_MOMENT: Final = time(23, 59, 59, 999_000)
-"""The time of the end of a day, to the millisecond that answers show."""
+LAST_MOMENT: Final = time(23, 59, 59, 999_999)
+"""The time of the end of a day."""
 _format: Final = msgspec.json.format
 
 

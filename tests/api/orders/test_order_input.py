@@ -243,7 +243,7 @@ def test_a_pending_order_drops_the_method_but_checks_it():
         ("2026-12-31T23:59:59Z", datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)),
         ("2026-12-31T17:00:00-06:00", datetime(2026, 12, 31, 23, tzinfo=UTC)),
         ("2026-12-31T17:00:00", datetime(2026, 12, 31, 23, tzinfo=UTC)),
-        ("2026-12-31", datetime(2027, 1, 1, 5, 59, 59, 999_000, tzinfo=UTC)),
+        ("2026-12-31", datetime(2027, 1, 1, 5, 59, 59, 999_999, tzinfo=UTC)),
     ],
 )
 def test_a_due_date_without_an_offset_is_in_the_merchants_time_zone(sent: str, meant: datetime):
