@@ -17,7 +17,7 @@ from ledger.domain.orders.decide.payments import decide_charge, decide_create, d
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
 from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, PaymentMethodNotFound
-from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
+from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict, VersionConflict
 from ledger.operations.customers.upsert import upsert_customer
 from ledger.operations.inputs import Actor, OrderInput, PaymentInput
 from ledger.operations.ledger import Ledger
@@ -46,7 +46,7 @@ async def create_order(
         payment = None if request.payment is None else new_payment(ledger, merchant, request.payment)
         # A card is not kept for a request that only repeats another.
         saves_card = conflict is None and request.payment is not None and request.payment.persist
-        if existing is None and (saves_card or _is_taken(conflict)):
+        if existing is None and (saves_card or _is_made(conflict, request)):
             existing = await _order_with(uow, request.terms.external_id)
         if existing is None:
             surcharge = None
@@ -155,6 +155,8 @@ async def _order_with(uow: UnitOfWork, external_id: str) -> UUID | None:
     return await uow.ledger.journal.reader.claim_owner(uow.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, external_id)
 
 
-def _is_taken(conflict: Conflict | None) -> bool:
-    """Returns whether another order has the external id."""
-    return isinstance(conflict, ClaimTaken) and conflict.claim.kind is ClaimKind.ORDER_EXTERNAL_ID
+def _is_made(conflict: Conflict | None, request: OrderInput) -> bool:
+    """Returns whether another request made an order with the same external id, or with the id that this one brings."""
+    if isinstance(conflict, ClaimTaken):
+        return conflict.claim.kind is ClaimKind.ORDER_EXTERNAL_ID
+    return isinstance(conflict, VersionConflict) and conflict.stream_id == request.order_id
