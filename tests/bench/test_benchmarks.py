@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ledger.bench import run
 from ledger.bench.measure.limits import InsertLimit, echo_limit
 from ledger.bench.scratch import scratch_database
-from ledger.bench.suites import history, journal, profile
+from ledger.bench.suites import ceiling, history, journal, profile
 from ledger.settings import CannotRun, Settings, read_settings
 
 
@@ -63,6 +64,16 @@ def test_appending_to_a_long_history_scans_nothing(postgres_url):
     found = history.report(postgres_url, 0.3, 1, events=20_000)
     assert found.facts["sequential scans of the journal's tables"].startswith("0 ")
     assert not any(one.others for one in found.samples.values())
+
+
+@pytest.mark.long
+def test_another_api_process_is_measured_with_what_it_costs(postgres_url, tmp_path):
+    settings = read_settings({"LEDGER_DATA_DIR": str(tmp_path)})
+    found = ceiling.report(postgres_url, settings, 0.5, 1, numbers=[1])
+    assert found.samples.keys() == {"single INSERTs (R)", "API processes: 1"}
+    assert all(one.done and not one.others for one in found.samples.values())
+    for fact in found.facts.values():
+        assert all(float(number.replace(",", "")) > 0 for number in re.findall(r"\d[\d,]*", fact))
 
 
 def test_an_unknown_benchmark_is_named_as_one():

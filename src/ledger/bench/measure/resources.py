@@ -94,12 +94,17 @@ class Costs:
 
         return measured
 
+    def means(self, name: str) -> dict[str, float]:
+        """Returns the µs of processor time per operation of a kind of run, by part of the service."""
+        runs = self._runs[name]
+        return {part: _each([(used.parts[part], done) for used, done in runs]) for part in _PARTS}
+
     def facts(self) -> dict[str, str]:
         """Returns a line for people per kind of run. The costs and the requests include the warm-up."""
         echo = _each(self._echoes)
         facts = {"cost of an echo": f"{echo:.0f} µs"} if self._echoes else {}
         for name, runs in self._runs.items():
-            part = {part: _each([(used.parts[part], done) for used, done in runs]) for part in _PARTS}
+            part = self.means(name)
             wal = _each([(used.wal, done) for used, done in runs]) / 1e9  # _each returns millionths
             busy = sum(used.busy for used, _ in runs) / max(1.0, sum(used.ticks for used, _ in runs))
             in_echoes = f" ({part['API'] / echo:.1f} echoes)" if self._echoes else ""
