@@ -33,9 +33,9 @@ def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _eve
     return reports
 
 
-def _profile(server_url: str, settings: Settings, _seconds: float, _rounds: int, _events: int) -> list[Report]:
+def _profile(server_url: str, settings: Settings, seconds: float, _rounds: int, _events: int) -> list[Report]:
     with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
-        return [profile.report(url, settings, Path(folder))]
+        return [profile.report(url, settings, Path(folder), seconds)]
 
 
 def _history(server_url: str, _settings: Settings, seconds: float, rounds: int, events: int) -> list[Report]:
