@@ -63,7 +63,10 @@ _STAGES: Final = (
 
 
 def report(url: str, settings: Settings, folder: Path, seconds: float, names: Collection[str] = OPERATIONS) -> Report:
-    """Measures each of these operations for so many seconds. Raises CannotRun without py-spy, or where it may not sample."""
+    """Measures each of these operations for so many seconds.
+
+    Raises CannotRun without py-spy, or where it may not sample.
+    """
     sampler = _sampler()
     facts: dict[str, str] = {}
     with service(url, settings, folder) as under_test, echo_limit() as echo:
