@@ -76,6 +76,7 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
     assert settings.database_url is not None, "a process that serves has a database"
     async with AsyncExitStack() as stack:
         ledger = await stack.enter_async_context(open_ledger(settings))
+        await stack.enter_async_context(ledger.journal.disk.probing(settings.disk_probe_s))
         queries = Queries(settings.database_url)
         await queries.start()
         stack.push_async_callback(queries.stop)

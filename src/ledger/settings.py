@@ -301,6 +301,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra={"unit": "commands"},
         ),
     ] = 4096
+    disk_probe_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=60,
+            description="How often each process tries whether the database has room to write, which /health/ready and "
+            "ledger_journal_up show.",
+            extra=_SECONDS,
+        ),
+    ] = 2.0
     batch_max: Annotated[
         int,
         Meta(ge=1, le=4096, description="The largest number of commands in one commit.", extra={"unit": "commands"}),

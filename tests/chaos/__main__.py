@@ -21,15 +21,18 @@ from tests.chaos.hostile import HOSTILE_CLIENTS
 from tests.chaos.kill_parts import KILL_PARTS
 from tests.chaos.kill_postgres import KILL_POSTGRES
 from tests.chaos.kill_service import KILL_ALL, KILL_SERVICE
+from tests.chaos.restarts import RESTARTS, restarts
+from tests.chaos.restarts import TIMES as RESTART_TIMES
 from tests.chaos.rounds import Campaign, Result, run, show
 from tests.chaos.stop_service import STOP_SERVICE
-from tests.chaos.stops import STOPS, TIMES, stops
+from tests.chaos.stops import STOPS, stops
+from tests.chaos.stops import TIMES as STOP_TIMES
 
 CAMPAIGNS = {
     campaign.name: campaign
     for campaign in (
-        KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, FREEZE, STOPS, STOP_SERVICE, HELD_HEAD, HELD_TABLE, NO_CONNECTIONS,
-        FULL_POOL, CUT_COMMITS, FULL_DATA, FULL_LOG, HOSTILE_CLIENTS,
+        KILL_SERVICE, KILL_POSTGRES, KILL_ALL, KILL_PARTS, FREEZE, STOPS, STOP_SERVICE, RESTARTS, HELD_HEAD, HELD_TABLE,
+        NO_CONNECTIONS, FULL_POOL, CUT_COMMITS, FULL_DATA, FULL_LOG, HOSTILE_CLIENTS,
     )
 }  # fmt: skip
 
@@ -47,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--rounds", type=int, default=None, help="strikes of each fault (10, where one takes a minute 1)"
     )
-    parser.add_argument("--times", type=int, default=TIMES, help=f"stops in a round of {STOPS.name} ({TIMES})")
+    times = f"stops in a round of {STOPS.name} ({STOP_TIMES}), restarts in one of {RESTARTS.name} ({RESTART_TIMES})"
+    parser.add_argument("--times", type=int, default=None, help=times)
     parser.add_argument("--clients", type=int, default=24, help="clients that send requests all the time (24)")
     parser.add_argument(
         "--seed", type=int, default=None, help="which requests, and when it strikes; drawn where absent"
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     seed = int(time.time()) % 1_000_000 if options.seed is None else options.seed
     results = []
     for name in options.names or CAMPAIGNS:
-        campaign: Campaign = stops(options.times) if name == STOPS.name else CAMPAIGNS[name]
+        campaign = _campaign(name, options.times)
         show(f"{name}: {campaign.about} (seed {seed})")
         rounds = campaign.rounds if options.rounds is None else options.rounds
         result = asyncio.run(run(campaign, rounds=rounds, seed=seed, clients=options.clients))
@@ -67,6 +71,13 @@ def main(arguments: Sequence[str]) -> int:
         results.append(result)
     show(table(results))
     return 1 if any(result.violations for result in results) else 0
+
+
+def _campaign(name: str, times: int | None) -> Campaign:
+    if times is None:
+        return CAMPAIGNS[name]
+    makers = {STOPS.name: stops, RESTARTS.name: restarts}
+    return makers[name](times) if name in makers else CAMPAIGNS[name]
 
 
 def table(results: Sequence[Result]) -> str:

@@ -7,12 +7,14 @@ the campaign raises CannotMount.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -20,10 +22,11 @@ from random import Random
 from tests.chaos.clients import Ended
 from tests.chaos.rounds import RECOVERED, Campaign, Unmet
 from tests.chaos.service import Service
+from tests.chaos.wire import Wire
 
 _DATA_MB, _LOG_MB = 192, 128
-_FULL_S = 3.0
-_PANIC_PATIENCE_S = 60.0
+_FULL_S = 1.0
+_PANIC_PATIENCE_S = _READY_PATIENCE_S = 60.0
 _EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
 
 
@@ -102,10 +105,35 @@ def fill(disk: Path) -> Path:
 
 
 async def _fill_data(service: Service, _random: Random) -> float:
+    """Fills the disk of the data until every process reports it, and waits until each is well again."""
     filler = await asyncio.to_thread(fill, service.data_dir)
-    await asyncio.sleep(_FULL_S)
-    filler.unlink()
-    return time.monotonic()
+    try:
+        await _until(service, {"status": 503, "disk": False, "up": {"0.0"}})
+        await asyncio.sleep(_FULL_S)
+    finally:
+        filler.unlink()
+    ended = time.monotonic()
+    await _until(service, {"status": 200, "disk": True, "up": {"1.0"}})
+    return ended
+
+
+async def _until(service: Service, expected: Mapping[str, object]) -> None:
+    """Waits until readiness and the journal's metric are as expected. Raises Unmet."""
+    until = time.monotonic() + _READY_PATIENCE_S
+    while (found := await _readiness(service)) != expected:
+        if time.monotonic() > until:
+            raise Unmet(f"readiness is {found}, not {expected}")
+        await asyncio.sleep(0.05)
+
+
+async def _readiness(service: Service) -> Mapping[str, object]:
+    wire = Wire()
+    await wire.open(service.port)
+    answer = await wire.ask("GET", "/health/ready", "")
+    text = (await wire.ask("GET", "/metrics", "")).body.decode()
+    await wire.close()
+    up = re.findall(r"^ledger_journal_up\{[^}]*\} (\S+)$", text, re.MULTILINE)
+    return {"status": answer.status, "disk": json.loads(answer.body)["checks"]["disk"], "up": set(up)}
 
 
 async def _fill_log(service: Service, _random: Random) -> float:
@@ -145,7 +173,7 @@ def _every_request_is_answered(around: Sequence[Ended]) -> list[str]:
 
 FULL_DATA = Campaign(
     name="full-disk",
-    about=f"the disk with the data is full for {_FULL_S:.0f} s; nobody restarts anything",
+    about=f"the disk with the data is full until readiness shows it, and {_FULL_S:.0f} s more; nobody restarts anything",
     strike=_fill_data,
     expects=_reads_go_on,
     make=OnSmallDisks,

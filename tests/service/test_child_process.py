@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="stops a process
 
 
 def test_a_child_that_stops_before_it_is_ready_is_ended(monkeypatch):
-    child = ChildProcess("worker", "tests.service.stand_ins:work", Settings())
+    child = ChildProcess("worker", "tests.service.stand_ins:work").configure(Settings())
     try:
         os.kill(child.pid, signal.SIGSTOP)
         assert child.end_if_stopped() == "", "a start takes its time"

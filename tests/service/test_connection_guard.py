@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import uvicorn
 
-from ledger.service.connection_guard import ConnectionGuard
+from ledger.service.connection_guard import DRAIN_IDLE_S, ConnectionGuard
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +42,9 @@ class Wire(asyncio.Transport):
 
     def is_closing(self):
         return self.aborted
+
+    def write_eof(self):
+        pass
 
     def abort(self):
         self.aborted = True
@@ -106,6 +109,37 @@ async def test_a_client_that_reads_nothing_is_disconnected_when_its_time_is_over
         connection.sweep(began + second)
     assert wire.aborted
     assert connection._guard.closed.keys() == {"unread"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: ", "head_timeout"),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{", "body_timeout"),
+    ],
+)
+async def test_a_request_that_arrives_slowly_does_not_delay_the_end(connection, wire, sent, reason):
+    connection.data_received(sent)
+    began = connection.since
+    connection.sweep(began + 2 * DRAIN_IDLE_S)
+    assert connection._guard.closed == {}
+    connection._guard.is_draining = True
+    connection.sweep(began + DRAIN_IDLE_S / 2)
+    assert connection._guard.closed == {}, "the rest may be on its way"
+    connection.sweep(began + 2 * DRAIN_IDLE_S)
+    assert connection._guard.closed == {reason: 1}
+    assert wire.waiting, "it is answered"
+
+
+async def test_a_client_that_reads_nothing_does_not_delay_the_end(connection, wire):
+    connection.transport.write(ANSWER)
+    connection.transport.flush()
+    connection.sweep(connection.since + 0.1)
+    connection.sweep(connection.since + 2 * DRAIN_IDLE_S)
+    assert not wire.aborted
+    connection._guard.is_draining = True
+    connection.sweep(connection.since + 2 * DRAIN_IDLE_S)
+    assert wire.aborted
 
 
 @pytest.mark.parametrize("sent_ahead", [1, 2, 3])

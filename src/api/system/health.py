@@ -32,6 +32,16 @@ _TIMEOUT_S: Final = 2.0
 _LAG_MAX: Final = timedelta(seconds=60)
 """Reactions read every log every two seconds: with a lag of this much none is running, or it cannot keep up."""
 _NO_KEY: Final = bytes(32)
+_REASONS: Final = {
+    "database": "the database does not answer",
+    "writer": "the journal has no connection to the database",
+    "disk": "the database has no room to write: make room on its disk",
+    "processor": "the connection of the payment processor is lost",
+    "order_numbers": "there are no numbers for new orders",
+    "reactions": "the reactions to events are more than a minute behind: look at the worker",
+    "processes": "a process of the service is missing, and is being started again",
+}
+"""What an operator reads of each failed check."""
 
 
 class Live(Struct):
@@ -45,6 +55,7 @@ class Checks(Struct, rename="camel"):
 
     database: Annotated[bool, Meta(description="Whether the database answers.")]
     writer: Annotated[bool, Meta(description="Whether the journal can read and write.")]
+    disk: Annotated[bool, Meta(description="Whether the database has room to write.")]
     processor: Annotated[
         bool, Meta(description="Whether calls can be sent to the payment processor; true where none is connected.")
     ]
@@ -60,6 +71,9 @@ class Readiness(Struct):
 
     status: Annotated[Literal["ready", "not ready"], Meta(description="`ready` where all checks are true.")]
     checks: Checks
+    reason: Annotated[str, Meta(description="What the failed checks mean, for a person; empty where all are true.")] = (
+        ""
+    )
 
 
 def live() -> ASGIApp:
@@ -89,6 +103,7 @@ async def _readiness(deps: Dependencies | None) -> ApiResponse:
     checks = Checks(
         database=False,
         writer=False,
+        disk=False,
         processor=False,
         order_numbers=False,
         reactions=False,
@@ -97,6 +112,7 @@ async def _readiness(deps: Dependencies | None) -> ApiResponse:
     if deps is not None:
         ledger = deps.ledger
         checks.writer = ledger.journal.alive
+        checks.disk = not ledger.journal.disk.refusal
         checks.processor = ledger.processor is None or ledger.processor.alive
         with suppress(Fault, TimeoutError):
             async with asyncio.timeout(_TIMEOUT_S):
@@ -106,9 +122,11 @@ async def _readiness(deps: Dependencies | None) -> ApiResponse:
                 checks.reactions = lag < _LAG_MAX
                 await ledger.order_numbers.provide()
                 checks.order_numbers = True
-    if all(msgspec.structs.astuple(checks)):
+    failed = [name for name, passed in msgspec.structs.asdict(checks).items() if not passed]
+    if not failed:
         return json_response(200, Readiness(status="ready", checks=checks))
-    return json_response(503, Readiness(status="not ready", checks=checks))
+    reason = "; ".join(_REASONS[name] for name in failed) if deps is not None else "the process is starting or ending"
+    return json_response(503, Readiness(status="not ready", checks=checks, reason=reason))
 
 
 _CODES: Final = {414: ANY[414], 431: ANY[431]}

@@ -43,6 +43,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     url = settings.database_url
     async with (
         open_ledger(settings) as ledger,
+        ledger.journal.disk.probing(settings.disk_probe_s),
         OpenCalls(url) as open_calls,
         SearchCompactor(url) as search,
         Erasures(url) as erasures,

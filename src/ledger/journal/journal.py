@@ -20,6 +20,7 @@ from ledger.domain.payment_methods.state import SavedMethods
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
+from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.commit.notifier import Notifier
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
@@ -74,6 +75,7 @@ class Journal:
         self.writer = Writer(url, tables, batch_max=batch_max, queue_max=queue_max)
         self.reader = LogReader(url, codec, keys)
         self._notifier = Notifier(url)
+        self.disk = DiskProbe(url)
 
     @property
     def alive(self) -> bool:
@@ -83,7 +85,7 @@ class Journal:
     def sample_metrics(self) -> None:
         """Sets the gauges of this process's writer."""
         QUEUE_COMMANDS.set(self.writer.depth)
-        JOURNAL_UP.labels(PROCESS).set(self.writer.alive)
+        JOURNAL_UP.labels(PROCESS).set(self.writer.alive and not self.disk.refusal)
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""

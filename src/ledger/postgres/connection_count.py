@@ -19,6 +19,7 @@ _EVERY: Final = Counter(
         "ledger-claims": 1,
         "ledger-announcer": 1,
         "ledger-data-keys": 1,
+        "ledger-disk-probe": 1,
         "ledger-ordinals": 1,
         "ledger-inbox": 1,
         "ledger-payment-names": 1,

@@ -1,9 +1,10 @@
 """The main function of a child process: an API process, the worker, or a task that ends. Run as `python -m
 ledger.service.child_main`.
 
-The parent holds the other end of a child's standard input. The first line is the child's configuration, and pings
-follow. The end of the input is the end of the parent, and the child exits at once, wherever it is; the recovery
-completes what that leaves open.
+Its arguments are its target, which it imports while the parent prepares the database, the descriptor by which it
+reports that it is ready, and its role. The parent holds the other end of its standard input. The first line is the
+child's configuration, and pings follow. The end of the input is the end of the parent, and the child exits at once,
+wherever it is; the recovery completes what that leaves open.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import gc
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Literal
 
 import msgspec
@@ -29,12 +32,9 @@ Role = Literal["api", "worker", "once"]
 
 
 class ChildConfig(Struct, frozen=True):
-    """What a child runs: `target` is `module:name`; `ready` and `listener` are descriptors that it inherits."""
+    """What a child runs with: `listener` is a descriptor that it inherits."""
 
-    role: Role
-    target: str
     settings: Settings
-    ready: int
     listener: int | None = None
 
 
@@ -44,24 +44,30 @@ def encode_config(config: ChildConfig) -> bytes:
 
 
 def main() -> None:
-    """Reads the configuration, runs its target, and exits 0 after SIGTERM."""
+    """Imports its target (`module:name`), runs it with the configuration, and exits 0 after SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    config = msgspec.json.decode(_first_line(), type=ChildConfig, dec_hook=_path)
-    responder = Responder(config.ready)
-    threading.Thread(target=_follow_parent, args=[responder], daemon=True).start()
+    target_name, to_parent, role = sys.argv[1:]
+    lines = SimpleQueue[bytes]()
+    responder = Responder(int(to_parent))
+    threading.Thread(target=_follow_parent, args=[lines, responder], daemon=True).start()
+    gc.disable()  # what is imported stays, and looking for cycles in it takes a tenth of the import's time
+    module, _, name = target_name.partition(":")
+    target = getattr(import_module(module), name)
+    if role == "api":
+        import_module("ledger.service.http_server")
+    gc.enable()
+    config = msgspec.json.decode(lines.get(), type=ChildConfig, dec_hook=_path)
     from ledger.telemetry.logs import configure_logs
 
     configure_logs(config.settings.log_level)
-    module, _, name = config.target.partition(":")
-    target = getattr(import_module(module), name)
 
     def ready() -> None:
-        os.write(config.ready, b"1")
+        os.write(int(to_parent), b"1")
 
-    if config.role == "once":
+    if role == "once":
         target(config.settings)
         ready()
-    elif config.role == "api":
+    elif role == "api":
         from ledger.service.http_server import serve
 
         assert config.listener is not None, "an API process inherits a socket"
@@ -108,7 +114,8 @@ def _first_line() -> bytes:
     return bytes(line)
 
 
-def _follow_parent(responder: Responder) -> None:
+def _follow_parent(lines: SimpleQueue[bytes], responder: Responder) -> None:
+    lines.put(_first_line())
     while os.read(0, 1024):
         responder.pinged()
     os._exit(1)

@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from ledger.service.child_main import ChildConfig, Role, encode_config
 from ledger.service.ping import Ping
@@ -26,6 +26,7 @@ class ChildProcess:
     """A process of the tree. `is_ready` becomes true once it has reported that it is. `place` is its number in the
     service.
 
+    It imports its target, which takes longer than everything else of its start, and then waits for `configure`.
     `directory` is where it counts together with the other processes of the service.
     """
 
@@ -33,7 +34,6 @@ class ChildProcess:
         self,
         role: Role,
         target: str,
-        settings: Settings,
         *,
         listener: int | None = None,
         place: int = 0,
@@ -42,14 +42,16 @@ class ChildProcess:
         self.role = role
         self.place = place
         self.is_ready = False
+        self._listener = listener
         self._started = time.monotonic()
         self._killed = False
+        self._ping: Ping | None = None
         shared = {"PROMETHEUS_MULTIPROC_DIR": str(directory), "PROMETHEUS_MULTIPROC_PROCESS": f"{role}-{place}"}
         self._ready, ready = os.pipe()
         os.set_blocking(self._ready, False)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ledger.service.child_main", role],
+                [sys.executable, "-P", "-m", "ledger.service.child_main", target, str(ready), role],
                 stdin=subprocess.PIPE,
                 # Standard output has the parent's one line; a task that ends prints to the person who started it.
                 stdout=None if role == "once" else sys.stderr.fileno(),
@@ -61,12 +63,16 @@ class ChildProcess:
             raise
         finally:
             os.close(ready)
-        assert self._process.stdin is not None, "it is a pipe"
-        with suppress(BrokenPipeError):  # the child has ended already, which `is_alive` returns
-            self._process.stdin.write(encode_config(ChildConfig(role, target, settings, ready, listener)))
-            self._process.stdin.flush()
 
+    def configure(self, settings: Settings) -> Self:
+        """Sends its settings, with which it begins. Returns itself."""
+        assert self._process.stdin is not None, "it is a pipe"
+        config = ChildConfig(settings, self._listener)
+        with suppress(BrokenPipeError):  # the child has ended already, which `is_alive` returns
+            self._process.stdin.write(encode_config(config))
+            self._process.stdin.flush()
         self._ping = Ping(self._process.stdin.fileno(), self._ready, settings.ping_timeout_s)
+        return self
 
     @property
     def pid(self) -> int:
@@ -87,7 +93,7 @@ class ChildProcess:
         now = time.monotonic()
         if self._killed or not self.is_alive():
             return ""
-        if self.is_ready and self._ping.is_overdue(now):
+        if self._ping is not None and self.is_ready and self._ping.is_overdue(now):
             reason = f"has not answered for {self._ping.limit_s:g} s"
         elif not self.is_ready and now - self._started > _START_MAX_S:
             reason = f"was not ready after {_START_MAX_S:g} s"

@@ -30,7 +30,9 @@ LINGER_S: Final = 2.0
 """How long a refused client may go on sending: a connection that is closed on unread bytes loses its last answer."""
 
 DRAIN_IDLE_S: Final = 1.0
-"""How long an idle connection stays open while the process ends: a request may be on its way."""
+"""How long the process, while it ends, waits for a client: for a request, for the rest of one, or until it reads."""
+
+_DRAIN_LINGER_S: Final = 0.5
 
 HELD_BYTES_MAX: Final = 64 << 20
 """How much all connections of a process may hold together: requests that arrive or wait, answers that are not read."""
@@ -70,7 +72,8 @@ class ConnectionGuard:
     def start_sweeping(self) -> None:
         """Sweeps now and then regularly, in the running event loop."""
         self.now = time.monotonic()
-        for connection in [each for each in self.connections if each.since + DRAIN_IDLE_S <= self.now]:
+        young_s = _DRAIN_LINGER_S if self.is_draining else DRAIN_IDLE_S
+        for connection in [each for each in self.connections if each.since + young_s <= self.now]:
             connection.sweep(self.now)
         self._limit_memory()
         pause = _DRAIN_SWEEP_S if self.is_draining else _SWEEP_S
@@ -222,11 +225,11 @@ class GuardedConnection(BoundedProtocol):
             taken = self.transport.taken  # what waits may be as much as before, and yet be something else
             if taken > self._taken:
                 self.since = now
-            elif elapsed > settings.body_timeout_s:
+            elif elapsed > (DRAIN_IDLE_S if self._guard.is_draining else settings.body_timeout_s):
                 self.abort("unread")
             self._taken = taken
         elif self.transport.is_closing() or (self._stopped_reading and self.awaits_client):
-            if elapsed > LINGER_S:
+            if elapsed > (_DRAIN_LINGER_S if self._guard.is_draining else LINGER_S):
                 self.transport.abort()
         elif self._arriving:
             self._sweep_arriving(elapsed, now)
@@ -240,8 +243,11 @@ class GuardedConnection(BoundedProtocol):
         settings = self._guard.settings
         if self.flow.read_paused:
             self.since = now  # this process does not read at the moment: the client is not slow
+        elif self._guard.is_draining:
+            if elapsed > DRAIN_IDLE_S:
+                self.refuse(408, "head_timeout" if self._awaits_head else "body_timeout")
         elif self._awaits_head:
-            if elapsed > (DRAIN_IDLE_S if self._guard.is_draining else settings.head_timeout_s):
+            if elapsed > settings.head_timeout_s:
                 self.refuse(408, "head_timeout")
         elif elapsed > settings.body_timeout_s or self.size < settings.body_rate_min * (elapsed - BODY_GRACE_S):
             self.refuse(408, "body_timeout")

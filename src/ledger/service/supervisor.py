@@ -11,7 +11,6 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -80,6 +79,7 @@ class _Supervisor:
         self._server: ServerLease | None = None
         self._children: list[ChildSlot] = []
         self._directory = directory
+        self._is_prepared = False
         self._database_is_up = True
         self._database_fails = False
         self._all_ready = False
@@ -99,19 +99,15 @@ class _Supervisor:
         if self._plan.api is not None:
             self._listener = bind_socket(self._settings.host, self._settings.port, self._stop_if_asked)
             self._settings = msgspec.structs.replace(self._settings, port=self._listener.getsockname()[1])
-        if self._server is not None:
-            self._server.wait()
-            if self._server.cluster.is_elsewhere:
-                _report(
-                    f"Postgres cannot enter {self._settings.data_dir}; its files are in {self._server.cluster.home}"
-                )
+            self._spawn("api", 0)  # its imports take longer than the start of the database, which it waits for
         self._prepare()
         if self._plan.errand is not None:
             self._run_errand(self._plan.errand)
+        self._configure_children()
         if self._plan.worker is not None:
             self._spawn("worker", place=api_processes(self._settings))
         if self._plan.api is not None:
-            for place in range(api_processes(self._settings)):
+            for place in range(1, api_processes(self._settings)):
                 self._spawn("api", place)
         self._await_children()
         self._all_ready = True
@@ -181,8 +177,15 @@ class _Supervisor:
             self._reported_ready = self._all_ready
 
     def _prepare(self) -> None:
+        """Waits for the database, and brings its schema and roles up to date."""
         from ledger.postgres.prepare import connections_allowed, prepare
 
+        if self._server is not None:
+            self._server.wait()
+            if self._server.cluster.is_elsewhere:
+                _report(
+                    f"Postgres cannot enter {self._settings.data_dir}; its files are in {self._server.cluster.home}"
+                )
         owner_url = self._server.url if self._server is not None else self._settings.database_url
         assert owner_url is not None, "there is a server of our own or a URL"
         self._settings = prepare(self._settings, owner_url)
@@ -190,16 +193,26 @@ class _Supervisor:
         require_connections(self._settings, connections_allowed(self._settings.database_url))
 
     def _spawn(self, role: Role, place: int) -> None:
+        """Starts a child in a place of its own. It begins once the database is prepared."""
         target = self._plan.api if role == "api" else self._plan.worker
         assert target is not None, "only what is in the plan is spawned"
         listener = self._listener.fileno() if role == "api" and self._listener is not None else None
-        start = partial(
-            ChildProcess, role, target, self._settings, listener=listener, place=place, directory=self._directory
-        )
+
+        def start() -> ChildProcess:
+            child = ChildProcess(role, target, listener=listener, place=place, directory=self._directory)
+            return child.configure(self._settings) if self._is_prepared else child
+
         self._children.append(ChildSlot(role, start))
 
+    def _configure_children(self) -> None:
+        """Lets the children that were started before the database was prepared begin."""
+        self._is_prepared = True
+        for slot in self._children:
+            if slot.child is not None:
+                slot.child.configure(self._settings)
+
     def _run_errand(self, target: str) -> None:
-        errand = ChildProcess("once", target, self._settings)
+        errand = ChildProcess("once", target).configure(self._settings)
         slot = ChildSlot("once", lambda: errand)
         self._children.append(slot)
         while errand.is_alive():

@@ -9,6 +9,7 @@ import pytest
 from tests.api.storefront import Storefront
 
 from api.system import health
+from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.operations.clock import MerchantClocks
 from ledger.operations.orders.order_numbers import OrderNumbers
@@ -29,6 +30,20 @@ async def test_a_process_without_a_part_that_orders_need_is_not_ready(
     answer = await store.client.get("/health/ready")
     assert (answer.status_code, answer.json()["status"]) == (503, "not ready")
     assert [name for name, passed in answer.json()["checks"].items() if not passed] == [check]
+
+
+async def test_a_process_whose_database_has_no_room_is_not_ready_and_reports_why(
+    store: Storefront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        no_room = property(lambda _: "DiskFull", lambda *_: None)  # the probe goes on meanwhile, and finds room
+        full.setattr(DiskProbe, "refusal", no_room, raising=False)
+        answer = await store.client.get("/health/ready")
+    assert answer.status_code == 503
+    assert [name for name, passed in answer.json()["checks"].items() if not passed] == ["disk"]
+    assert answer.json()["reason"] == "the database has no room to write: make room on its disk"
+    answer = await store.client.get("/health/ready")
+    assert (answer.status_code, answer.json()["reason"]) == (200, "")
 
 
 async def test_a_process_without_order_numbers_is_not_ready(store: Storefront, monkeypatch: pytest.MonkeyPatch) -> None:

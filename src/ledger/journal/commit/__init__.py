@@ -6,5 +6,6 @@ In reading order:
 - `batch`: which commands may share a batch, and what the statement's rows mean.
 - `writer`: the group commit, on top of `ledger.postgres.group_commit`.
 - `locked_merchants`: commands that wait because another transaction has locked their merchant's head.
+- `disk_probe`: whether the database has room to write.
 - `notifier`: announces after a commit which logs have grown.
 """

@@ -1,0 +1,73 @@
+"""Whether the database has room to write, found out by writing. Commits may find room for a while longer.
+
+Probe without a commit. The write-ahead log of a probe would fill a segment of the archive every minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import psycopg
+import structlog
+
+from ledger.postgres.connection import DatabaseClient, QueryTimeout
+from ledger.postgres.faults import DatabaseUnavailable
+
+_log = structlog.get_logger()
+
+# Keeps its rows in a temporary file of 128 kB on the disk of the data, because they exceed what memory may hold.
+_MEMORY: Final = "set work_mem = '64kB'"
+_PROBE: Final = "select count(*) from generate_series(1, 4000)"
+
+_NO_ROOM: Final = (psycopg.errors.DiskFull, psycopg.errors.IoError)
+"""A full disk and a used-up quota, and a disk that fails."""
+
+
+class DiskProbe(DatabaseClient):
+    """The probe of one process. `refusal` is why the last one was refused, for a person; "" where there was room.
+
+    While the database does not answer, the last result stays.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "ledger-disk-probe")
+        self.refusal = ""
+
+    @asynccontextmanager
+    async def probing(self, pause_s: float) -> AsyncIterator[None]:
+        """Probes now and then every `pause_s` seconds, while the block runs. Raises psycopg.OperationalError."""
+        self._connection = await self._open()
+        task = asyncio.create_task(self._probe_forever(pause_s), name="disk-probe")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            if self._connection is not None:
+                await self._connection.close()
+
+    async def _probe_forever(self, pause_s: float) -> None:
+        while True:
+            with suppress(DatabaseUnavailable):
+                self._record(await self._probe())
+            await asyncio.sleep(pause_s)
+
+    async def _probe(self) -> str:
+        async with self._connected() as connection:
+            try:
+                with QueryTimeout(connection):
+                    await connection.execute(_MEMORY)
+                    await connection.execute(_PROBE)
+            except _NO_ROOM as fault:
+                return f"the database has no room to write: {type(fault).__name__}"
+        return ""
+
+    def _record(self, refusal: str) -> None:
+        if refusal and not self.refusal:
+            _log.error("database_disk_full", reason=refusal)
+        elif self.refusal and not refusal:
+            _log.info("database_disk_has_room")
+        self.refusal = refusal
