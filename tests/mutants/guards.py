@@ -2520,6 +2520,22 @@ DOCUMENTS: Final = (
         ("tests/domain/invoices/test_evolve_invoices.py",),
     ),
     Mutant(
+        "lines-that-round-alike",
+        "lines whose rounding adds up are divided again",
+        "src/ledger/domain/invoices/concepts.py",
+        "            if divisions.worst <= ADDED_MAX:\n                return divisions.chosen\n",
+        "            return divisions.chosen\n",
+        ("tests/domain/invoices/test_documents.py",),
+    ),
+    Mutant(
+        "two-lines-that-round-alike",
+        "two lines are divided at once where one alone cannot make up for the other",
+        "src/ledger/domain/invoices/concepts.py",
+        "        if divisions.can_be_stated:\n            break\n",
+        "        break\n",
+        ("tests/domain/invoices/test_documents.py",),
+    ),
+    Mutant(
         "month-of-another-merchant",
         "the month's report has the documents of its merchant alone",
         "src/projections/orders/month_end.py",
