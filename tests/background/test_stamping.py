@@ -21,6 +21,7 @@ from tests.sealing import MASTER_KEY
 
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
+from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.background.worker import run
 from ledger.domain.invoices.commands import StampNext
 from ledger.domain.invoices.decide.stamping import decide_next
@@ -194,6 +195,46 @@ async def test_what_is_due_is_stamped_before_a_deadline_is_warned_of(
     (kind, about, _), *_ = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
     await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, order.updated_at)
     assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+
+
+async def test_a_warning_that_is_due_during_a_crashed_call_comes_once_its_deadline_has_passed(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    with monkeypatch.context() as patch:
+        crash_at("after-intent", patch, 1)
+        with pytest.raises(Crash):
+            await stamp_due(ledger, merchant.merchant_id, order_id)
+    order = await order_of(ledger, merchant, order_id)
+    assert order.invoices is not None
+    warnings = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
+    due_at = max(at for _, _, at in warnings)
+    advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
+
+    class During(datetime):  # before the deadline of the call, however slow the machine is
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.fromtimestamp(0, tz)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ledger.operations.orders.invoices.deadline.datetime", During)
+        await advancer.advance(merchant.merchant_id, "advanceTo", lambda _: due_at)
+    assert (await order_of(ledger, merchant, order_id)).invoices == order.invoices
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        left = [job.kind for job in await failed_jobs(connection) if job.merchant_id == merchant.merchant_id]
+    assert left == ["RECEIPT_DEADLINE"] * 2, "both are tried again"
+
+    class Afterwards(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime(2100, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr("ledger.operations.orders.invoices.deadline.datetime", Afterwards)
+    for kind, about, at in warnings * 2:
+        await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, at)
+    after = (await order_of(ledger, merchant, order_id)).invoices
+    assert after is not None
+    assert (after.warned, after.open_intent) == (tuple(about for _, about, _ in warnings), order.invoices.open_intent)
 
 
 @pytest.mark.parametrize(("lines", "on_loop"), [(20, True), (21, False)])
