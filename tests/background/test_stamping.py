@@ -6,6 +6,7 @@ import asyncio
 import threading
 from datetime import datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from tests.background.conftest import Open, register
 from tests.background.test_recovery import AFTERWARDS, sweep
 from tests.domain.invoices.stamper import FISCAL, story
 from tests.invoicing.kept_keys import kept_keys
+from tests.invoicing.s3_server import BUCKET, KEY_ID, S3Server, s3
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
@@ -41,7 +43,7 @@ from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.settings import Settings
 
-__all__ = ["kept_keys"]
+__all__ = ["kept_keys", "s3"]
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +155,27 @@ async def test_a_document_is_stamped_once_wherever_its_worker_ended(
         await stamp_due(ledger, merchant.merchant_id, order_id)
         assert story(await order_of(ledger, merchant, order_id)) == EMITTED, point
         assert stamps(database_url, merchant) == 3, point
+
+
+async def test_a_document_is_stored_once_the_object_store_is_there(
+    ledger: Ledger, merchant: Actor, database_url: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ledger.invoicing is not None
+    order_id = await two_payments(ledger, merchant)
+    for bucket, key_id, stamped in (("other", KEY_ID, 1), (BUCKET, "AKIANONE", 1), (BUCKET, KEY_ID, 3)):
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key_id)
+        files = DocumentFiles(f"s3://{bucket}/tax", b"k" * 32, "http://127.0.0.1:8000/api/files")
+        ledger.invoicing = replace(ledger.invoicing, files=files)
+        await sweep(ledger, database_url, AFTERWARDS)
+        await stamp_due(ledger, merchant.merchant_id, order_id)
+        assert stamps(database_url, merchant) == stamped, f"{bucket} {key_id}"
+    order = await order_of(ledger, merchant, order_id)
+    assert story(order) == EMITTED
+    assert order.invoices is not None
+    for document in order.invoices.documents:
+        assert document.stamp is not None
+        assert sha256(s3.buckets[BUCKET][f"tax/{document.stamp.xml_key}"]).hexdigest() == document.stamp.xml_sha256
+        assert s3.buckets[BUCKET][f"tax/{document.stamp.pdf_key}"].startswith(b"%PDF")
 
 
 async def test_an_open_call_is_left_to_the_recovery(

@@ -1,0 +1,139 @@
+"""A local object store with the interface of S3: it checks each signature, and creates an object once.
+
+With `LEDGER_TEST_S3` the tests use another server instead: its address, with `AWS_ACCESS_KEY_ID` and
+`AWS_SECRET_ACCESS_KEY` in the environment, and a bucket `invoices`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import pytest
+
+BUCKET: Final = "invoices"
+KEY_ID, SECRET = "AKIALEDGER", "the store's secret"
+_SIGNED: Final = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=(?P<id>[^/]+)/(?P<scope>[^,]+), ?SignedHeaders=(?P<names>[^,]+), ?Signature=(?P<mac>\w+)"
+)
+
+
+class S3Server:
+    """The objects by bucket and key, and what the next requests meet: a status, or None for a lost answer."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.buckets: dict[str, dict[str, bytes]] = {BUCKET: {}}
+        self.disturbances: list[int | None] = []
+        self.requests: list[str] = []
+        self.lock = threading.Lock()
+
+    def answer(self, request: Any, body: bytes) -> tuple[int, str, bytes]:
+        """Returns the status, the error's code and the content."""
+        refused = _refusal(request, body)
+        if refused:
+            return 403, refused, b""
+        _, bucket, key = unquote(urlsplit(request.path).path).split("/", 2)
+        if bucket not in self.buckets:
+            return 404, "NoSuchBucket", b""
+        objects = self.buckets[bucket]
+        if request.command == "GET":
+            return (200, "", objects[key]) if key in objects else (404, "NoSuchKey", b"")
+        with self.lock:
+            if request.headers.get("If-None-Match") == "*" and key in objects:
+                return 412, "PreconditionFailed", b""
+            objects[key] = body
+        return 200, "", b""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    store: S3Server
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.store.requests.append(f"{self.command} {self.path}")
+        status, code, content = self.store.answer(self, body)
+        if self.store.disturbances and status == 200:
+            disturbance = self.store.disturbances.pop(0)
+            if disturbance is None:
+                self.close_connection = True
+                return
+            status, code = disturbance, "SlowDown"
+        if code:
+            content = f"<Error><Code>{code}</Code><Message>{SECRET}</Message></Error>".encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("ETag", f'"{sha256(content).hexdigest()}"')
+        self.send_header("Last-Modified", "Sat, 31 Jan 2026 12:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_PUT = do_GET  # noqa: N815 - the name that http.server looks for
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _refusal(request: Any, body: bytes) -> str:
+    """Returns why a request's signature is refused (AWS Signature Version 4), empty where it is right."""
+    signed = _SIGNED.fullmatch(request.headers.get("Authorization", ""))
+    if signed is None:
+        return "AccessDenied"
+    if signed["id"] != KEY_ID:
+        return "InvalidAccessKeyId"
+    parts = urlsplit(request.path)
+    query = "&".join(f"{quote(n, '-_.~')}={quote(v, '-_.~')}" for n, v in sorted(parse_qsl(parts.query, True)))
+    names = signed["names"].split(";")
+    digest = request.headers["x-amz-content-sha256"]
+    if digest not in {sha256(body).hexdigest(), "UNSIGNED-PAYLOAD"}:
+        return "XAmzContentSHA256Mismatch"
+    headers = "".join(f"{name}:{' '.join(request.headers[name].split())}\n" for name in names)
+    canonical = "\n".join((request.command, parts.path, query, headers, signed["names"], digest))
+    text = "\n".join(
+        ("AWS4-HMAC-SHA256", request.headers["x-amz-date"], signed["scope"], sha256(canonical.encode()).hexdigest())
+    )
+    key = f"AWS4{SECRET}".encode()
+    for part in signed["scope"].split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    expected = hmac.new(key, text.encode(), "sha256").hexdigest()
+    return "" if hmac.compare_digest(expected, signed["mac"]) else "SignatureDoesNotMatch"
+
+
+@contextmanager
+def running() -> Iterator[S3Server]:
+    """Yields a store with an empty bucket."""
+    handler = type("Handler", (_Handler,), {})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        handler.store = S3Server(f"http://127.0.0.1:{server.server_port}")  # type: ignore[attr-defined]
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        yield handler.store  # type: ignore[attr-defined]
+        server.shutdown()
+        serving.join()
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    """A store whose address and credentials are in the environment, as an operator sets them."""
+    for name in [name for name in os.environ if name.startswith("AWS_") and "LEDGER_TEST_S3" not in os.environ]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    if "LEDGER_TEST_S3" in os.environ:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", os.environ["LEDGER_TEST_S3"])
+        yield S3Server(os.environ["LEDGER_TEST_S3"])
+        return
+    with running() as store:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", store.url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        yield store
