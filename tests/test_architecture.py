@@ -56,7 +56,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off"): ((), ()),
+    ("ledger.asgi", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off", "ledger.month_names"): ((), ()),
     ("ledger.settings",): (("ledger.database_urls", "ledger.domain", "msgspec"), ()),
     ("ledger.database_urls",): (("psycopg",), ()),
     ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
@@ -81,12 +81,12 @@ PACKAGES = {
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
-        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
+        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
          "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.notifications",): (  # the only one that knows templates and mail servers
-        ("ledger.notifications", "aiosmtplib", "jinja2", "msgspec", "structlog"),
+        ("ledger.notifications", "ledger.month_names", "aiosmtplib", "jinja2", "msgspec", "structlog"),
         (),
     ),
     ("ledger.operations.orders.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.clock"): (

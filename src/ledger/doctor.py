@@ -20,6 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 from ledger.background.inbox.pending import pending_messages
 from ledger.background.scheduler.failed_jobs import failed_jobs
+from ledger.invoicing.files import DocumentFiles, FilesUnavailable
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrations
@@ -66,6 +67,8 @@ def examine(environ: Mapping[str, str], **flags: object) -> Iterator[Finding]:
     yield Finding("settings", "warn" if typos else "ok", " ".join(typos) or f"read, for {settings.environment}")
     yield _disk(settings.data_dir)
     yield _keys(settings)
+    if settings.files_url:
+        yield _files(settings.files_url)
     if settings.database_url is None and not (settings.data_dir / "pg" / "PG_VERSION").exists():
         yield Finding(
             "database", "warn", f"{settings.data_dir} has none yet: `ledger serve` or `ledger migrate` makes it"
@@ -119,6 +122,15 @@ def _keys(settings: Settings) -> Finding:
         return Finding("keys", "fail", f"{wrong}: bring the key back from where it is kept")
     place = "the settings" if is_named else str(own)
     return Finding("keys", "ok", f"the master key is in {place}; sealing keys: {count}")
+
+
+def _files(url: str) -> Finding:
+    """Returns whether the object store of invoices' files can be read. Only storing shows whether it can be written."""
+    try:
+        asyncio.run(DocumentFiles(url, b"", "").read("ledger-doctor"))
+    except FilesUnavailable as fault:
+        return Finding("files", "fail", str(fault))
+    return Finding("files", "ok", f"{url} answers")
 
 
 async def _examine_database(settings: Settings, url: str) -> list[Finding]:

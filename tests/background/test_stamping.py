@@ -6,6 +6,7 @@ import asyncio
 import threading
 from datetime import datetime, timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +17,13 @@ from tests.background.conftest import Open, register
 from tests.background.test_recovery import AFTERWARDS, sweep
 from tests.domain.invoices.stamper import FISCAL, story
 from tests.invoicing.kept_keys import kept_keys
+from tests.invoicing.s3_server import BUCKET, KEY_ID, S3Server, s3
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
+from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.background.worker import run
 from ledger.domain.invoices.commands import StampNext
 from ledger.domain.invoices.decide.stamping import decide_next
@@ -40,7 +43,7 @@ from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.settings import Settings
 
-__all__ = ["kept_keys"]
+__all__ = ["kept_keys", "s3"]
 
 pytestmark = pytest.mark.anyio
 
@@ -154,6 +157,27 @@ async def test_a_document_is_stamped_once_wherever_its_worker_ended(
         assert stamps(database_url, merchant) == 3, point
 
 
+async def test_a_document_is_stored_once_the_object_store_is_there(
+    ledger: Ledger, merchant: Actor, database_url: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ledger.invoicing is not None
+    order_id = await two_payments(ledger, merchant)
+    for bucket, key_id, stamped in (("other", KEY_ID, 1), (BUCKET, "AKIANONE", 1), (BUCKET, KEY_ID, 3)):
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key_id)
+        files = DocumentFiles(f"s3://{bucket}/tax", b"k" * 32, "http://127.0.0.1:8000/api/files")
+        ledger.invoicing = replace(ledger.invoicing, files=files)
+        await sweep(ledger, database_url, AFTERWARDS)
+        await stamp_due(ledger, merchant.merchant_id, order_id)
+        assert stamps(database_url, merchant) == stamped, f"{bucket} {key_id}"
+    order = await order_of(ledger, merchant, order_id)
+    assert story(order) == EMITTED
+    assert order.invoices is not None
+    for document in order.invoices.documents:
+        assert document.stamp is not None
+        assert sha256(s3.buckets[BUCKET][f"tax/{document.stamp.xml_key}"]).hexdigest() == document.stamp.xml_sha256
+        assert s3.buckets[BUCKET][f"tax/{document.stamp.pdf_key}"].startswith(b"%PDF")
+
+
 async def test_an_open_call_is_left_to_the_recovery(
     ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +218,46 @@ async def test_what_is_due_is_stamped_before_a_deadline_is_warned_of(
     (kind, about, _), *_ = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
     await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, order.updated_at)
     assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+
+
+async def test_a_warning_that_is_due_during_a_crashed_call_comes_once_its_deadline_has_passed(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    with monkeypatch.context() as patch:
+        crash_at("after-intent", patch, 1)
+        with pytest.raises(Crash):
+            await stamp_due(ledger, merchant.merchant_id, order_id)
+    order = await order_of(ledger, merchant, order_id)
+    assert order.invoices is not None
+    warnings = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
+    due_at = max(at for _, _, at in warnings)
+    advancer = ClockAdvancer(database_url, ledger, REACTIONS, HANDLERS)
+
+    class During(datetime):  # before the deadline of the call, however slow the machine is
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.fromtimestamp(0, tz)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ledger.operations.orders.invoices.deadline.datetime", During)
+        await advancer.advance(merchant.merchant_id, "advanceTo", lambda _: due_at)
+    assert (await order_of(ledger, merchant, order_id)).invoices == order.invoices
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        left = [job.kind for job in await failed_jobs(connection) if job.merchant_id == merchant.merchant_id]
+    assert left == ["RECEIPT_DEADLINE"] * 2, "both are tried again"
+
+    class Afterwards(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime(2100, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr("ledger.operations.orders.invoices.deadline.datetime", Afterwards)
+    for kind, about, at in warnings * 2:
+        await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, at)
+    after = (await order_of(ledger, merchant, order_id)).invoices
+    assert after is not None
+    assert (after.warned, after.open_intent) == (tuple(about for _, about, _ in warnings), order.invoices.open_intent)
 
 
 @pytest.mark.parametrize(("lines", "on_loop"), [(20, True), (21, False)])

@@ -7,12 +7,16 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from satcfdi.create.cfd import cfdi40
+from tests.domain.invoices.baskets import ISR_FEES, ISSUER, IVA16, IVA_FEES, line, receipt
+from tests.domain.invoices.baskets import invoice as invoice_terms
 from tests.invoicing import documents
 
 from ledger.invoicing.certificates import generate_csd, load_signer
+from ledger.invoicing.cfdi.build import build
 from ledger.invoicing.pdf import words
-from ledger.invoicing.pdf.canvas import printable_text
+from ledger.invoicing.pdf.canvas import Canvas, printable_text
 from ledger.invoicing.pdf.printable import read_printable
 from ledger.invoicing.pdf.render import render
 from ledger.invoicing.providers.seals import add_stamp, check_seal
@@ -98,6 +102,35 @@ def test_a_receipt_shows_the_payment_and_its_balances(signer, stamp):
         "Impuestos del pago: IVA 16% $55.17 MXN",
     ):  # fmt: skip
         assert text in shown, text
+
+
+def test_a_receipt_shows_the_amounts_of_withheld_taxes(signer, stamp):
+    taxes = (IVA16, ISR_FEES, IVA_FEES)
+    terms = replace(receipt(invoice_terms((line(10_000, taxes=taxes),)), 10_000, 10_000), issued_at=datetime.now(UTC))
+    shown = texts(render(stamp(build(terms, ISSUER, signer))))
+    (taxes,) = (text for text in shown if text.startswith("Impuestos del pago"))
+    assert taxes == "Impuestos del pago: IVA 16% $16.78 MXN · ISR ret. $10.49 MXN · IVA ret. $11.19 MXN"
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "printed"),
+    [
+        (400, 400, (17.0, 17.0, 14.0)),
+        (1000, 220, (52.0, 11.44, 16.78)),  # as wide as there is room, in the middle of the height
+        (1200, 60, (52.0, 2.6, 21.2)),
+        (150, 500, (5.1, 17.0, 14.0)),
+    ],
+)
+def test_a_logo_is_as_large_as_its_shape_allows(invoice, monkeypatch, width, height, printed):
+    images = []
+
+    def image(_, __, x, y, w, h):
+        images.append((x, round(w, 2), round(h, 2), round(y, 2)))
+
+    monkeypatch.setattr(Canvas, "image", image)
+    shown = texts(render(invoice, logo=documents.png(width, height)))
+    assert images == [(14.0, *printed)]
+    assert f"RFC {documents.RFC}" in shown
 
 
 def test_a_credit_note_names_the_invoice_that_it_belongs_to(signer, stamp):

@@ -1,4 +1,4 @@
-"""`python -m tests.stamped_once [--orders N] [--kills N]`: kills workers while documents are stamped, and counts them.
+"""`python -m tests.stamped_once [--orders N] [--kills N]`: kills processes while documents are stamped, and counts them.
 
 It exits with 1 on any difference, and if nothing was killed, refused or sent in vain.
 """
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the campaign and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.stamped_once", description=__doc__)
     parser.add_argument("--orders", type=int, default=Plan().orders, help="the orders of each of two merchants (40)")
-    parser.add_argument("--kills", type=int, default=Plan().kills, help="how often a worker is killed (20)")
+    parser.add_argument("--kills", type=int, default=Plan().kills, help="how often something is killed (20)")
     options = parser.parse_args(arguments)
     result = asyncio.run(run(Plan(orders=options.orders, kills=options.kills)))
     for violation in result.violations[:50]:

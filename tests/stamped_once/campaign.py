@@ -1,7 +1,7 @@
-"""Documents are stamped while workers are killed: each exactly once at the provider, none missing, in order.
+"""Documents are stamped while processes are killed: each exactly once at the provider, none missing, in order.
 
-Two merchants share a service whose worker is killed with SIGKILL while the provider answers. The provider answers the
-first one always. For the second one it is down until calls were sent in vain, and refuses until a refusal is recorded.
+Two merchants share a service of which the worker, Postgres or all processes are killed with SIGKILL, in turn, while the
+provider answers. The provider answers the first one always. For the second one it is down until calls were sent in vain, and refuses until a refusal is recorded.
 
 Kill by what the provider has recorded, never by the clock: every kill then finds a document under way.
 """
@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import psycopg
 from msgspec import Struct
@@ -78,14 +78,14 @@ _REFUSED: Final = "select count(*) from event where merchant_id = %s and topic =
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """The size of a campaign: the orders of each merchant, and how often a worker is killed."""
+    """The size of a campaign: the orders of each merchant, and how often something is killed."""
 
     orders: int = 40
     kills: int = 20
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What a campaign found, how often a worker was killed, and how many seconds it took."""
+    """What a campaign found, how often something was killed, and how many seconds it took."""
 
     violations: list[str]
     totals: Totals
@@ -134,32 +134,73 @@ async def collected(plan: Plan) -> AsyncIterator[Collected]:
     with Service(workers=1, settings=_SETTINGS) as service:
         service.start()
         with service.database() as url:
-            async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-                await connection.execute(_WITNESS)
-                steady, troubled = service.merchant("Steady"), service.merchant("Troubled")
-                await _ask(service, troubled, _STAMPING, {"mode": "DOWN"})
-                trade = asyncio.gather(
-                    *[_trade(service, merchant, n) for n in range(plan.orders) for merchant in (steady, troubled)]
-                )
-                kills = await _kill_workers(service, connection, steady, plan)
-                wanted = await trade
-                for mode, happened in (("DOWN", _ABANDONED), ("REFUSE", _REFUSED)):
-                    await _ask(service, troubled, _STAMPING, {"mode": mode})
-                    await _until(service, connection, happened, troubled)
-                await _ask(service, troubled, _STAMPING, {"mode": "OK"})
-                await _finish(service, connection, [steady, troubled], plan.orders * DOCUMENTS)
-                rows = await (await connection.execute(_RECORD)).fetchall()
-                abandoned = await _number(connection, _ABANDONED, troubled)
-                refused = await _number(connection, _REFUSED, troubled)
+            pass  # the service's own server: its address stays the same
+        async with _Record(url) as record:
+            await record.execute(_WITNESS)
+            steady, troubled = service.merchant("Steady"), service.merchant("Troubled")
+            await _ask(service, troubled, _STAMPING, {"mode": "DOWN"})
+            trade = asyncio.gather(
+                *[_trade(service, merchant, n) for n in range(plan.orders) for merchant in (steady, troubled)]
+            )
+            kills = await _kill(service, record, steady, plan)
+            wanted = await trade
+            for mode, happened in (("DOWN", _ABANDONED), ("REFUSE", _REFUSED)):
+                await _ask(service, troubled, _STAMPING, {"mode": mode})
+                await _until(service, record, happened, troubled)
+            await _ask(service, troubled, _STAMPING, {"mode": "OK"})
+            await _finish(service, record, [steady, troubled], plan.orders * DOCUMENTS)
             yield Collected(
                 wanted=wanted,
-                record=[Recorded(*row) for row in rows],
+                record=[Recorded(*row) for row in await record.rows(_RECORD)],
                 evidence=await gather(url),
                 files=service.data_dir / FOLDER,
                 kills=kills,
-                abandoned=abandoned,
-                refused=refused,
+                abandoned=await record.count(_ABANDONED, troubled),
+                refused=await record.count(_REFUSED, troubled),
             )
+
+
+class _Record:
+    """What the database has, on a connection that is opened again after each kill."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg.AsyncConnection[Any] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close()
+
+    async def execute(self, query: str) -> None:
+        """Executes a statement that may be executed again."""
+        await self._cursor(query)
+
+    async def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return await (await self._cursor(query, *values)).fetchall()
+
+    async def count(self, query: str, merchant: Merchant | None = None) -> int:
+        ((number,),) = await self.rows(query, *(() if merchant is None else (merchant.merchant_id,)))
+        return int(number)
+
+    async def _cursor(self, query: str, *values: object) -> psycopg.AsyncCursor[Any]:
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True)
+                return await self._connection.execute(query.encode(), values or None)
+            except psycopg.OperationalError:
+                await self._close()
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(0.05)
+
+    async def _close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
 
 
 async def _trade(service: Service, merchant: Merchant, n: int) -> Wanted:
@@ -201,39 +242,57 @@ async def _trade(service: Service, merchant: Merchant, n: int) -> Wanted:
     return Wanted(merchant.merchant_id, made["id"], tuple(movements))
 
 
-async def _kill_workers(
-    service: Service, connection: psycopg.AsyncConnection[Any], merchant: Merchant, plan: Plan
-) -> int:
-    """Kills the worker each time the provider has stamped more documents since the last kill; returns how often."""
+async def _kill(service: Service, record: _Record, merchant: Merchant, plan: Plan) -> int:
+    """Kills a part of the service each time the provider has stamped more documents; returns how often."""
     kills, until = 0, time.monotonic() + _PATIENCE_S
     seen = 0
     while kills < plan.kills and time.monotonic() < until:
-        stamped = await _number(connection, _COUNT, merchant)
+        stamped = await record.count(_COUNT, merchant)
         if stamped >= plan.orders * DOCUMENTS:
             break
         if stamped > seen:
-            workers = [pid for pid, role in service.roles().items() if role == "worker"]
-            with suppress(ProcessLookupError):
-                for pid in workers:
-                    os.kill(pid, signal.SIGKILL)
-                    kills += 1
-                    seen = stamped + 1  # at least one document is stamped between two kills
-            await connection.execute(_FORGET_WORKERS)
+            seen = stamped + 1  # at least one document is stamped between two kills
+            kills += await _STRIKES[kills % len(_STRIKES)](service)
+            await record.execute(_FORGET_WORKERS)
         await asyncio.sleep(0.005)
     return kills
 
 
-async def _finish(
-    service: Service, connection: psycopg.AsyncConnection[Any], merchants: list[Merchant], documents: int
-) -> None:
+async def _kill_worker(service: Service) -> bool:
+    workers = [pid for pid, role in service.roles().items() if role == "worker"]
+    with suppress(ProcessLookupError):
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        return bool(workers)
+    return False
+
+
+async def _kill_postgres(service: Service) -> bool:
+    """Kills the postmaster alone: the service restarts it."""
+    service.kill_postgres()
+    return True
+
+
+async def _kill_service(service: Service) -> bool:
+    """Kills every process but Postgres, which stops by itself, and starts the service again."""
+    service.kill_group()
+    service.spawn()
+    await asyncio.to_thread(service.wait_ready)
+    return True
+
+
+_STRIKES: Final = (_kill_worker, _kill_postgres, _kill_service)
+
+
+async def _finish(service: Service, record: _Record, merchants: list[Merchant], documents: int) -> None:
     """Moves the merchants' clocks over the pauses until each has all of its documents and no call is open.
 
     Returns also where that does not come to pass: the comparison then names what is missing.
     """
     until = time.monotonic() + _PATIENCE_S
     while time.monotonic() < until:
-        missing = [each for each in merchants if await _number(connection, _COUNT, each) < documents]
-        if not missing and await _number(connection, _OPEN) == 0:
+        missing = [each for each in merchants if await record.count(_COUNT, each) < documents]
+        if not missing and await record.count(_OPEN) == 0:
             return
         move = {"advanceBy": "PT10M"}
         await asyncio.gather(*[_ask(service, each, "/api/sandbox/clock", move) for each in missing])
@@ -258,17 +317,10 @@ async def _ask(service: Service, merchant: Merchant, path: str, body: dict[str, 
     raise AssertionError(f"{path} was not answered within {_PATIENCE_S} s")
 
 
-async def _until(service: Service, connection: psycopg.AsyncConnection[Any], count: str, merchant: Merchant) -> None:
+async def _until(service: Service, record: _Record, count: str, merchant: Merchant) -> None:
     """Moves the merchant's clock over the pauses until what is counted has happened once. Raises AssertionError."""
     until = time.monotonic() + _PATIENCE_S
-    while not await _number(connection, count, merchant):
+    while not await record.count(count, merchant):
         assert time.monotonic() < until, "what was to happen has not"
         await _ask(service, merchant, "/api/sandbox/clock", {"advanceBy": "PT10M"})
         await asyncio.sleep(0.1)
-
-
-async def _number(connection: psycopg.AsyncConnection[Any], query: str, merchant: Merchant | None = None) -> int:
-    values = () if merchant is None else (merchant.merchant_id,)
-    row = await (await connection.execute(query.encode(), values)).fetchone()
-    assert row is not None, "a count has a row"
-    return int(row[0])

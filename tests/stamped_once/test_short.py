@@ -16,8 +16,8 @@ pytestmark = [
 
 
 @pytest.mark.long
-async def test_each_document_is_stamped_once_and_in_order_whatever_ends_its_worker() -> None:
-    plan = Plan(orders=2, kills=2)
+async def test_each_document_is_stamped_once_and_in_order_whatever_is_killed() -> None:
+    plan = Plan(orders=2, kills=2)  # the worker and Postgres; the programme also kills the whole service
     async with collected(plan) as found:
         violations, totals = _compared(found, found.record)
         assert violations == []

@@ -24,6 +24,7 @@ from ledger.domain.orders.declines import Advice
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import Rejected
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
+from ledger.invoicing.files import FilesUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
@@ -97,6 +98,7 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
     ProviderTimedOut: ("PROCESSOR_UNAVAILABLE", "The stamping provider did not answer; it may still stamp."),
     errors.DatabaseAway: ("DATABASE_UNAVAILABLE", "The database is away; the request may still be carried out."),
     CommitUnknown: ("DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out."),
+    FilesUnavailable: ("DATABASE_UNAVAILABLE", "The store of the documents' files cannot be read."),
     Fault: ("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment."),
     TimeoutError: ("REQUEST_TIMEOUT", "The request took too long; it may still be carried out."),
 }

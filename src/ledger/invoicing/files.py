@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,13 +32,24 @@ FOLDER: Final = "files"
 LINK_VALIDITY_S: Final = 15 * 60
 """How long a link lives (contract N44)."""
 
+_REQUEST_MAX: Final = timedelta(seconds=10)
+_RETRIES: Final[Any] = {
+    "max_retries": 2,
+    "retry_timeout": timedelta(seconds=10),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
+}
+"""How long the object store may take for a request, and how often a request is repeated. Recovery repeats the rest."""
+_CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>")
+_NO_BUCKET: Final = "NoSuchBucket"
+_MACHINE_CREDENTIALS: Final = "169.254.169.254"
+"""Where a machine of AWS gets its own credentials: asked where the environment has none."""
 _LABEL: Final = b"payment-ledger file link v1\0"
 _LIFETIMES: Final = range(1, 1 << 40)
 """The ends that a link may have, in seconds since 1970."""
 
 
 class FilesUnavailable(Fault):
-    """The store of files is unreachable, or refuses."""
+    """The store of files is unreachable, or refuses. Its text has the store's code, and nothing else of its answer."""
 
 
 class FileConflict(Exception):
@@ -82,7 +94,9 @@ class DocumentFiles:
         """Returns a file, None where there is none. Raises FilesUnavailable."""
         try:
             return bytes(await (await self._store().get_async(key)).bytes_async())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError) as missing:
+            if _code_of(missing) == _NO_BUCKET:
+                raise _unavailable(missing) from None
             return None
         except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
             raise _unavailable(fault) from None
@@ -123,7 +137,10 @@ class DocumentFiles:
             from obstore.store import LocalStore, from_url
 
             if self._folder is None:
-                self._opened = from_url(self._url)
+                # Options of the client that are given replace those of the environment.
+                allow_http = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true")
+                client: Any = {"timeout": _REQUEST_MAX, "connect_timeout": _REQUEST_MAX, "allow_http": allow_http}
+                self._opened = from_url(self._url, client_options=client, retry_config=_RETRIES)
             else:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # tax papers name people
                 self._opened = LocalStore(prefix=self._folder)
@@ -146,5 +163,28 @@ def _flush(folder: Path, keys: list[str]) -> None:
 
 
 def _unavailable(fault: Exception) -> FilesUnavailable:
-    """Returns the fault without its text, which names places and may hold parts of the answer."""
-    return FilesUnavailable(f"the store of files failed: {type(fault).__name__}")
+    """Returns the fault with what to do, without its text, which names places and may hold parts of the answer."""
+    code = _code_of(fault) or type(fault).__name__
+    return FilesUnavailable(f"the store of files failed ({code}): {_remedy(fault, code)}")
+
+
+def _code_of(fault: Exception) -> str:
+    """Returns the code of an S3 store's answer, empty where there is none."""
+    found = _CODE.search(str(fault))
+    return "" if found is None else found[1]
+
+
+def _remedy(fault: Exception, code: str) -> str:
+    from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
+
+    if isinstance(fault, OSError) and code != _NO_BUCKET:
+        return "check that the folder of the files can be written"
+    if code == _NO_BUCKET:
+        return "make the bucket, or correct LEDGER_FILES_URL"
+    if isinstance(fault, PermissionDeniedError | UnauthenticatedError):
+        return "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and that they may get and put objects of the bucket"
+    if isinstance(fault, GenericError) and "BadScheme" in str(fault):
+        return "AWS_ENDPOINT_URL is not HTTPS: set AWS_ALLOW_HTTP=true where that is safe"
+    if isinstance(fault, GenericError) and _MACHINE_CREDENTIALS in str(fault):
+        return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: this machine has no credentials of its own"
+    return "check that it runs, and AWS_ENDPOINT_URL and AWS_REGION"

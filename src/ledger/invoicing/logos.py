@@ -13,7 +13,7 @@ from msgspec import Struct
 FILE_MAX: Final = 131_072
 """How many bytes the file of a logo may have. Each printed document contains it."""
 SIDE_MIN, SIDE_MAX = 16, 1200
-"""How many pixels a side may have. A logo is printed 17 mm wide: 1,200 pixels are 1,800 per inch."""
+"""How many pixels a side may have. A logo is printed up to 52 mm wide: 1,200 pixels are 590 per inch."""
 
 _BEGINNING: Final = b"\x89PNG\r\n\x1a\n"
 _HEAD: Final = struct.Struct(">8sI4sII")

@@ -8,36 +8,8 @@ from decimal import Decimal
 from typing import Final
 from zoneinfo import ZoneInfo
 
-_MONTHS: Final = {
-    "es": [
-        "enero",
-        "febrero",
-        "marzo",
-        "abril",
-        "mayo",
-        "junio",
-        "julio",
-        "agosto",
-        "septiembre",
-        "octubre",
-        "noviembre",
-        "diciembre",
-    ],
-    "en": [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ],
-}
+from ledger.month_names import MONTHS
+
 _WEEKDAYS: Final = {
     "es": ["lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"],
     "en": ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"],
@@ -68,7 +40,7 @@ def day(at: datetime, time_zone: str, language: str) -> str:
     'Tuesday, 10 February 2026'
     """
     local: date = at.astimezone(ZoneInfo(time_zone)).date()
-    weekday, month = _WEEKDAYS[language][local.weekday()], _MONTHS[language][local.month - 1]
+    weekday, month = _WEEKDAYS[language][local.weekday()], MONTHS[language][local.month - 1]
     if language == "es":
         return f"{weekday} {local.day} de {month} de {local.year}"
     return f"{weekday}, {local.day} {month} {local.year}"

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from tests.api.storefront import Merchant, Storefront
 
-from ledger.invoicing.files import StoredFiles
+from ledger.invoicing.files import DocumentFiles, StoredFiles
 
 pytestmark = pytest.mark.anyio
 
@@ -52,3 +52,17 @@ async def test_a_link_that_expired_or_was_altered_is_404(store: Storefront, stor
     answers = [await store.client.get(each) for each in wrong]
     assert [answer.status_code for answer in answers] == [404] * len(wrong)
     assert len({answer.json()["message"] for answer in answers if "/etc/" not in str(answer.url)}) == 1
+
+
+async def test_a_link_is_503_while_the_store_cannot_be_read(
+    store: Storefront, stored: StoredFiles, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in {"REGION": "us-east-1", "ACCESS_KEY_ID": "A", "SECRET_ACCESS_KEY": "s"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    away, read = DocumentFiles("s3://bucket/tax", b"k" * 32, "http://127.0.0.1:8000/api/files"), DocumentFiles.read
+    monkeypatch.setattr(DocumentFiles, "read", lambda _, key: read(away, key))
+    answer = await store.client.get(link(store, stored.xml_key))
+    assert (answer.status_code, answer.json()["code"]) == (503, "DATABASE_UNAVAILABLE")
+    assert "127.0.0.1" not in answer.json()["message"]
+    assert answer.headers["retry-after"] == "1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from random import Random
 
 import msgspec
 import pytest
@@ -22,6 +23,7 @@ from tests.domain.invoices.baskets import (
     SNACKS,
     SPIRITS,
     TOBACCO,
+    basket,
     credit_note,
     invoice,
     line,
@@ -31,6 +33,7 @@ from tests.domain.invoices.baskets import (
 
 from ledger.domain.invoices.documents import payment_form
 from ledger.domain.invoices.line_taxes import limits
+from ledger.domain.invoices.parts import key_of
 from ledger.domain.invoices.terms import DocumentTerms, InvoiceTerms
 from ledger.domain.orders.terms import FiscalData, LineItem, MethodType, Tax
 from ledger.domain.rejections import AmountNotStampable, FiscalDataIncomplete
@@ -235,3 +238,14 @@ def test_what_no_document_can_state_is_refused():
     ):
         with pytest.raises(AmountNotStampable):
             refused()
+
+
+# Baskets whose lines, divided one after another, round a tax up or down together by more than a receipt can state.
+@pytest.mark.parametrize("seed", [679, 704, 1675, 2101, 2195, 3087, 3172, 4066, 4096, 4130, 4354, 7211])
+def test_one_receipt_states_the_taxes_of_an_invoice_whose_lines_round_alike(seed: int) -> None:
+    sold = basket(Random(seed))
+    whole = invoice(sold.lines, sold.subtotal)
+    paid = receipt(whole, whole.total, whole.total)
+    stated = {key_of(tax): (tax.base, tax.amount) for tax in paid.taxes}
+    assert stated == {key_of(tax): (tax.base, tax.amount) for tax in whole.taxes}
+    assert whole.total == sold.subtotal

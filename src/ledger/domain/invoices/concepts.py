@@ -14,17 +14,29 @@ In both ways the document adds up to exactly the subtotal.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ledger.domain.invoices.line_taxes import TaxRule, divide, rules_of, with_taxes
+from ledger.domain.invoices.line_taxes import (
+    ADDED_MAX,
+    OFFSET_MAX,
+    Division,
+    TaxRule,
+    divide,
+    divisions_of,
+    rules_of,
+    with_taxes,
+)
 from ledger.domain.invoices.receivers import one_line
-from ledger.domain.invoices.terms import IVA, RATE, Concept, Issuer, TaxAmount
+from ledger.domain.invoices.terms import FEE, IVA, RATE, Concept, Issuer, TaxAmount
 from ledger.domain.money import shortest
 from ledger.domain.orders.terms import LineItem, Tax
 from ledger.domain.rejections import AmountNotStampable
@@ -36,6 +48,10 @@ _ACTIVITY: Final = "ACT"
 _SALE: Final = "Venta"
 _UNIT_PRICE: Final = Decimal("0.0001")
 """The step of a unit price in minor units: six decimals of a peso."""
+_PASSES: Final = 2
+"""How often each line is divided again where rounding has added too much over all lines."""
+_PAIRED_MAX: Final = 20
+"""How many lines are tried two at once. Where there are more, one line alone makes up for the others."""
 _TOLERANCE: Final = Fraction(1, 1000)
 _HALF: Final = Fraction(1, 2)
 _NOTHING: Final = Fraction(0)
@@ -58,16 +74,23 @@ def concepts_of(
             unit_key=_ACTIVITY,
         )
         ruled = [(whole, rules_of(_default_taxes(issuer), whole.quantity))]
-    concepts = []
-    added: dict[TaxRule, Fraction] = {}
-    for (line, rules), total in zip(ruled, _totals(ruled, subtotal), strict=True):
-        if total:
-            keys = [replace(rule, quantity=_NOTHING) for rule in rules]
-            division = divide(total, rules, [added.get(key, _NOTHING) for key in keys])
-            for key, more in zip(keys, division.added(rules), strict=True):
-                added[key] = added.get(key, _NOTHING) + more
-            concepts.append(_concept(line, total, division.base, division.tax_amounts(rules)))
-    return tuple(concepts)
+    paid = [
+        _PaidLine(line, rules, total)
+        for (line, rules), total in zip(ruled, _totals(ruled, subtotal), strict=True)
+        if total
+    ]
+    return tuple(
+        _concept(each.line, each.total, division.base, division.tax_amounts(each.rules))
+        for each, division in zip(paid, _divided(paid), strict=True)
+    )
+
+
+class _PaidLine(Struct, frozen=True):
+    """A line, the rules of its taxes, and what is paid for it in minor units."""
+
+    line: LineItem
+    rules: tuple[TaxRule, ...]
+    total: int
 
 
 def _default_taxes(issuer: Issuer) -> tuple[Tax, ...]:
@@ -90,6 +113,101 @@ def _totals(ruled: Sequence[tuple[LineItem, tuple[TaxRule, ...]]], subtotal: int
         totals.append(reached - given)
         given = reached
     return totals
+
+
+def _divided(lines: Sequence[_PaidLine]) -> list[Division]:
+    """Returns a division of each line to which rounding adds little over all lines.
+
+    Each line makes up for the lines before it. Where that leaves more than ADDED_MAX of a tax, each line is divided
+    again, beside all others. Where receipts could still not state a tax, two lines are divided at once. Raises
+    AmountNotStampable.
+    """
+    divisions = _Divisions(lines)
+    for at in range(len(lines)):
+        divisions.divide(at)
+    for _ in range(_PASSES):
+        for at in range(len(lines)):
+            if divisions.worst <= ADDED_MAX:
+                return divisions.chosen
+            divisions.divide(at)
+    for at in range(min(len(lines), _PAIRED_MAX)):
+        if divisions.can_be_stated:
+            break
+        divisions.divide_two(at)
+    return divisions.chosen
+
+
+class _Divisions:
+    """The divisions of an invoice's lines while they are chosen, and what rounding has added to each tax in all."""
+
+    def __init__(self, lines: Sequence[_PaidLine]) -> None:
+        self._lines = lines
+        self._keys = [[replace(rule, quantity=_NOTHING) for rule in each.rules] for each in lines]
+        self._added: dict[TaxRule, Fraction] = defaultdict(Fraction)
+        self._chosen: dict[int, Division] = {}
+
+    @property
+    def chosen(self) -> list[Division]:
+        return [self._chosen[at] for at in range(len(self._lines))]
+
+    @property
+    def worst(self) -> Fraction:
+        """The most that rounding has added to a tax, or has taken from it."""
+        return max(map(abs, self._added.values()), default=_NOTHING)
+
+    @property
+    def can_be_stated(self) -> bool:
+        """Whether receipts of any parts can state exactly each tax within SAT's limits (`parts`)."""
+        return all(abs(more) < _most_added(key) for key, more in self._added.items())
+
+    def divide(self, at: int) -> None:
+        """Divides a line as fits the others best. Raises AmountNotStampable."""
+        self._take_out(at)
+        line = self._lines[at]
+        self._put(at, divide(line.total, line.rules, [self._added[key] for key in self._keys[at]]))
+
+    def divide_two(self, at: int) -> None:
+        """Tries each division of a line with those of each other one, until receipts can state each tax."""
+        kept = self._chosen[at]
+        for candidate in _candidates(self._lines[at].total, self._lines[at].rules):
+            self._put(at, candidate)
+            for other in range(min(len(self._lines), _PAIRED_MAX)):
+                if other != at and self._can_be_stated_by(other):
+                    return
+        self._put(at, kept)
+
+    def _can_be_stated_by(self, other: int) -> bool:
+        kept = self._chosen[other]
+        for candidate in _candidates(self._lines[other].total, self._lines[other].rules):
+            self._put(other, candidate)
+            if self.can_be_stated:
+                return True
+        self._put(other, kept)
+        return False
+
+    def _put(self, at: int, division: Division) -> None:
+        self._take_out(at)
+        self._chosen[at] = division
+        self._add(at, division, 1)
+
+    def _take_out(self, at: int) -> None:
+        division = self._chosen.pop(at, None)
+        if division is not None:
+            self._add(at, division, -1)
+
+    def _add(self, at: int, division: Division, sign: int) -> None:
+        for key, more in zip(self._keys[at], division.added(self._lines[at].rules), strict=True):
+            self._added[key] += sign * more
+
+
+def _most_added(rule: TaxRule) -> Fraction:
+    """Returns what rounding may add to a tax: what `parts` divides exactly, and the room that SAT gives a base."""
+    return 2 * OFFSET_MAX + (rule.rate / 2 if rule.factor != FEE else 0)
+
+
+@lru_cache(maxsize=128)
+def _candidates(total: int, rules: tuple[TaxRule, ...]) -> tuple[Division, ...]:
+    return tuple(divisions_of(total, rules))
 
 
 def _stated(line: LineItem, rules: tuple[TaxRule, ...]) -> Fraction:

@@ -24,8 +24,10 @@ from ledger.domain.rejections import AmountNotStampable
 
 _HALF: Final = Fraction(1, 2)
 _NOTHING: Final = Fraction(0)
-_ADDED_MAX: Final = Fraction(9, 10)
+ADDED_MAX: Final = Fraction(9, 10)
 """What rounding may add to a tax over all lines, in minor units, as long as another division adds less."""
+OFFSET_MAX: Final = Fraction(49, 100)
+"""The largest fixed offset of the tax at the end of a part (`parts`), in minor units."""
 _NEAR: Final = (0, 1, -1, 2, -2, 3, -3)
 
 
@@ -125,22 +127,27 @@ def exact_base(total: Fraction, rules: tuple[TaxRule, ...]) -> Fraction:
     return (total - fees) / slope
 
 
+def divisions_of(total: int, rules: tuple[TaxRule, ...]) -> Iterator[Division]:
+    """Yields divisions that come to exactly `total`, the nearest bases first. Raises AmountNotStampable."""
+    near = floor(exact_base(Fraction(total), rules) + _HALF)
+    for base in (near + shift for shift in _NEAR if near + shift > 0):
+        yield from _of_base(total, base, rules)
+
+
 def divide(total: int, rules: tuple[TaxRule, ...], added: Sequence[Fraction]) -> Division:
     """Returns a base and taxes that come to exactly `total` minor units and that SAT accepts.
 
     `added` is what rounding has added to each tax on other lines: the division makes up for it. Raises
     AmountNotStampable.
     """
-    near = floor(exact_base(Fraction(total), rules) + _HALF)
     best: tuple[Fraction, Division] | None = None
-    for base in (near + shift for shift in _NEAR if near + shift > 0):
-        for division in _of_base(total, base, rules):
-            sums = (abs(sum_ + more) for sum_, more in zip(added, division.added(rules), strict=True))
-            worst = max(sums, default=_NOTHING)
-            if worst <= _ADDED_MAX:
-                return division
-            if best is None or worst < best[0]:
-                best = worst, division
+    for division in divisions_of(total, rules):
+        sums = (abs(sum_ + more) for sum_, more in zip(added, division.added(rules), strict=True))
+        worst = max(sums, default=_NOTHING)
+        if worst <= ADDED_MAX:
+            return division
+        if best is None or worst < best[0]:
+            best = worst, division
     if best is None:
         raise AmountNotStampable(f"An amount of {total} minor units cannot be divided into a base and its taxes.")
     return best[1]

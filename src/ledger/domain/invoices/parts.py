@@ -19,12 +19,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ledger.domain.invoices.line_taxes import limits
+from ledger.domain.invoices.line_taxes import OFFSET_MAX, limits
 from ledger.domain.invoices.terms import EXEMPT, FEE, Concept, InvoiceTerms, TaxAmount
 from ledger.domain.money import ZERO, shortest
 
 _HALF: Final = Fraction(1, 2)
-_OFFSET_MAX: Final = Fraction(49, 100)
 _MILLIONTHS: Final = 1_000_000
 """A quantity has six decimals."""
 
@@ -93,11 +92,11 @@ def _between(tax: TaxAmount, start: Fraction, end: Fraction) -> TaxAmount:
 def _at(tax: TaxAmount, base: Fraction) -> int:
     """Returns the tax when this much of its base is paid: 0 for nothing, the whole tax for the whole base.
 
-    Half of what rounding has added to the invoice's tax is the offset. More than one centavo, which the concepts of one
-    invoice rarely add up to, goes in proportion; only then can a part be outside the limits, and is set to them.
+    Half of what rounding has added to the invoice's tax is the offset. More than twice OFFSET_MAX goes in proportion:
+    a high rate alone adds so much (`concepts`), whose limits are as much wider.
     """
     rate = Fraction(tax.rate) * (100 if tax.factor == FEE else 1)
     added = Fraction(tax.amount) - rate * Fraction(tax.base)
-    offset = min(max(added / 2, -_OFFSET_MAX), _OFFSET_MAX)
+    offset = min(max(added / 2, -OFFSET_MAX), OFFSET_MAX)
     in_proportion = (added - 2 * offset) * base / Fraction(tax.base)
     return floor(rate * base + in_proportion + offset + _HALF)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from ledger.invoicing.logos import read_logo
 from ledger.invoicing.pdf import words
 from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, WARNING
 from ledger.invoicing.pdf.catalogs import described
 from ledger.invoicing.pdf.page import Page
 
 _LOGO: Final = 17.0
+_LOGO_WIDTH_MAX: Final = 52.0
+"""A logo is printed as large as fits into this width and 17 mm of height: a wide one is to be read, too."""
+_NAME_RIGHT: Final = 125.0
+_NARROW: Final = 75.0
+"""Beside a wide logo the name has less room than this, in mm, and is printed smaller."""
 _CARD_HEIGHT: Final = 29.0
 
 
 def head(page: Page) -> None:
     canvas, document, labels = page.canvas, page.document, page.labels
-    _mark(page)
-    x = MARGIN + _LOGO + 4
-    y = canvas.write_block(x, MARGIN + 1, 90, document.issuer.name, size=13, style="B", lines_max=2)
+    x = MARGIN + _mark(page) + 4
+    width = _NAME_RIGHT - x
+    size = 13 if width >= _NARROW else 11
+    y = canvas.write_block(x, MARGIN + 1, width, document.issuer.name, size=size, style="B", lines_max=2)
     canvas.write_line(x, y + 0.6, f"RFC {document.issuer.rfc}", size=9, colour=FAINT)
     canvas.write_line(MARGIN, MARGIN, labels[document.kind], size=16, style="B", colour=ACCENT, width=INNER, align="R")
     number = f"{labels['number']} {document.number}"
@@ -34,16 +41,20 @@ def head(page: Page) -> None:
         page.y += 8.5
 
 
-def _mark(page: Page) -> None:
-    """Draws the logo, or the issuer's initials in its place."""
+def _mark(page: Page) -> float:
+    """Draws the logo, or the issuer's initials in its place. Returns its width."""
     canvas = page.canvas
     if page.logo is not None:
-        canvas.image(page.logo, MARGIN, MARGIN, _LOGO, _LOGO, keep_aspect_ratio=True)
-        return
+        logo = read_logo(page.logo)
+        scale = min(_LOGO_WIDTH_MAX / logo.width, _LOGO / logo.height)
+        width, height = logo.width * scale, logo.height * scale
+        canvas.image(page.logo, MARGIN, MARGIN + (_LOGO - height) / 2, width, height)
+        return width
     canvas.box(MARGIN, MARGIN, _LOGO, _LOGO, ACCENT)
     initials = "".join(word[0] for word in page.document.issuer.name.split()[:2]).upper()
     white = (255, 255, 255)
     canvas.write_line(MARGIN, MARGIN + 5, initials, size=20, style="B", colour=white, width=_LOGO, align="C")
+    return _LOGO
 
 
 def parties(page: Page) -> None:

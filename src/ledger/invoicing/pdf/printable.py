@@ -29,7 +29,10 @@ class Party(Struct, frozen=True, kw_only=True):
 
 
 class Tax(Struct, frozen=True, kw_only=True):
-    """A tax: `rate` as SAT writes it, None for an exempt one; amounts in major units of the currency."""
+    """A tax: `rate` as SAT writes it, None for an exempt one and for a sum of withheld ones.
+
+    Amounts are in major units of the currency.
+    """
 
     name: str
     factor: str

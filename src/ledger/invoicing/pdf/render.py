@@ -16,7 +16,7 @@ from ledger.invoicing.pdf.words import Language
 def render(xml: bytes, *, language: Language = "es", logo: bytes | None = None) -> bytes:
     """Returns the PDF of a stamped document, with its labels, numbers and dates in a language.
 
-    The same XML gives the same bytes. `logo` is a PNG or JPEG; without one, the issuer's initials take its place.
+    The same XML gives the same bytes. `logo` is a PNG; without one, the issuer's initials take its place.
     Raises XmlUnreadable where the XML is no stamped CFDI 4.0.
     """
     page = Page(read_printable(xml), language, logo)

@@ -9,38 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, Literal
 
-Language = Literal["es", "en"]
+from ledger.month_names import MONTHS
 
-_MONTHS: Final = {
-    "es": [
-        "enero",
-        "febrero",
-        "marzo",
-        "abril",
-        "mayo",
-        "junio",
-        "julio",
-        "agosto",
-        "septiembre",
-        "octubre",
-        "noviembre",
-        "diciembre",
-    ],
-    "en": [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ],
-}
+Language = Literal["es", "en"]
 
 LABELS: Final[dict[str, dict[str, str]]] = {
     "es": {
@@ -103,7 +74,7 @@ def percent(rate: Decimal) -> str:
 def moment(text: str, language: Language) -> str:
     """Returns a local time of the document, an ISO 8601 text, as people of the language write it."""
     at = datetime.fromisoformat(text)
-    month = _MONTHS[language][at.month - 1]
+    month = MONTHS[language][at.month - 1]
     if language == "es":
         return f"{at.day} de {month} de {at.year}, {at:%H:%M:%S}"
     return f"{month} {at.day}, {at.year}, {at:%H:%M:%S}"

@@ -19,6 +19,7 @@ from ledger.domain.invoices.terms import DocumentTerms, Issuer
 from ledger.domain.orders.state import Order
 from ledger.invoicing import contract
 from ledger.invoicing.contract import LookUp, ProviderTimedOut, ProviderUnavailable, StampRequest
+from ledger.invoicing.files import FilesUnavailable
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.operations.ledger import Ledger
@@ -134,7 +135,8 @@ async def _outcome(
         pdf = await asyncio.to_thread(_print, answer.xml, await _language(ledger, merchant_id, order), logo)
         files = await invoicing.files.put(merchant_id, document_id, answer.fiscal_uuid, answer.xml, pdf)
     except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
-        _log.error("stamped_document_not_stored", document_id=str(document_id), reason=type(fault).__name__)
+        reason = str(fault) if isinstance(fault, FilesUnavailable) else type(fault).__name__
+        _log.error("stamped_document_not_stored", document_id=str(document_id), reason=reason)
         return _NOT_STORED
     STAMPS.labels("stamped").inc()
     return Stamped(
