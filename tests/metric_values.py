@@ -23,3 +23,20 @@ class JobsCounted:
 
     def __call__(self) -> tuple[float, ...]:
         return tuple(now - before for now, before in zip(self._now(), self._before, strict=True))
+
+
+class Counted:
+    """What this process has counted since this was made: by the name of a sample and the values of its labels."""
+
+    def __init__(self) -> None:
+        self._before = self._now()
+
+    @staticmethod
+    def _now() -> dict[tuple[str, ...], float]:
+        samples = (sample for family in AllProcesses().collect() for sample in family.samples)
+        return {(each.name, *each.labels.values()): each.value for each in samples}
+
+    def __call__(self, *names: str) -> dict[tuple[str, ...], float]:
+        """Returns the samples of these names that have grown, with how much."""
+        grown = {key: value - self._before.get(key, 0) for key, value in self._now().items() if key[0] in names}
+        return {key: amount for key, amount in grown.items() if amount}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -248,6 +248,11 @@ class Queries:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""
         ((number, oldest),) = await self._lists.rows(open_calls.COUNT, {})
         return number, oldest
+
+    async def oldest_call(self) -> datetime | None:
+        """Returns the real time at which the oldest open call was announced, or None where none is open."""
+        rows: list[tuple[UUID]] = await self._lists.rows(open_calls.ANNOUNCED, {})
+        return datetime.fromtimestamp((rows[0][0].int >> 80) / 1000, UTC) if rows else None
 
     async def waiting_messages(self, unmatched: Sequence[str], alarm_s: float) -> tuple[int, datetime | None, int]:
         """Returns how many messages wait, since when (real time) the oldest does, and how many are quarantined.

@@ -15,15 +15,12 @@ from tests.metric_values import JobsCounted
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.registry import COUNTERS, REACTIONS
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.jobs import Jobs
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
-from ledger.postgres.faults import DatabaseUnavailable
-from ledger.telemetry.metrics import DECLINES, PAYMENT_EVENTS
 
 pytestmark = pytest.mark.anyio
 
@@ -46,16 +43,6 @@ def cursors(url: str) -> list[tuple[int, int]]:
     return rows(url, "select c.position, h.position from reaction_cursor c join merchant_head h using (merchant_id)")
 
 
-def payments_counted() -> dict[tuple[str, ...], float]:
-    return {
-        tuple(sample.labels.values()): sample.value
-        for metric in (PAYMENT_EVENTS, DECLINES)
-        for family in metric.collect()
-        for sample in family.samples
-        if sample.name.endswith("_total")
-    }
-
-
 async def make_all_due(connection: Connection) -> None:
     await connection.execute("update due_time set due_at = now() - interval '1 minute'")
 
@@ -71,33 +58,6 @@ async def test_every_order_has_a_timer_and_the_cursor_is_at_the_end_of_the_log(
     assert await dispatcher.sweep(connection)
     assert rows(database_url, "select kind, due_at from due_time") == again
     assert {kind for kind, _ in again} == {LOOK_AFTER}
-
-
-async def test_the_events_of_payments_are_counted_once_after_their_commit(
-    ledger: Ledger, merchant: Actor, jobs: Jobs, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = payments_counted()
-    await orders(ledger, merchant, 2)
-    await create_order(ledger, merchant, an_order("declined", by_card("4000000000009995")))
-    dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS, COUNTERS)
-
-    async def fails(*_: object) -> None:
-        raise DatabaseUnavailable("a test")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(jobs, "enqueue", fails)
-        with pytest.raises(DatabaseUnavailable):
-            await dispatcher.sweep(connection)
-    assert payments_counted() == before
-    for _ in range(2):
-        assert await dispatcher.sweep(connection)
-    added = {name: number - before.get(name, 0) for name, number in payments_counted().items()}
-    assert {name: number for name, number in added.items() if number} == {
-        ("payment-authorized",): 2,
-        ("payment-captured",): 2,
-        ("payment-declined",): 1,
-        ("INSUFFICIENT_FUNDS", "ISSUER"): 1,
-    }
 
 
 async def test_two_dispatchers_and_two_schedulers_at_once_make_one_job_of_every_order(

@@ -43,7 +43,7 @@ def began(found: dict[tuple[str, ...], float]) -> dict[str, float]:
 
 
 async def test_totals_cover_every_process_and_outlive_each_of_them():
-    created = ("ledger_http_requests_total", "POST", bodies.ORDERS, "2xx")
+    created = ("ledger_http_requests_total", "201", "POST", bodies.ORDERS, "2xx")
     with Service() as service:
         service.start()
         merchant = service.merchant("Figures")

@@ -15,7 +15,7 @@ print([((s.name, *map(str, dict(sorted(s.labels.items())).values())), s.value) f
 """
 FAMILIES = "print([(f.name, f.type, f.documentation) for f in metrics.AllProcesses().collect()])"
 REQUEST = """
-metrics.REQUESTS.labels("GET", "/", "2xx").inc()
+metrics.REQUESTS.labels("GET", "/", "2xx", "200").inc()
 metrics.REQUEST_SECONDS.labels("GET", "/").observe({seconds})
 """
 
@@ -37,7 +37,7 @@ def test_every_process_sees_the_metrics_of_all(run):
     gauges = "metrics.CONNECTIONS.set({}); metrics.JOURNAL_UP.labels(metrics.PROCESS).set({})"
     run("api-0", REQUEST.format(seconds=0.5) + gauges.format(3, 1))
     seen = dict(run("worker-1", REQUEST.format(seconds=20) + gauges.format(4, 0)))
-    assert seen["ledger_http_requests_total", "GET", "/", "2xx"] == 2
+    assert seen["ledger_http_requests_total", "200", "GET", "/", "2xx"] == 2
     assert seen["ledger_http_connections",] == 7
     assert seen["ledger_journal_up", "api-0"] == 1
     assert seen["ledger_journal_up", "worker-1"] == 0
@@ -52,7 +52,7 @@ def test_a_process_that_replaces_another_one_continues_its_counters_and_sets_its
     with pytest.raises(subprocess.CalledProcessError):
         run("api-0", count.format(queue=7, end="import os; os.kill(os.getpid(), 9)"))
     seen = dict(run("api-0", count.format(queue=1, end="")))
-    assert seen["ledger_http_requests_total", "GET", "/", "2xx"] == 2
+    assert seen["ledger_http_requests_total", "200", "GET", "/", "2xx"] == 2
     assert seen["ledger_http_request_seconds_sum", "GET", "/"] == 1
     assert seen["ledger_http_request_seconds_count", "GET", "/"] == 2
     assert seen["ledger_journal_conflicts_total",] == 4
@@ -66,7 +66,7 @@ def test_a_gauge_and_a_counter_whose_names_differ_by_total_alone_are_two_metrics
 
 def test_every_metric_has_its_family_even_without_a_value(run):
     alone = [(family.name, family.type, family.documentation) for family in metrics.AllProcesses().collect()]
-    assert len(alone) == len(set(alone)) == 40
+    assert len(alone) == len(set(alone)) == 46
     assert run("api-0", "", last=FAMILIES) == alone
 
 

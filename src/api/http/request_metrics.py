@@ -25,7 +25,7 @@ _CLASSES: Final = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 
 class RequestMetrics:
-    """Counts requests by method, route and class of status, and writes their lines where there is a log for them."""
+    """Counts requests by method, route and status, and writes their lines where there is a log for them."""
 
     def __init__(self, log: AccessLog | None = None) -> None:
         self._log = log
@@ -37,10 +37,11 @@ class RequestMetrics:
         route = scope["route"].path if "route" in scope else NO_ROUTE
         method = scope["method"]
         label = method if method in _METHODS else OTHER_METHOD
-        key = label, route, status // 100
+        key = label, route, status
         metrics = self._metrics.get(key)
         if metrics is None:
-            counter = REQUESTS.labels(label, route, _CLASSES[status // 100])
+            code = str(status) if status else _CLASSES[0]
+            counter = REQUESTS.labels(label, route, _CLASSES[status // 100], code)
             metrics = self._metrics[key] = counter, REQUEST_SECONDS.labels(label, route)
         metrics[0].inc()
         metrics[1].observe(seconds)

@@ -78,6 +78,7 @@ class Metrics:
                 raise not_started()
             orders = await deps.queries.orders_by_status()
             open_calls, due_since = await deps.queries.open_calls()
+            announced_at = await deps.queries.oldest_call()
             reacted_until = await deps.queries.reacted_until()
             messages, waiting_since, set_aside = await deps.queries.waiting_messages(UNMATCHED, self._alarm_s)
         except Fault:
@@ -86,6 +87,7 @@ class Metrics:
             orders,
             open_calls,
             _seconds_since(due_since, self._margin),
+            _seconds_since(announced_at),
             messages,
             set_aside,
             _seconds_since(waiting_since),

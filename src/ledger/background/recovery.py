@@ -33,6 +33,7 @@ from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.invoices.recover import recover_document
 from ledger.operations.pipeline.execute import record_outcome
+from ledger.operations.pipeline.processor_metrics import LOOK_UP, observed
 from ledger.operations.pipeline.processor_requests import look_up_call
 from ledger.operations.pipeline.repeat_call import repeat_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
@@ -208,9 +209,8 @@ class Recovery:
         is_final = datetime.now(UTC) >= intent.deadline_at + timedelta(seconds=late_s)
         try:
             with self._ledger.timeouts.within(self._windows.look_up_s):
-                found = await look_up_call(
-                    processor, merchant_id, order, intent, fence=fence and is_final and can_fence
-                )
+                look_up = look_up_call(processor, merchant_id, order, intent, fence=fence and is_final and can_fence)
+                found = await observed(intent.processor, LOOK_UP, look_up)
         except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
             return None
         return NotFound() if found is None and is_final else found

@@ -14,7 +14,7 @@ from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.registry import COUNTERS, HANDLERS, REACTIONS
+from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.recovery import Recovery, Windows
@@ -52,7 +52,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         ReconciliationLog(url) as reconciled,
         open_lookup(url) as lookup,
     ):
-        dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS, COUNTERS)
+        dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         reactions = ReactionRunner(url, dispatcher, jobs)
         recovery = Recovery(ledger, open_calls.due, windows)
         reconciliation = Reconciliation(ledger, lookup.find, reconciled.moved)

@@ -3,5 +3,6 @@
 In reading order:
 
 - `logs`: one JSON object per line on standard error. `metrics`: names, labels and meanings.
+  `shared_values`: what processes count together.
 - `all_processes`: whether all processes of a service run.
 """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from importlib.metadata import version
+from uuid import UUID, uuid4
 
 import httpx
 import msgspec
@@ -51,10 +53,10 @@ async def test_requests_are_counted_by_route_and_outcome_and_never_by_address(st
     def more(*name: str) -> float:
         return after[name] - before.get(name, 0)
 
-    assert more("ledger_http_requests_total", "POST", ORDERS, "2xx") == 1
-    assert more("ledger_http_requests_total", "GET", ONE, "2xx") == 1
-    assert more("ledger_http_requests_total", "GET", ONE, "4xx") == 1
-    assert more("ledger_http_requests_total", "GET", "(none)", "4xx") == 1
+    assert more("ledger_http_requests_total", "201", "POST", ORDERS, "2xx") == 1
+    assert more("ledger_http_requests_total", "200", "GET", ONE, "2xx") == 1
+    assert more("ledger_http_requests_total", "404", "GET", ONE, "4xx") == 1
+    assert more("ledger_http_requests_total", "404", "GET", "(none)", "4xx") == 1
     assert more("ledger_http_request_seconds_bucket", "+Inf", "GET", ONE) == 2
     assert more("ledger_journal_batch_commands_sum") >= 2
     assert more("ledger_reader_batch_keys_count", "ledger-reads") >= 1
@@ -79,8 +81,8 @@ async def test_methods_without_an_operation_share_a_label(store: Storefront):
     after = await now(store)
     new = {name for name in after if name[0] == "ledger_http_requests_total" and after[name] != before.get(name, 0)}
     assert new == {
-        ("ledger_http_requests_total", "(other)", ORDERS, "4xx"),
-        ("ledger_http_requests_total", "GET", METRICS, "2xx"),
+        ("ledger_http_requests_total", "405", "(other)", ORDERS, "4xx"),
+        ("ledger_http_requests_total", "200", "GET", METRICS, "2xx"),
     }
     assert not [name for name in after if not {"MKCALENDAR", "PURGE", "BIND"}.isdisjoint(name)]
 
@@ -112,6 +114,25 @@ async def test_a_call_that_is_due_for_a_look_up_shows(store: Storefront, merchan
         connection.execute(open_call.format("null"), (made["id"],))
     assert found[("ledger_recovery_open",)] == 1
     assert 59 < found[("ledger_recovery_overdue_seconds",)] < 62
+
+
+async def test_the_age_of_the_oldest_open_call_counts_from_its_announcement(
+    store: Storefront, merchant: Merchant, settings: Settings
+):
+    """A postponed call is due later; a merchant's clock that is ahead dates its events later. Neither is its age."""
+    assert (await now(store))[("ledger_recovery_oldest_seconds",)] == 0
+    ids = [(await merchant.create(paid_order(externalId=f"open-{n}"))).json()["id"] for n in range(2)]
+    assert settings.database_url is not None
+    with psycopg.connect(settings.database_url, autocommit=True) as connection:
+        change = "update event set command_id = %s where stream_id = %s"
+        for order_id, age_s in zip(ids, (600, 7_200), strict=True):
+            began_ms = int((time.time() - age_s) * 1000)
+            connection.execute(change, (UUID(int=began_ms << 80 | 7 << 76 | uuid4().int >> 68), order_id))
+        open_call = "update payment_order set call_deadline_at = {} where order_id = any(%s::uuid[])"
+        connection.execute(open_call.format("now() + interval '1 hour'"), (ids[:1],))
+        found = await now(store)
+        connection.execute(open_call.format("null"), (ids,))
+    assert 600 <= found[("ledger_recovery_oldest_seconds",)] < 1200, "the other order's call has its outcome"
 
 
 async def test_only_this_machine_may_look_and_no_proxy_may_pass_it_on(store: Storefront):

@@ -4,7 +4,7 @@ In reading order:
 
 - `reaction`: what a reaction is, and what it can ask for. `registry`: which reactions exist.
 - `order_timers`: the timers of an order. `subscription_timers`: those of a subscription, and its payment orders.
-- `payment_index`: the aliases of payments. `payment_metrics`: counts events of payments.
+- `payment_index`: the aliases of payments.
 - `dispatcher`: shows every merchant's log to the reactions. `quarantine`: merchants whose log cannot be read.
 - `runner`: keeps the dispatcher and the scheduler running in a worker.
 """

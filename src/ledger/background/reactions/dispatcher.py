@@ -8,7 +8,7 @@ merchant whose log cannot be read delays no other (see `quarantine`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -69,7 +69,6 @@ on conflict (merchant_id, stream_id, kind, payment_id) do update set due_at = ex
 _CLEAR_STREAMS: Final = "delete from due_time where merchant_id = %s and stream_id = any(%s)"
 
 AnyReaction = Reaction | StateReaction
-Counter = Callable[[Sequence[RecordedEvent]], None]
 
 # Aliases of payments. A name that exists keeps its payment.
 _NAME: Final = """
@@ -95,8 +94,7 @@ class _Range(Struct, frozen=True):
 class Dispatcher:
     """Shows reactions what was appended. `dispatched` counts the events that they were shown.
 
-    `quarantine` holds the merchants whose log cannot be read now. A reaction's entry in `counters` gets the events that
-    the reaction was shown, after their commit.
+    `quarantine` holds the merchants whose log cannot be read now.
     """
 
     def __init__(
@@ -104,12 +102,10 @@ class Dispatcher:
         journal: Journal,
         jobs: Jobs,
         reactions: Sequence[AnyReaction],
-        counters: Mapping[str, Counter] | None = None,
     ) -> None:
         self._journal = journal
         self._jobs = jobs
         self._reactions = {reaction.name: reaction for reaction in reactions}
-        self._counters = dict(counters or {})
         self.quarantine = Quarantine()
         self.dispatched = 0
 
@@ -169,17 +165,14 @@ class Dispatcher:
             locked = await connection.execute(_LOCK, (*_columns(cursors), _EVENTS_AT_ONCE))
             ranges = [_Range(*row) for row in await locked.fetchall()]
             effects: list[_MerchantEffect] = []
-            shown: list[tuple[Counter, Sequence[RecordedEvent]]] = []
             moved: list[tuple[str, UUID, int]] = []
             for each in ranges:
-                for name in await self._show(connection, each, effects, shown):
+                for name in await self._show(connection, each, effects):
                     self.quarantine.release(name, each.merchant_id)
                     moved.append((name, each.merchant_id, each.until))
             await self._write(connection, effects)
             if moved:
                 await connection.execute(_MOVE, _columns(moved))
-        for count, events in shown:
-            count(events)
         return ranges
 
     async def _show(
@@ -187,7 +180,6 @@ class Dispatcher:
         connection: Connection,
         new: _Range,
         effects: list[_MerchantEffect],
-        counted: list[tuple[Counter, Sequence[RecordedEvent]]],
     ) -> Sequence[str]:
         """Shows a range to its reactions and adds their effects; returns the reactions that could read it."""
         merchant_id = new.merchant_id
@@ -200,7 +192,7 @@ class Dispatcher:
                 return []
             # Each with its own topics alone: another one's may be readable.
             alone = [replace(new, reactions=[name]) for name in new.reactions]
-            return [name for one in alone for name in await self._show(connection, one, effects, counted)]
+            return [name for one in alone for name in await self._show(connection, one, effects)]
         able = []
         for name in new.reactions:
             reaction = self._reactions[name]
@@ -211,8 +203,6 @@ class Dispatcher:
                 self.quarantine.add(name, merchant_id, fault)
             else:
                 self.dispatched += len(shown)
-                if name in self._counters:
-                    counted.append((self._counters[name], shown))
                 able.append(name)
         return able
 

@@ -1,5 +1,4 @@
-"""All reactions, what counts the events that one is shown, and the handlers of due work by
-kind: for workers and for clocks that are moved.
+"""All reactions, and the handlers of due work by kind: for workers and for clocks that are moved.
 
 Every kind of timer that a reaction sets needs a handler here. A job without a handler fails until it is given up, which
 is logged as an error.
@@ -10,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ledger.background.reactions import order_timers, payment_index, payment_metrics, subscription_timers
-from ledger.background.reactions.dispatcher import AnyReaction, Counter
+from ledger.background.reactions import order_timers, payment_index, subscription_timers
+from ledger.background.reactions.dispatcher import AnyReaction
 from ledger.background.scheduler.jobs import Handler
 
 REACTIONS: Final[tuple[AnyReaction, ...]] = (
@@ -20,5 +19,4 @@ REACTIONS: Final[tuple[AnyReaction, ...]] = (
     subscription_timers.SubscriptionTimers(),
     subscription_timers.SubscriptionOrders(),
 )
-COUNTERS: Final[Mapping[str, Counter]] = {order_timers.OrderTimers.name: payment_metrics.count}
 HANDLERS: Final[Mapping[str, Handler]] = {**order_timers.HANDLERS, **subscription_timers.HANDLERS}

@@ -6,4 +6,5 @@ In reading order:
   `execute_stream`: the same on a stream that needs no processor. `execute_once`: a sandbox's helper, once for a key.
 - `idempotency`: answers that a key has received before. `processor_requests`: requests to processors, from intents.
   `repeat_call`: a call that never reached the processor, sent again.
+- `payment_metrics`: what orders and payments have come to. `processor_metrics`: how calls to processors end.
 """

@@ -41,6 +41,7 @@ from ledger.domain.rejections import ConcurrentUpdate, PaymentMethodNotFound, Re
 from ledger.journal.append import Change, Conflict
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_rejection
+from ledger.operations.pipeline.processor_metrics import OPERATIONS, observed
 from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,
     SecretInputs,
@@ -195,7 +196,8 @@ async def _call(
         return intent, not_sent(order, intent)
     try:
         with ledger.timeouts.within(left_s):
-            answer = await send_request(ledger.processor, uow.merchant_id, order, intent, secrets)
+            request = send_request(ledger.processor, uow.merchant_id, order, intent, secrets)
+            answer = await observed(intent.processor, OPERATIONS[intent.action], request)
     except ProcessorUnavailable:
         return intent, not_sent(order, intent)
     except (ProcessorTimedOut, TimeoutError):

@@ -19,6 +19,7 @@ from ledger.domain.orders.processor_outcomes import NotSent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
 from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.processor_metrics import WITHDRAWAL, observed
 from ledger.processors import contract
 from ledger.processors.contract import Card, Processor, ProcessorUnavailable
 from ledger.processors.saved_card import SavedCard
@@ -115,7 +116,7 @@ async def withdraw_reference(
     )
     try:
         with ledger.timeouts.within((until - datetime.now(UTC)).total_seconds()):
-            await ledger.processor.cancel_reference(request)
+            await observed(payment.processor, WITHDRAWAL, ledger.processor.cancel_reference(request))
     except Exception as fault:  # noqa: BLE001 - whatever it was, the reference may go on being shown
         _log.warning("reference_not_withdrawn", processor=payment.processor, reason=type(fault).__name__)
 

@@ -35,6 +35,7 @@ from ledger.journal.append import Change, Claim, ClaimKind, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline import payment_metrics
 from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
 from ledger.operations.results import WHOLE_ORDER, RequestTarget
 
@@ -180,7 +181,9 @@ class UnitOfWork:
             version = change.expected + len(change.events)
             self.states[change.stream_id] = change.after
             self._versions[change.stream_id] = version
-            if change.events and isinstance(change.after, Customer):
+            if change.events and isinstance(change.after, Order):
+                payment_metrics.count(change)
+            elif change.events and isinstance(change.after, Customer):
                 self.ledger.customers.put(self.merchant_id, change.after, version)
             elif change.events and isinstance(change.after, Merchant):
                 self.ledger.forget_merchant(self.merchant_id)

@@ -1,0 +1,126 @@
+"""The metrics of orders and payments: what has happened and how much money has moved, counted after each commit.
+
+The process that commits counts, from the state that it has just written: the worker and the API alike, each event
+once. What is committed while a process is killed is missing: a counter shows rates, the log amounts. Every label has a
+bounded set of values; never label with a text of a processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ledger.domain.money import ZERO
+from ledger.domain.orders import events
+from ledger.domain.orders.declines import DECLINES as KNOWN_DECLINES
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
+from ledger.journal.append import Change
+from ledger.telemetry.metrics import (
+    CAPTURED,
+    CHARGED_BACK,
+    DECLINES,
+    ORDERS_CREATED,
+    PAYMENT_EVENTS,
+    REFUNDED,
+    LabelCache,
+)
+
+OTHER: Final = "other"
+"""The label of a decline code that the contract does not have."""
+
+NO_PROCESSOR: Final = "none"
+"""The processor of a payment that ended, or began, without an announced call."""
+
+_COUNTED: Final = frozenset(
+    {
+        events.PaymentStarted,
+        events.PayerActionRequired,
+        events.PayerAuthenticationFailed,
+        events.PaymentAuthorized,
+        events.PaymentCaptured,
+        events.PaymentDeclined,
+        events.PaymentCancelled,
+        events.PaymentExpired,
+        events.PaymentRefunded,
+        events.RefundRefused,
+        events.CaptureRefused,
+        events.DepositReceived,
+        events.LateCaptureReported,
+        events.LateAuthorizationReported,
+        events.LateRefundReported,
+        events.AuthorizationOutcomeUnknown,
+        events.AuthorizationAbandoned,
+        events.DisputeOpened,
+        events.DisputeLost,
+        events.DisputeWon,
+    }
+)
+_TOPICS: Final = {kind: topic.partition(".")[0] for topic, kind in events.TOPICS.items() if kind in _COUNTED}
+_MOVES_MONEY: Final = frozenset(
+    {
+        events.PaymentCaptured,
+        events.DepositReceived,
+        events.LateCaptureReported,
+        events.PaymentRefunded,
+        events.RefundReopened,
+        events.LateRefundReported,
+        events.DisputeLost,
+    }
+)
+
+_Labels = tuple[str, str, str]  # method, currency, processor
+
+_orders: Final = LabelCache(ORDERS_CREATED)
+_payments: Final = LabelCache(PAYMENT_EVENTS)
+_declines: Final = LabelCache(DECLINES)
+_captured: Final = LabelCache(CAPTURED)
+_refunded: Final = LabelCache(REFUNDED)
+_charged_back: Final = LabelCache(CHARGED_BACK)
+
+
+def count(change: Change) -> None:
+    """Counts what a committed change of an order has appended, and the money that its payments have moved by it."""
+    order: Order = change.after
+    moved = False
+    for event in change.events:
+        kind = type(event)
+        if kind is events.OrderCreated:
+            _orders[order.terms.currency,].inc()
+            continue
+        moved = moved or kind in _MOVES_MONEY
+        if kind not in _COUNTED:
+            continue
+        labels = _labels(order, order.payment(event.payment_id))  # type: ignore[attr-defined]
+        _payments[_TOPICS[kind], *labels].inc()
+        if isinstance(event, events.PaymentDeclined):
+            code = event.code if event.code in KNOWN_DECLINES else OTHER
+            _declines[code, event.refused_by.value, *labels].inc()
+    if moved:
+        _count_money(change.before, order)
+
+
+def _count_money(before: Order | None, order: Order) -> None:
+    """Counts the differences: what a commit has added to the totals that the state keeps of each payment."""
+    earlier = {} if before is None else {payment.payment_id: payment for payment in before.payments}
+    for payment in order.payments:
+        previous = earlier.get(payment.payment_id)
+        if payment is previous:
+            continue
+        captured, refunded, charged_back = _totals(previous)
+        added = (
+            (_captured, payment.captured - captured),
+            (_refunded, payment.refunded - payment.charged_back - (refunded - charged_back)),
+            (_charged_back, payment.charged_back - charged_back),
+        )
+        labels = _labels(order, payment)
+        for counters, amount in added:
+            if amount > ZERO:
+                counters[labels].inc(float(amount))
+
+
+def _totals(payment: Payment | None) -> tuple[Any, Any, Any]:
+    return (ZERO, ZERO, ZERO) if payment is None else (payment.captured, payment.refunded, payment.charged_back)
+
+
+def _labels(order: Order, payment: Payment) -> _Labels:
+    return payment.started.method.type.value, order.terms.currency, payment.processor or NO_PROCESSOR
