@@ -18,7 +18,7 @@ from ledger.domain.subscriptions.charge_ids import is_charge
 from ledger.domain.subscriptions.due import charge_over_at, next_due
 from ledger.domain.subscriptions.events import TOPICS
 from ledger.domain.subscriptions.evolve import evolve
-from ledger.domain.subscriptions.notices import notices_at
+from ledger.domain.subscriptions.notices import NOTICE, notices_at
 from ledger.journal.journal import Journal
 from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
@@ -28,7 +28,6 @@ from ledger.operations.subscriptions.notify import notify_customer
 _DUE: Final = "subscription-due"
 _CHARGE: Final = "subscription-charge"
 _ORDER: Final = "subscription-order"
-NOTICE: Final = "subscription-notice"
 
 _FAILED_AT_ONCE, _CAPTURED_AT_ONCE = 4, 7
 """The versions of a charge's outcome that came with the answer to its first call: its caller records that itself."""

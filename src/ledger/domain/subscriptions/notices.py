@@ -6,7 +6,7 @@ Never refuse an event here, as in `evolve`. A message is due from the moment of 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import assert_never
+from typing import Final, assert_never
 from uuid import UUID, uuid5
 
 from msgspec import Struct
@@ -20,6 +20,9 @@ from ledger.domain.subscriptions.notice_events import (
     NoticeRequested,
     NoticeSent,
 )
+
+NOTICE: Final = "subscription-notice"
+"""The kind of the timer of a subscription's next message."""
 
 
 class Notice(Struct, frozen=True, kw_only=True):
