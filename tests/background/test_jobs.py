@@ -15,7 +15,7 @@ from tests.metric_values import JobsCounted
 from uuid_utils.compat import uuid7
 
 from ledger.background.reactions.reaction import EnqueueJob
-from ledger.background.scheduler.failed_jobs import failed_jobs, retry_jobs
+from ledger.background.scheduler.failed_jobs import failed_jobs, resume_given_up, retry_jobs
 from ledger.background.scheduler.jobs import Jobs
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
@@ -274,5 +274,26 @@ async def test_a_job_that_was_given_up_is_listed_and_done_when_it_is_retried(
     assert (given_up.given_up, given_up.attempts, given_up.next_at, given_up.due_at) == (True, 40, None, due.due_at)
     jobs._handlers = {LOOK_AFTER: done}
     assert await retry_jobs(connection, None) == [given_up.job]
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert (done.streams, await failed_jobs(connection)) == ([due.stream_id], [])
+
+
+async def test_a_job_that_was_given_up_is_tried_once_an_hour_until_it_is_done(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done
+) -> None:
+    (due,) = tasks(1)
+    jobs._handlers = {LOOK_AFTER: failing(done, due.stream_id)}
+    await put(jobs, connection, merchant, [due])
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert await resume_given_up(connection) == 0, "it waits for its next attempt"
+    await connection.execute("update procrastinate_jobs set attempts = 39, scheduled_at = now()")
+    for attempts in (40, 41):
+        await jobs.run_all_of(connection, merchant.merchant_id)
+        (given_up,) = await failed_jobs(connection)
+        assert (given_up.given_up, given_up.attempts) == (True, attempts)
+        assert await resume_given_up(connection) == 0
+        await connection.execute("update procrastinate_jobs set scheduled_at = scheduled_at - interval '2 hours'")
+        assert await resume_given_up(connection) == 1
+    jobs._handlers = {LOOK_AFTER: done}
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert (done.streams, await failed_jobs(connection)) == ([due.stream_id], [])

@@ -10,12 +10,12 @@ from msgspec import Raw
 
 from ledger.domain.payment_methods import events as payment_methods
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
-from ledger.domain.subscriptions import events
+from ledger.domain.subscriptions import events, notice_events
 
 _AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 _END = datetime(2026, 2, 28, 18, 30, 15, 123456, tzinfo=UTC)
-_SUBSCRIPTION, _CUSTOMER, _PLAN, _METHOD, _INVOICE, _ORDER, _PAYMENT = (
-    UUID(f"01890a5d-ac96-774b-bcce-b302099a81{n:02x}") for n in range(1, 8)
+_SUBSCRIPTION, _CUSTOMER, _PLAN, _METHOD, _INVOICE, _ORDER, _PAYMENT, _NOTICE = (
+    UUID(f"01890a5d-ac96-774b-bcce-b302099a81{n:02x}") for n in range(1, 9)
 )
 _TERMS = PlanTerms(
     amount=Decimal(38900),
@@ -111,4 +111,18 @@ SUBSCRIPTIONS = {
     ),
     "subscription-method-replaced.v1": events.MethodReplaced(payment_method_id=_METHOD, at=_AT),
     "subscription-metadata-changed.v1": events.MetadataChanged(at=_AT, metadata=Raw(b'{"channel":"app"}')),
+    "subscription-notice-requested.v1": notice_events.NoticeRequested(
+        notice_id=_NOTICE, kind=notice_events.NoticeKind.PAYMENT_FAILED, notifier="smtp", deadline_at=_END, at=_AT
+    ),
+    "subscription-notice-postponed.v1": notice_events.NoticePostponed(
+        notice_id=_NOTICE, code="DATA TIMEOUT", retry_at=_END, at=_AT, unknown=True
+    ),
+    "subscription-notice-sent.v1": notice_events.NoticeSent(notice_id=_NOTICE, at=_AT),
+    "subscription-notice-dropped.v1": notice_events.NoticeDropped(
+        notice_id=_NOTICE,
+        kind=notice_events.NoticeKind.RECEIPT,
+        because=notice_events.NoticeDroppedBecause.REFUSED,
+        at=_AT,
+        code="RCPT 550 5.1.1",
+    ),
 }

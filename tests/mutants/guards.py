@@ -1375,7 +1375,7 @@ BACKGROUND: Final = (
         "tasks-of-a-stream-out-of-order",
         "jobs about one stream run one after another",
         _JOBS,
-        "lock=str(tasks[0].stream_id) if len(tasks) == 1 else None,",
+        "lock=lock if len(tasks) == 1 else None,",
         "lock=None,",
         ("tests/background/test_jobs.py",),
     ),
@@ -2564,6 +2564,8 @@ _ORDER_TIMERS: Final = "src/ledger/domain/orders/timers.py"
 _REMINDERS: Final = "src/ledger/domain/orders/evolve/reminders.py"
 _REMIND: Final = "src/ledger/operations/orders/due/remind.py"
 _SMTP: Final = "src/ledger/notifications/smtp.py"
+_NOTICES: Final = "src/ledger/domain/subscriptions/decide/messages.py"
+_NOTICE_CORE: Final = ("tests/domain/test_subscription_notices.py",)
 _REMINDER_CORE: Final = ("tests/domain/test_reminders.py",)
 _REMINDER_TESTS: Final = ("tests/operations/test_reminders.py",)
 _SMTP_TESTS: Final = ("tests/notifications/test_smtp.py",)
@@ -2648,6 +2650,54 @@ REMINDERS: Final = (
         "    if not plan.events:\n        raise AttemptRunning",
         "    if False:\n        raise AttemptRunning",
         _REMINDER_TESTS,
+    ),
+    Mutant(
+        "messages-beside-no-other-work",
+        "a mail server without an answer holds up no other work",
+        "src/ledger/background/scheduler/fair_queue.py",
+        "if is_mail(queue)) >= MAILS_AT_ONCE",
+        "if is_mail(queue)) >= 10_000",
+        ("tests/background/test_lanes.py",),
+    ),
+    Mutant(
+        "job-lost-after-its-attempts",
+        "a job that was given up is tried again",
+        "src/ledger/background/scheduler/failed_jobs.py",
+        "    where status = 'failed' and coalesce",
+        "    where status = 'cancelled' and coalesce",
+        ("tests/background/test_jobs.py", "tests/subscriptions/test_given_up.py"),
+    ),
+    Mutant(
+        "notice-of-two-workers",
+        "two workers make one attempt to send a message to a subscriber",
+        _NOTICES,
+        "elif command.real_at >= notice.deadline_at:",
+        "else:",
+        _NOTICE_CORE,
+    ),
+    Mutant(
+        "notice-of-a-paid-invoice",
+        "no message about a debt that was paid",
+        _NOTICES,
+        "status not in _NOTHING_OWED",
+        "status is not None",
+        _NOTICE_CORE,
+    ),
+    Mutant(
+        "notice-third-after-silence",
+        "a subscriber receives a message twice at most",
+        _NOTICES,
+        "outcome.unknown and notice.unknown + 1 >= _UNKNOWN_MAX",
+        "False",
+        _NOTICE_CORE,
+    ),
+    Mutant(
+        "notice-unwanted",
+        "a subscriber who wants no receipts gets none",
+        "src/ledger/operations/subscriptions/notify.py",
+        "(wanted.receipts if kind is NoticeKind.RECEIPT else wanted.payment_reminders)",
+        "True",
+        ("tests/subscriptions/test_notices.py",),
     ),
     Mutant(
         "mail-handed-over-without-an-answer",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.operations.conftest import Open, an_order
@@ -28,8 +29,18 @@ from ledger.operations.pipeline.unit_of_work import load_order
 pytestmark = pytest.mark.anyio
 
 B = ReminderDroppedBecause
-TO_THE_REMINDER = timedelta(days=7, hours=12)
-"""From the creation of an order that is due in ten days to a time after its first reminder, by at most 24 hours."""
+MEXICO = ZoneInfo("America/Mexico_City")
+
+
+def to_the_reminder() -> timedelta:
+    """Returns how long it is to an hour after the first reminder of an order that is due in ten days, at any time of day.
+
+    Reminders come at 9:00. Computed from the present, as the order was: a fixed time would be more than 24 hours after
+    it, and the reminder missed, in the evening.
+    """
+    now = datetime.now(MEXICO)
+    day = (now.astimezone(UTC) + timedelta(days=10)).astimezone(MEXICO).date() - timedelta(days=3)
+    return datetime.combine(day, time(10), MEXICO) - now
 
 
 class Crash(BaseException):
@@ -77,7 +88,7 @@ async def reminder_of(ledger: Ledger, merchant: Actor, order_id: UUID) -> Remind
 
 def in_a_week(*ledgers: Ledger) -> None:
     for ledger in ledgers:
-        ledger.clock = Ahead(TO_THE_REMINDER)
+        ledger.clock = Ahead(to_the_reminder())
 
 
 async def test_many_workers_make_one_attempt(ledger: Ledger, merchant: Actor, open_another: Open) -> None:
@@ -136,7 +147,7 @@ async def test_a_message_is_sent_twice_at_most_after_crashes_and_missing_answers
             with pytest.raises(AttemptRunning):  # until the attempt's deadline, another worker may be making it
                 await remind_payer(ledger, merchant.merchant_id, order_id)
         monkeypatch.setattr(remind, "datetime", _later(hours=attempt))
-        ledger.clock = Ahead(TO_THE_REMINDER + timedelta(hours=attempt))
+        ledger.clock = Ahead(to_the_reminder() + timedelta(hours=attempt))
     await remind_payer(ledger, merchant.merchant_id, order_id)
     assert len(mailbox.asked) == 2
     assert len(set(mailbox.asked)) == 1, "a mail that comes twice has one Message-ID"

@@ -78,11 +78,16 @@ def payment_failed(
     failed_at: datetime,
     next_attempt_at: datetime | None,
     card_last4: str | None = None,
+    ended: bool = False,
 ) -> Message:
-    """Returns the notice that a subscription's payment failed. Without `next_attempt_at` it was the last attempt."""
+    """Returns the notice that a subscription's payment failed. Without `next_attempt_at` it was the last attempt.
+
+    `ended`: the subscription was cancelled because of it.
+    """
     following = None if next_attempt_at is None else day(next_attempt_at, to.time_zone, to.language)
     rows: list[Row] = [("plan", plan), ("number", number), ("card", _card(card_last4)), ("next_attempt", following)]
-    advice = WORDS[to.language].last_attempt if next_attempt_at is None else None
+    words = WORDS[to.language]
+    advice = None if next_attempt_at is not None else words.ended if ended else words.last_attempt
     price = ("amount_due", money(amount, currency))
     return _message(to, MessageKind.PAYMENT_FAILED, price, rows, at=failed_at, plan=plan, advice=advice)
 

@@ -29,6 +29,7 @@ class Words(Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     references: str
     last_attempt: str
+    ended: str
     footer: str
     kinds: dict[MessageKind, Sentences]
 
@@ -58,6 +59,7 @@ _ES: Final = Words(
     references="Puede pagar con estos datos:",
     last_attempt="No habrá más intentos automáticos. Actualice su método de pago con {merchant} para conservar la "
     "suscripción.",
+    ended="No habrá más intentos: la suscripción fue cancelada. Si desea continuar, contrátela de nuevo con {merchant}.",
     footer="{merchant} le envía este mensaje automático. Si no desea recibir avisos como este, pídalo a {merchant}.",
     kinds={
         MessageKind.PAYMENT_REMINDER: Sentences(
@@ -119,6 +121,8 @@ _EN: Final = Words(
     references="You can pay with these details:",
     last_attempt="There will be no further automatic attempt. Update your payment method with {merchant} to keep the "
     "subscription.",
+    ended="There will be no further attempt: the subscription was cancelled. To continue, subscribe again with "
+    "{merchant}.",
     footer="{merchant} sends you this automatic message. If you do not want messages like this one, ask {merchant}.",
     kinds={
         MessageKind.PAYMENT_REMINDER: Sentences(

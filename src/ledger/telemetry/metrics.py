@@ -193,6 +193,11 @@ REMINDERS = _counter(
     "Reminders of due dates: sent, postponed because the mail server did not accept them, dropped.",
     ("outcome",),
 )
+SUBSCRIPTION_NOTICES = _counter(
+    "ledger_subscription_notices_total",
+    "Messages to customers of subscriptions: sent, postponed because the mail server did not accept them, dropped.",
+    ("outcome",),
+)
 DUE_TIMES = _counter("ledger_due_times_total", "Due times that were reached and became jobs.")
 JOBS = _counter(
     "ledger_jobs_total",

@@ -20,6 +20,7 @@ from procrastinate.exceptions import ConnectorException
 from ledger.background.periodic import pause
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.scheduler import timers
+from ledger.background.scheduler.failed_jobs import resume_given_up
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.commit.notifier import CHANNEL, merchants_in
 from ledger.postgres.connection import Connection, connect
@@ -31,6 +32,8 @@ _log = structlog.get_logger()
 _LOOK_EVERYWHERE_S: Final = 2.0
 _DUE_S: Final = 0.25
 _REQUEUE_S: Final = 5.0
+_RESUME_S: Final = 60.0
+"""How often the worker looks for jobs that were given up an hour ago."""
 _AGAIN_S: Final = 1.0
 
 # A sweep costs its statements however little it finds, so a log that grows all the time is left to grow for a while.
@@ -119,7 +122,11 @@ class ReactionRunner:
             DUE_TIMES.inc(await timers.enqueue_due(connection, self._jobs))
             await pause(stop, _DUE_S)
 
-    async def _requeue_stalled(self, _: Connection, stop: asyncio.Event) -> None:
+    async def _requeue_stalled(self, connection: Connection, stop: asyncio.Event) -> None:
+        resume_at = 0.0
         while not stop.is_set():
             await self._jobs.requeue_stalled()
+            if time.monotonic() >= resume_at:
+                resume_at = time.monotonic() + _RESUME_S
+                await resume_given_up(connection)
             await pause(stop, _REQUEUE_S)

@@ -18,10 +18,12 @@ from ledger.domain.subscriptions.charge_ids import is_charge
 from ledger.domain.subscriptions.due import charge_over_at, next_due
 from ledger.domain.subscriptions.events import TOPICS
 from ledger.domain.subscriptions.evolve import evolve
+from ledger.domain.subscriptions.notices import NOTICE, notices_at
 from ledger.journal.journal import Journal
 from ledger.journal.reader import RecordedEvent
 from ledger.operations.ledger import Ledger
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
+from ledger.operations.subscriptions.notify import notify_customer
 
 _DUE: Final = "subscription-due"
 _CHARGE: Final = "subscription-charge"
@@ -32,7 +34,9 @@ _FAILED_AT_ONCE, _CAPTURED_AT_ONCE = 4, 5
 
 
 class SubscriptionTimers:
-    """Stores when a subscription has to be looked at, and when its charge in progress is completed by a worker."""
+    """Stores when a subscription has to be looked at, when its charge in progress is completed by a worker, and when a
+    message to its customer is due.
+    """
 
     name = "subscription-dues"
     topics = frozenset(TOPICS)
@@ -47,7 +51,11 @@ class SubscriptionTimers:
         if state is None:
             return []
         due = next_due(state)
-        moments = {_DUE: None if due is None else due.at, _CHARGE: charge_over_at(state)}
+        moments = {
+            _DUE: None if due is None else due.at,
+            _CHARGE: charge_over_at(state),
+            NOTICE: notices_at(state.notices),
+        }
         return [SetTimer(kind, stream_id, stream_id, at) for kind, at in moments.items() if at is not None]
 
 
@@ -92,4 +100,8 @@ async def _settle(ledger: Ledger, merchant_id: UUID, order_id: UUID, _: UUID, __
     await settle_order(ledger, merchant_id, order_id)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {_DUE: _bill, _CHARGE: _bill, _ORDER: _settle}
+async def _notify(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: UUID, __: datetime) -> None:
+    await notify_customer(ledger, merchant_id, subscription_id)
+
+
+HANDLERS: Final[Mapping[str, Handler]] = {_DUE: _bill, _CHARGE: _bill, _ORDER: _settle, NOTICE: _notify}

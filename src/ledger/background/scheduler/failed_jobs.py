@@ -1,6 +1,7 @@
 """Jobs that have failed: lists them for operators, and has them tried again at once.
 
-Never delete a job here: what is due stays due until it is done. A job that is tried again has all its attempts again.
+Never delete a job here: what is due stays due until it is done. A job that an operator retries has all its attempts
+again. One that was given up is tried once an hour, whether or not an operator has seen it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ update procrastinate_jobs set status = 'todo', attempts = 0, scheduled_at = now(
 returning id
 """
 
+_RESUME: Final = """
+update procrastinate_jobs set status = 'todo', scheduled_at = now()
+ where id = any(array(
+   select id from procrastinate_jobs
+    where status = 'failed' and coalesce(scheduled_at, '-infinity') < now() - interval '1 hour'
+    order by id limit 500 for update skip locked))
+"""
+
 
 class FailedJob(Struct, frozen=True, kw_only=True, rename="camel"):
     """Due work that could not be done yet. `next_at` is in real time, None where the job was given up."""
@@ -59,3 +68,11 @@ async def retry_jobs(connection: Connection, jobs: Sequence[int] | None) -> Sequ
     await use_jobs_schema(connection)
     ids = None if jobs is None else list(jobs)
     return sorted(job for (job,) in await (await connection.execute(_RETRY, (ids, ids))).fetchall())
+
+
+async def resume_given_up(connection: Connection) -> int:
+    """Has jobs that were given up at least an hour ago tried once more; returns how many.
+
+    Raises psycopg.OperationalError. The connection uses the jobs' schema.
+    """
+    return (await connection.execute(_RESUME)).rowcount

@@ -31,6 +31,7 @@ from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import pause
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.scheduler.fair_queue import PLANNING, FairQueue
+from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, queue_of, queues_of
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.operations.ledger import Ledger
 from ledger.telemetry.metrics import JOBS
@@ -67,7 +68,7 @@ select set_config('search_path', current_setting('search_path') || ', ' || quote
 # their lock.
 _OPEN: Final = """
 select count(*) from procrastinate_jobs j
- where queue_name = %s and (status = 'doing' or (status = 'todo' and coalesce(scheduled_at, '-infinity') <= now() and not exists (
+ where queue_name = any(%s) and (status = 'doing' or (status = 'todo' and coalesce(scheduled_at, '-infinity') <= now() and not exists (
    select from procrastinate_jobs o where o.queue_name = j.queue_name and o.lock = j.lock and o.status = 'todo' and o.id < j.id)))
 """
 
@@ -82,11 +83,6 @@ async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
         await connection.commit()
 
 
-def queue_of(merchant_id: UUID) -> str:
-    """Returns the name of a merchant's queue. Each merchant has one, so that its jobs can be run and awaited alone."""
-    return merchant_id.hex  # it becomes part of a channel's name, which must be short
-
-
 class Jobs:
     """One process's access to the queue: enqueues jobs, and runs them by `handlers` (kind to handler).
 
@@ -98,7 +94,7 @@ class Jobs:
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         self._ledger = ledger
         self._handlers = handlers
-        self._slots = FairSlots[None]()
+        self._slots, self._mail_slots = FairSlots[None](), FairSlots[None](MAILS_AT_ONCE, MAILS_AT_ONCE // 2)
         self._stopping = self._connected = False
         self._connector = PsycopgConnector(
             conninfo=url,
@@ -143,14 +139,14 @@ class Jobs:
 
     async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, EnqueueJob]]) -> None:
         """Enqueues work for its merchants, in this connection's transaction. The connection uses the jobs' schema."""
-        tasks: dict[UUID, list[EnqueueJob]] = {}
+        tasks: dict[tuple[UUID, bool], list[EnqueueJob]] = {}
         for merchant_id, task in jobs:
-            tasks.setdefault(merchant_id, []).append(task)
+            tasks.setdefault((merchant_id, task.kind in MAIL_KINDS), []).append(task)
         await self._defer(
             connection,
             [
                 _job(merchant_id, some[n : n + _TASKS_PER_JOB])
-                for merchant_id, some in tasks.items()
+                for (merchant_id, _), some in tasks.items()
                 for n in range(0, len(some), _TASKS_PER_JOB)
             ],
         )
@@ -188,22 +184,22 @@ class Jobs:
                 _log.warning("job_taken_over", job=job.id)
 
     async def run_all_of(self, connection: psycopg.AsyncConnection[Any], merchant_id: UUID) -> None:
-        """Runs the jobs of a merchant's queue and returns when none is left, those that another worker runs included.
+        """Runs the jobs of a merchant's queues and returns when none is left, those that another worker runs included.
 
         Does not wait for the next attempt of a job that fails.
         """
-        queue = queue_of(merchant_id)
-        while await self._is_open(connection, queue):
+        queues = queues_of(merchant_id)
+        while await self._is_open(connection, queues):
             await self._connect()
             await self._app.run_worker_async(
-                queues=[queue], wait=False, listen_notify=False, concurrency=1, **_WORKER_OPTIONS
+                queues=queues, wait=False, listen_notify=False, concurrency=1, **_WORKER_OPTIONS
             )
-            if not await self._is_open(connection, queue):
+            if not await self._is_open(connection, queues):
                 return
             await asyncio.sleep(0.02)
 
-    async def _is_open(self, connection: psycopg.AsyncConnection[Any], queue: str) -> bool:
-        return await (await connection.execute(_OPEN, [queue])).fetchone() != (0,)
+    async def _is_open(self, connection: psycopg.AsyncConnection[Any], queues: list[str]) -> bool:
+        return await (await connection.execute(_OPEN, [queues])).fetchone() != (0,)
 
     async def _run_job(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
         with self._queue.running(context.job):
@@ -222,8 +218,9 @@ class Jobs:
 
     async def _run_in_order(self, merchant_id: UUID, tasks: Sequence[EnqueueJob]) -> _Undone:
         """Runs the tasks of one stream until one fails; returns that one and those after it."""
+        slots = self._mail_slots if tasks[0].kind in MAIL_KINDS else self._slots
         for n, task in enumerate(tasks):
-            async with self._slots.slot(merchant_id):
+            async with slots.slot(merchant_id):
                 if self._stopping:
                     return _Undone(begun=False, tasks=tasks[n:])
                 try:
@@ -272,11 +269,16 @@ def _pool(**options: Any) -> AsyncConnectionPool[Any]:
 
 
 def _job(merchant_id: UUID, tasks: Sequence[EnqueueJob], at: datetime | None = None) -> Job:
-    """Returns a job. Jobs with one task each about the same stream run one after another, in the order of due times."""
+    """Returns a job. Jobs with one task each about the same stream run one after another, in the order of due times.
+
+    A message waits for no other work on its stream, and no other work for it.
+    """
     rows: Any = [[task.kind, str(task.stream_id), str(task.payment_id), task.due_at.isoformat()] for task in tasks]
+    stream_id, kind = str(tasks[0].stream_id), tasks[0].kind
+    lock = f"{stream_id}-mail" if kind in MAIL_KINDS else stream_id
     return Job(
-        queue=queue_of(merchant_id),
-        lock=str(tasks[0].stream_id) if len(tasks) == 1 else None,
+        queue=queue_of(merchant_id, kind),
+        lock=lock if len(tasks) == 1 else None,
         queueing_lock=None,
         task_name=_TASK,
         task_kwargs={"merchant_id": str(merchant_id), "things": rows},

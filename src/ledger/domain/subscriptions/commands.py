@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -10,6 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.events import CanceledBecause
+from ledger.domain.subscriptions.notice_events import NoticeDroppedBecause, NoticeKind
 from ledger.py311_speedups import fast_members
 
 
@@ -117,3 +119,45 @@ class RecordCharge(Struct, frozen=True, kw_only=True):
     outcome: ChargeOutcome
     at: datetime
     unpaid_days: int
+
+
+class NotifyCustomer(Struct, frozen=True, kw_only=True):
+    """Sends the oldest message to the customer whose time has come.
+
+    `withheld` is why the customer gets no message of a kind; a kind without a reason can be sent. `real_at` is real
+    time, and so is `deadline_at`, which ends the attempt to hand the message to `notifier`.
+    """
+
+    notifier: str
+    deadline_at: datetime
+    real_at: datetime
+    at: datetime
+    withheld: Mapping[NoticeKind, NoticeDroppedBecause]
+
+
+class NoticeAccepted(Struct, frozen=True):
+    """The notifier accepted the message."""
+
+
+class NoticeRefused(Struct, frozen=True):
+    """The notifier refused the message for good."""
+
+    code: str
+
+
+class NoticeNotAccepted(Struct, frozen=True):
+    """The notifier did not accept the message now, or, where it is `unknown`, may have accepted it."""
+
+    code: str
+    unknown: bool = False
+
+
+NoticeOutcome = NoticeAccepted | NoticeRefused | NoticeNotAccepted
+
+
+class RecordNotice(Struct, frozen=True, kw_only=True):
+    """Records the outcome of an attempt to hand a message to a notifier."""
+
+    notice_id: UUID
+    outcome: NoticeOutcome
+    at: datetime

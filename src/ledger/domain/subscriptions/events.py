@@ -15,6 +15,8 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.plans.terms import PlanTerms
+from ledger.domain.subscriptions import notice_events
+from ledger.domain.subscriptions.notice_events import NoticeEvent
 from ledger.py311_speedups import fast_members
 
 
@@ -278,7 +280,7 @@ class MetadataChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     metadata: Raw | UnsetType = UNSET
 
 
-SubscriptionEvent = (
+BillingEvent = (
     SubscriptionRequested
     | SubscriptionStarted
     | SubscriptionRefused
@@ -303,6 +305,9 @@ SubscriptionEvent = (
     | MethodReplaced
     | MetadataChanged
 )
+"""What changes a subscription or its invoices."""
+
+SubscriptionEvent = BillingEvent | NoticeEvent
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "subscription-requested.v1": SubscriptionRequested,
@@ -328,6 +333,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "subscription-plan-changed.v1": PlanChanged,
     "subscription-method-replaced.v1": MethodReplaced,
     "subscription-metadata-changed.v1": MetadataChanged,
+    **notice_events.TOPICS,
 }
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {

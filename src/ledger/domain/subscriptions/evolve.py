@@ -10,6 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledger.domain.subscriptions.events import (
+    BillingEvent,
     CancellationScheduled,
     ChargeBegun,
     ChargeDeclined,
@@ -36,6 +37,8 @@ from ledger.domain.subscriptions.events import (
     SubscriptionUnpaid,
     TrialWillEnd,
 )
+from ledger.domain.subscriptions.notice_events import NoticeEvent
+from ledger.domain.subscriptions.notices import evolve_notices, failure_notice, receipt_notice, trial_notice
 from ledger.domain.subscriptions.state import Charge, Invoice, InvoiceStatus, Subscription, SubscriptionStatus
 
 
@@ -44,11 +47,13 @@ def evolve(subscription: Subscription | None, event: SubscriptionEvent) -> Subsc
     if isinstance(event, SubscriptionRequested):
         return _requested(subscription, event)
     assert subscription is not None, "a stream begins with its request"
+    if isinstance(event, NoticeEvent):  # it changes nothing that a merchant sees
+        return replace(subscription, notices=evolve_notices(subscription.notices, event))
     after = _evolve(subscription, event)
     return replace(after, updated_at=event.at)
 
 
-def _evolve(state: Subscription, event: SubscriptionEvent) -> Subscription:
+def _evolve(state: Subscription, event: BillingEvent) -> Subscription:
     match event:
         case InvoiceOpened() | CreditCarried() | InvoicePaid() | InvoiceVoided() | InvoiceUncollectible():
             return _invoiced(state, event)
@@ -61,7 +66,8 @@ def _evolve(state: Subscription, event: SubscriptionEvent) -> Subscription:
         case MetadataChanged():
             return replace(state, metadata=None if event.metadata is UNSET else event.metadata)
         case TrialWillEnd():
-            return replace(state, trial_end_announced=True)
+            notice = trial_notice(state.subscription_id, event.at, event.trial_end)
+            return replace(state, trial_end_announced=True, notices=(*state.notices, notice))
         case CancellationScheduled():
             return replace(state, cancel_at_period_end=True, canceled_at=event.at)
         case SubscriptionResumed():
@@ -149,6 +155,9 @@ def _invoiced(
         case InvoicePaid():
             paid = {"status": InvoiceStatus.PAID, "paid_at": event.at, "payment_order_id": event.order_id}
             after = _changed(state, event.invoice_id, event.at, next_attempt_at=None, **paid)
+            if event.order_id is not None:
+                receipt = receipt_notice(event.invoice_id, event.at, _card_of(state, event.order_id))
+                after = replace(after, notices=(*after.notices, receipt))
             return _without_charge(after, event.order_id)
         case InvoiceVoided():
             return _changed(state, event.invoice_id, event.at, next_attempt_at=None, status=InvoiceStatus.VOID)
@@ -204,6 +213,10 @@ def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUn
                 refused_by_risk=event.refused_by_risk,
                 last_order_unsent=False,
             )
+            if state.is_shown:
+                card = _card_of(state, event.order_id)
+                notice = failure_notice(event.order_id, event.invoice_id, event.at, card, event.next_attempt_at)
+                after = replace(after, notices=(*after.notices, notice))
             return _without_charge(after, event.order_id)
         case ChargeUnsent():
             is_retry = state.charge is not None and state.charge.trigger is ChargeTrigger.RETRY
@@ -245,6 +258,12 @@ def _begun(state: Subscription, invoice: Invoice, event: ChargeBegun) -> Subscri
         retries=invoice.retries + (event.trigger is ChargeTrigger.RETRY),
         payment_order_id=event.order_id,
     )
+
+
+def _card_of(state: Subscription, order_id: UUID) -> UUID | None:
+    """Returns the saved card of the charge in progress, where it is the one by this order."""
+    charge = state.charge
+    return charge.payment_method_id if charge is not None and charge.order_id == order_id else None
 
 
 def _without_charge(state: Subscription, order_id: UUID | None) -> Subscription:

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.events import CanceledBecause, ChargeTrigger, InvoiceLine, SubscriptionRefused
+from ledger.domain.subscriptions.notices import Notice
 from ledger.py311_speedups import fast_members
 
 
@@ -150,6 +151,8 @@ class Subscription(Struct, frozen=True, kw_only=True):
     canceled_because: CanceledBecause | None = None
     cancels_at: datetime | None = None
     """When an UNPAID subscription is cancelled."""
+    notices: tuple[Notice, ...] = ()
+    """The messages to the customer that are neither sent nor dropped, oldest first."""
 
     @property
     def is_shown(self) -> bool:

@@ -8,7 +8,6 @@ then the payer may receive the message twice, under one Message-ID.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
 from uuid import UUID
 
 import structlog
@@ -28,12 +27,8 @@ from ledger.domain.orders.evolve.reminders import Reminder
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import decide_reminder, decide_reminder_outcome
 from ledger.journal.append import Conflict
-from ledger.notifications.contract import (
-    Notification,
-    NotificationRefused,
-    NotificationUnanswered,
-    NotifierUnavailable,
-)
+from ledger.notifications.contract import Notification
+from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, Row, payment_reminder
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
@@ -42,13 +37,6 @@ from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.telemetry.metrics import REMINDERS
 
 _log = structlog.get_logger()
-
-_MARGIN: Final = timedelta(seconds=5)
-"""What an attempt gets beside the notifier's time, for its commit."""
-
-
-class AttemptRunning(Exception):
-    """Another worker's attempt to send the reminder has not ended, and its deadline has not passed."""
 
 
 async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> None:
@@ -66,7 +54,7 @@ async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
         real_at = datetime.now(UTC)
         command = RemindPayer(
             notifier=notifier.name,
-            deadline_at=real_at + timedelta(seconds=notifier.timeout_s) + _MARGIN,
+            deadline_at=real_at + timedelta(seconds=notifier.timeout_s) + MARGIN,
             real_at=real_at,
             at=uow.now,
             withheld=_withheld(customer),
@@ -104,27 +92,11 @@ def _withheld(customer: Customer) -> ReminderDroppedBecause | None:
 async def _send(uow: UnitOfWork, order: Order, reminder: Reminder) -> ReminderOutcome:
     """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
     assert reminder.deadline_at is not None, "the attempt was just recorded"
-    notifier = uow.ledger.notifier
-    try:
-        notification = await _notification(uow, order, reminder)
-        left_s = (reminder.deadline_at - datetime.now(UTC)).total_seconds()
-        if left_s <= 0:
-            return ReminderNotAccepted("LATE")
-    except Exception as fault:  # noqa: BLE001 - nothing was handed over: the next attempt makes the message again
-        _log.error("reminder_not_written", order_id=str(order.terms.order_id), reason=type(fault).__name__)
-        return ReminderNotAccepted("NOT_WRITTEN")
-    try:
-        await notifier.send(notification, min(notifier.timeout_s, left_s))
-    except NotificationRefused as refused:
-        return ReminderRefused(refused.code)
-    except NotifierUnavailable as unavailable:
-        return ReminderNotAccepted(unavailable.code)
-    except NotificationUnanswered as unanswered:
-        return ReminderNotAccepted(unanswered.code, unknown=True)
-    except Exception as fault:  # noqa: BLE001 - an answer that cannot be read is an unknown outcome
-        _log.error("notifier_failed", notifier=notifier.name, reason=type(fault).__name__)
-        return ReminderNotAccepted("UNREADABLE", unknown=True)
-    return ReminderAccepted()
+    written = _notification(uow, order, reminder)
+    ended = await hand_over(uow.ledger.notifier, written, reminder.deadline_at, order_id=str(order.terms.order_id))
+    if ended.code is None:
+        return ReminderAccepted()
+    return ReminderRefused(ended.code) if ended.refused else ReminderNotAccepted(ended.code, ended.unknown)
 
 
 async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder) -> Notification:

@@ -1,0 +1,208 @@
+"""Sends the messages of a subscription to its customer: records the intent, hands the message to the notifier, records
+the outcome.
+
+A message is decided on the subscription as it is. Two workers that run the same job make one attempt, because the
+version of the subscription decides which intent is recorded. After a crash in the middle of an attempt there is one
+more: then the customer may receive the message twice, under one Message-ID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import structlog
+
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.customers.state import Customer
+from ledger.domain.payment_methods.evolve import evolve as evolve_methods
+from ledger.domain.payment_methods.state import SavedMethods, stream_of
+from ledger.domain.subscriptions.commands import (
+    NoticeAccepted,
+    NoticeNotAccepted,
+    NoticeOutcome,
+    NoticeRefused,
+    NotifyCustomer,
+    RecordNotice,
+)
+from ledger.domain.subscriptions.decide.messages import decide_notice, decide_notice_outcome
+from ledger.domain.subscriptions.events import SubscriptionEvent
+from ledger.domain.subscriptions.notice_events import (
+    NoticeDropped,
+    NoticeDroppedBecause,
+    NoticeKind,
+    NoticePostponed,
+    NoticeRequested,
+)
+from ledger.domain.subscriptions.notices import Notice
+from ledger.domain.subscriptions.state import Subscription
+from ledger.journal.append import Conflict
+from ledger.notifications.contract import Message, Notification
+from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
+from ledger.notifications.messages import Addressee, payment_failed, renewal_receipt, trial_will_end
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
+from ledger.telemetry.metrics import SUBSCRIPTION_NOTICES
+
+_log = structlog.get_logger()
+
+
+async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UUID) -> None:
+    """Sends every message of a subscription that is due by its merchant's clock, or records why it is not sent.
+
+    Raises AttemptRunning, ConcurrentUpdate, a Fault: run it again later.
+    """
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=subscription_id)
+    notifier = ledger.notifier
+
+    async def attempt(_: Conflict | None) -> Plan:
+        state = await load_subscription(uow, subscription_id)
+        assert state is not None, "a subscription with messages was requested"
+        real_at = datetime.now(UTC)
+        command = NotifyCustomer(
+            notifier=notifier.name,
+            deadline_at=real_at + timedelta(seconds=notifier.timeout_s) + MARGIN,
+            real_at=real_at,
+            at=uow.now,
+            withheld=_withheld(await _customer(uow, state)) if state.notices else {},
+        )
+        return await subscription_plan(uow, subscription_id, decide_notice(state, command))
+
+    while True:
+        plan = await execute(uow, attempt)
+        _report(subscription_id, plan.events)
+        state: Subscription = plan.changes[0].after
+        for event in plan.events:
+            if isinstance(event, NoticeRequested):
+                notice = next(each for each in state.notices if each.notice_id == event.notice_id)
+                await _record(uow, subscription_id, notice, await _send(uow, state, notice))
+        if not plan.events:
+            if any(notice.deadline_at is not None for notice in state.notices):
+                raise AttemptRunning
+            return
+
+
+async def _customer(uow: UnitOfWork, state: Subscription) -> Customer:
+    """Returns the customer with the latest preferences."""
+    uow.states.pop(state.customer_id, None)
+    customer = await uow.load(state.customer_id, evolve_customer)
+    assert customer is not None, "a subscription's customer is never deleted"
+    return customer
+
+
+def _withheld(customer: Customer) -> Mapping[NoticeKind, NoticeDroppedBecause]:
+    """Returns why the customer gets no message of a kind (contract N49)."""
+    wanted = customer.preferences
+    if customer.erased:
+        return dict.fromkeys(NoticeKind, NoticeDroppedBecause.ERASED)
+    unwanted = {
+        kind: NoticeDroppedBecause.UNWANTED
+        for kind in NoticeKind
+        if not (wanted.email and (wanted.receipts if kind is NoticeKind.RECEIPT else wanted.payment_reminders))
+    }
+    return unwanted if customer.email else {**dict.fromkeys(NoticeKind, NoticeDroppedBecause.NO_ADDRESS), **unwanted}
+
+
+async def _send(uow: UnitOfWork, state: Subscription, notice: Notice) -> NoticeOutcome:
+    """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
+    assert notice.deadline_at is not None, "the attempt was just recorded"
+    written = _notification(uow, state, notice)
+    ended = await hand_over(
+        uow.ledger.notifier, written, notice.deadline_at, subscription_id=str(state.subscription_id)
+    )
+    if ended.code is None:
+        return NoticeAccepted()
+    return NoticeRefused(ended.code) if ended.refused else NoticeNotAccepted(ended.code, ended.unknown)
+
+
+async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice) -> Notification:
+    merchant, customer = await uow.ledger.merchant(uow.merchant_id), await _customer(uow, state)
+    assert customer.email is not None, "the decider withholds what has no address"
+    addressee = Addressee(
+        merchant=merchant.name,
+        time_zone=state.time_zone,
+        customer_name=customer.first_name,
+        language=customer.preferences.language,
+    )
+    message = _message(addressee, state, notice, await _last4(uow, state, notice))
+    return Notification(
+        notification_id=notice.notice_id, sender_name=merchant.name, recipient=customer.email, message=message
+    )
+
+
+def _message(to: Addressee, state: Subscription, notice: Notice, card_last4: str | None) -> Message:
+    if notice.kind is NoticeKind.TRIAL_WILL_END:
+        assert state.trial_end is not None, "a trial has an end"
+        return trial_will_end(
+            to,
+            plan=state.plan_name,
+            amount=state.terms.amount,
+            currency=state.terms.currency,
+            trial_end=state.trial_end,
+        )
+    assert notice.invoice_id is not None, "the message is about an invoice"
+    invoice = state.invoice(notice.invoice_id)
+    if notice.kind is NoticeKind.PAYMENT_FAILED:
+        return payment_failed(
+            to,
+            plan=invoice.plan_name,
+            number=invoice.number,
+            amount=invoice.amount,
+            currency=invoice.currency,
+            failed_at=notice.caused_at,
+            next_attempt_at=notice.next_attempt_at if state.is_live else None,
+            ended=not state.is_live,
+            card_last4=card_last4,
+        )
+    return renewal_receipt(
+        to,
+        plan=invoice.plan_name,
+        number=invoice.number,
+        amount=invoice.amount,
+        currency=invoice.currency,
+        period_start=invoice.period_start,
+        period_end=invoice.period_end,
+        paid_at=notice.caused_at,
+        card_last4=card_last4,
+    )
+
+
+async def _last4(uow: UnitOfWork, state: Subscription, notice: Notice) -> str | None:
+    """Returns the last four digits of the card that was charged; None where it is not known or was deleted."""
+    if notice.payment_method_id is None:
+        return None
+    methods: SavedMethods | None = await uow.load(stream_of(state.customer_id), evolve_methods)
+    method = None if methods is None else methods.method(notice.payment_method_id)
+    return None if method is None or method.card is None else method.card.last4
+
+
+async def _record(uow: UnitOfWork, subscription_id: UUID, notice: Notice, outcome: NoticeOutcome) -> None:
+    async def attempt(_: Conflict | None) -> Plan:
+        state = await load_subscription(uow, subscription_id)
+        assert state is not None, "a subscription is never deleted"
+        command = RecordNotice(notice_id=notice.notice_id, outcome=outcome, at=uow.now)
+        return await subscription_plan(uow, subscription_id, decide_notice_outcome(state, command))
+
+    _report(subscription_id, (await execute(uow, attempt, is_fact=True)).events)
+    if isinstance(outcome, NoticeAccepted):
+        SUBSCRIPTION_NOTICES.labels("sent").inc()
+
+
+def _report(subscription_id: UUID, events: Sequence[SubscriptionEvent]) -> None:
+    """Counts and logs what was not sent. Only what a mail server or a missing answer caused is a warning."""
+    for event in events:
+        about = {"subscription_id": str(subscription_id)}
+        if isinstance(event, NoticePostponed):
+            SUBSCRIPTION_NOTICES.labels("postponed").inc()
+            _log.info("notice_postponed", code=event.code, **about)
+        elif isinstance(event, NoticeDropped):
+            SUBSCRIPTION_NOTICES.labels("dropped").inc()
+            about |= {"because": event.because, "kind": event.kind}
+            if event.code is None:
+                _log.info("notice_dropped", **about)
+            else:
+                _log.warning("notice_dropped", code=event.code, **about)

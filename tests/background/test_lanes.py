@@ -1,0 +1,91 @@
+"""Messages have a lane of their own: a mail server without an answer delays no other work, of no merchant."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, rows
+from tests.operations.conftest import an_order
+from tests.operations.test_reminders import to_the_reminder
+from tests.operations.test_timers import Ahead
+from uuid_utils.compat import uuid7
+
+from ledger.background.reactions.reaction import EnqueueJob
+from ledger.background.reactions.registry import HANDLERS
+from ledger.background.scheduler.jobs import Jobs
+from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE
+from ledger.domain.orders.timers import REMINDER
+from ledger.domain.subscriptions.notices import NOTICE
+from ledger.notifications.contract import Notification
+from ledger.operations.inputs import Actor
+from ledger.operations.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.postgres.connection import Connection
+
+pytestmark = pytest.mark.anyio
+
+
+class Silent:
+    """A notifier that never answers. `begun` counts the messages that it was asked to send."""
+
+    name, timeout_s = "silent", 3600.0
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.go_on = asyncio.Event()
+
+    async def send(self, notification: Notification, within_s: float) -> None:  # noqa: ARG002 - the contract's
+        self.begun += 1
+        await self.go_on.wait()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - the jobs send no event
+            await asyncio.sleep(0.02)
+
+
+def test_the_kinds_with_messages_are_those_that_have_a_handler() -> None:
+    assert {REMINDER, NOTICE} == MAIL_KINDS
+    assert HANDLERS.keys() > MAIL_KINDS
+
+
+async def test_a_mail_server_without_an_answer_holds_up_no_other_work(
+    ledger: Ledger, merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
+) -> None:
+    due_at = datetime.now(UTC) - timedelta(minutes=1)
+    terms = {"due_date": datetime.now(UTC) + timedelta(days=10)}
+    orders = [(await create_order(ledger, merchant, an_order(str(n), **terms))).order.terms.order_id for n in range(9)]
+    ledger.clock = Ahead(to_the_reminder())
+    silent = ledger.notifier = Silent()
+    begun: list[UUID] = []
+
+    async def never_ends(_: Ledger, merchant_id: UUID, *__: object) -> None:
+        begun.append(merchant_id)
+        await silent.go_on.wait()
+
+    jobs._handlers = {REMINDER: HANDLERS[REMINDER], NOTICE: never_ends, LOOK_AFTER: done}
+    mails = [(merchant.merchant_id, EnqueueJob(REMINDER, order, order, due_at)) for order in orders]
+    await jobs.enqueue(connection, mails)
+    for other in [uuid7() for _ in range(10)]:  # more messages than jobs run at once
+        for _ in range(4):
+            await jobs.enqueue(connection, [(other, EnqueueJob(NOTICE, uuid7(), NO_PAYMENT, due_at))])
+    stop = asyncio.Event()
+    running = asyncio.create_task(jobs.run(stop))
+    try:
+        await until(lambda: jobs._queue._mails_full())
+        work = [EnqueueJob(LOOK_AFTER, orders[n % 2], NO_PAYMENT, due_at) for n in range(2)]
+        for n in range(8):  # beside the messages of its merchant, and of others
+            of = merchant.merchant_id if n % 2 else uuid7()
+            await jobs.enqueue(connection, [(of, work[n % 2])])
+        await until(lambda: len(done.streams) == 8)
+        assert 0 < len(begun) + silent.begun <= 2 * MAILS_AT_ONCE
+        assert rows(database_url, "select count(*) from procrastinate_jobs where status = 'doing'")[0][0] <= 8
+    finally:
+        silent.go_on.set()
+        stop.set()
+        await running
