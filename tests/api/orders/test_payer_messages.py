@@ -48,6 +48,15 @@ async def test_a_decline_is_explained_to_the_payer(merchant: Merchant):
     spanish, english = (await merchant.get(one)).json(), (await merchant.get(one, **{"accept-language": "en"})).json()
     assert {each["payerMessage"] for each in spanish["payments"]} == {SPANISH}
     assert {each["payerMessage"] for each in english["payments"]} == {ENGLISH}
+    for language, text in (("es", SPANISH), ("en", ENGLISH)):
+        listed = await merchant.get(f"{one}/payments", **{"accept-language": language})
+        assert {each["payerMessage"] for each in listed.json()["data"]} == {text}
+        first = f"{one}/payments/{listed.json()['data'][0]['id']}"
+        shown = await merchant.get(first, **{"accept-language": language})
+        assert shown.json() == listed.json()["data"][0]
+        assert_described(shown, "get", f"{ORDERS}/{{id}}/payments/{{paymentId}}")
+        order_ = await merchant.get(one, **{"accept-language": language})
+        assert {each.headers["vary"] for each in (listed, shown, order_)} == {"accept-language"}
     for each in (*spanish["payments"], *english["payments"]):
         del each["payerMessage"]
     assert spanish == english
@@ -59,6 +68,10 @@ async def test_the_customers_language_counts_where_the_request_has_none(merchant
     )
     declined = await merchant.create(paid_order(customer={"id": created.json()["id"]}, paymentMethod=POOR))
     assert declined.json()["payerMessage"] == ENGLISH
+    one = f"{ORDERS}/{declined.json()['id']}"
+    reads = (await merchant.get(one), await merchant.get(f"{one}/payments"))
+    assert [each.json().get("payments", each.json().get("data"))[0]["payerMessage"] for each in reads] == [ENGLISH] * 2
+    assert (await merchant.get(one, **{"accept-language": "es"})).json()["payments"][0]["payerMessage"] == SPANISH
 
 
 async def test_texts_about_wrong_orders_say_what_to_do(merchant: Merchant):
