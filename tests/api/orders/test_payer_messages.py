@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.api.bodies import by_card, card, order, paid_order
 from tests.api.openapi.description import assert_described
-from tests.api.storefront import ORDERS, Merchant
+from tests.api.storefront import ORDERS, Merchant, opened
 
 from api.fields.payer_language import payer_language
 from ledger.domain.orders.declines import DECLINES, payer_message
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -101,3 +103,17 @@ async def test_disputed_money_is_not_refundable(merchant: Merchant):
     assert (unnamed.status_code, unnamed.json()["code"]) == (422, "REFUND_AMOUNT_EXCEEDS_BALANCE")
     assert unnamed.json()["refundableAmount"] == 0
     assert (named.status_code, named.json()["code"]) == (409, "ORDER_NOT_REFUNDABLE")
+
+
+async def test_production_without_a_processor_names_what_is_missing(settings: Settings, database_url: str):
+    real = replace(settings, environment="production", database_url=database_url)
+    async with opened(real) as store:
+        merchant = await store.register()
+        by_transfer = order(pending=False, paymentMethod={"type": "spei"})
+        for body, kind in ((paid_order(), "card"), (by_transfer, "spei")):
+            refused = await merchant.create(body)
+            assert (refused.status_code, refused.json()["code"]) == (422, "METHOD_NOT_ENABLED")
+            assert refused.json()["message"] == (
+                f"No {kind} processor is connected in production: the operator of the service has to connect one."
+            )
+        assert (await merchant.create(order())).status_code == 201, "an order can be created and paid later"
