@@ -175,8 +175,6 @@ def _out_of_range(option: Json) -> Iterator[tuple[str, Any]]:
             yield "length", "x" * (option["maxLength"] + 1)
         if "pattern" in option or option.get("format") in _FORMATS:
             yield "format", "not-one"
-    elif kind == "array" and "maxItems" in option:
-        yield "length", [{}] * (option["maxItems"] + 1)
 
 
 def query_mistakes(parameters: Sequence[Json], count: int, random: Random) -> tuple[str, list[Mistake]]:
