@@ -15,6 +15,7 @@ from msgspec import Struct
 from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
+from ledger.domain.merchants import messages
 from ledger.domain.orders import events as orders
 from ledger.domain.payment_methods import events as payment_methods
 from ledger.domain.plans import events as plans
@@ -52,6 +53,11 @@ _STREAMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
         "Subscription",
         "The stream's id is the subscription's id. Its invoices are in it.",
         subscriptions.TOPICS,
+    ),
+    (
+        "Dismissed message",
+        "The stream's id follows from the processor, the merchant and the message's id.",
+        messages.TOPICS,
     ),
     ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
 )

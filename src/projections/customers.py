@@ -153,6 +153,21 @@ def detail(doc: bytes, extras: bytes | None) -> bytes:
     return doc[:-1] + (_PLAIN if extras is None else extras)
 
 
+class _Preferred(Struct, rename="camel"):
+    class Language(Struct):
+        language: str
+
+    notification_preferences: Language
+
+
+_preferred: Final = msgspec.json.Decoder(_Preferred).decode
+
+
+def language_of(detail: bytes) -> str:
+    """Returns the language that a customer's own document states."""
+    return _preferred(detail).notification_preferences.language
+
+
 def render_detail(customer: Customer) -> bytes:
     """Returns the customer's own document."""
     return detail(render_customer(customer), render_extras(customer))

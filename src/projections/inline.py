@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.idempotency.state import IdempotencyRecord
+from ledger.domain.merchants.messages import ProcessorMessageDismissed
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
@@ -79,8 +80,8 @@ def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[st
                 subscriptions.TABLE.name: [subscriptions.row(merchant_id, version, after)],
                 invoices.TABLE.name: invoices.rows(merchant_id, before, after),
             }
-        case IdempotencyRecord():
-            return {}  # a repeated request is answered from the log itself
+        case IdempotencyRecord() | ProcessorMessageDismissed():
+            return {}  # a repeated request is answered from the log itself; the inbox has the message
         case Merchant():
             return {
                 merchants.TABLE.name: [merchants.row(merchant_id, version, after)],

@@ -22,6 +22,7 @@ from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.idempotency import events as request_events
 from ledger.domain.idempotency.evolve import evolve as evolve_request
 from ledger.domain.merchants import events as merchant_events
+from ledger.domain.merchants import messages as message_events
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.orders import events as order_events
 from ledger.domain.orders.evolve.order import evolve as evolve_order
@@ -46,6 +47,7 @@ _FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(customer_events.TOPICS.values(), evolve_customer),
     **dict.fromkeys(payment_method_events.TOPICS.values(), evolve_payment_methods),
     **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
+    **dict.fromkeys(message_events.TOPICS.values(), message_events.evolve),
     **dict.fromkeys(product_events.TOPICS.values(), evolve_product),
     **dict.fromkeys(plan_events.TOPICS.values(), evolve_plan),
     **dict.fromkeys(subscription_events.TOPICS.values(), evolve_subscription),

@@ -80,7 +80,7 @@ async def test_a_payer_who_accepts_pays(browser: Browser, address: str, store: S
     merchant = await store.register()
     said = await created(merchant, number)
     assert said["status"] == (CHALLENGE if number == CHALLENGED else "ACTION_REQUIRED")
-    page = await browser.new_page()
+    page = await browser.new_page(locale="es-MX")
     _, asked, complaints = watched(page)
     await answered(page, address, said, ACCEPT)
     assert (await merchant.get(f"{ORDERS}/{said['id']}")).json()["status"] == said["status"], "a page decides nothing"
@@ -95,7 +95,7 @@ async def test_a_payer_who_accepts_pays(browser: Browser, address: str, store: S
 async def test_a_payer_who_refuses_pays_nothing(browser: Browser, address: str, store: Storefront, number: str):
     merchant = await store.register()
     said = await created(merchant, number)
-    await answered(await browser.new_page(), address, said, REFUSE)
+    await answered(await browser.new_page(locale="es-MX"), address, said, REFUSE)
     status, refusal = await validated(merchant, said)
     assert (status, refusal["code"]) == (422, "PAYER_AUTHENTICATION_FAILED")
     assert await settled(merchant, said) == ("FAILED", "FAILED")
@@ -105,7 +105,7 @@ async def test_device_data_alone_authenticates_some_cards(browser: Browser, addr
     merchant = await store.register()
     said = await created(merchant, FRICTIONLESS)
     assert said["status"] == DEVICE
-    told = await looked_at(await browser.new_page(), address, said)
+    told = await looked_at(await browser.new_page(locale="es-MX"), address, said)
     assert (told["result"], told["referenceId"]) == ("COLLECTED", said["payerAuthentication"]["referenceId"])
     status, order = await step(merchant, said, "device-data", "referenceId")
     assert (status, order["status"]) == (200, "AUTHORIZED")
@@ -118,7 +118,7 @@ async def test_device_data_is_collected_and_then_the_payer_is_challenged(
 ):
     merchant = await store.register()
     said = await created(merchant, DEVICE_THEN_CHALLENGE)
-    page = await browser.new_page()
+    page = await browser.new_page(locale="es-MX")
     await looked_at(page, address, said)
     status, asked = await step(merchant, said, "device-data", "referenceId")
     assert (status, asked["status"]) == (200, CHALLENGE)
@@ -131,7 +131,7 @@ async def test_device_data_is_collected_and_then_the_payer_is_challenged(
 async def test_the_page_of_an_ended_session_has_no_form(browser: Browser, address: str, store: Storefront):
     merchant = await store.register()
     said = await created(merchant, CHALLENGED)
-    page = await browser.new_page()
+    page = await browser.new_page(locale="es-MX")
     await answered(page, address, said, ACCEPT)
     await validated(merchant, said)
     answer = await page.goto(address + path_of(said["payerAuthentication"]["stepUpUrl"]))

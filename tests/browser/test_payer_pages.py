@@ -32,7 +32,7 @@ async def test_a_payer_answers_the_challenge(
 ):
     merchant = await store.register()
     session = await opened_session(store, merchant, CHALLENGED)
-    page = await browser.new_page(java_script_enabled=javascript)
+    page = await browser.new_page(locale="es-MX", java_script_enabled=javascript)
     _, asked, complaints = watched(page)
     await page.goto(address + path_of(session.step_up_url))
     await expect(page.get_by_role("heading", name="Confirma tu compra")).to_be_visible()
@@ -47,7 +47,7 @@ async def test_a_payer_answers_the_challenge(
 
 async def test_the_device_is_looked_at_in_a_hidden_frame(browser: Browser, address: str, store: Storefront):
     session = await opened_session(store, await store.register(), FRICTIONLESS)
-    page = await browser.new_page()
+    page = await browser.new_page(locale="es-MX")
     await page.goto(f"{address}/health/live")
     await page.evaluate(LISTENS)
     frame = "address => { const frame = document.createElement('iframe'); frame.src = address; document.body.append(frame) }"
@@ -61,7 +61,7 @@ async def test_the_window_that_opened_the_redirect_is_notified_of_its_end(
     browser: Browser, address: str, store: Storefront
 ):
     session = await opened_session(store, await store.register(), REDIRECTED)
-    page = await browser.new_page()
+    page = await browser.new_page(locale="es-MX")
     await page.goto(f"{address}/health/live")
     await page.evaluate(LISTENS)
     async with page.expect_popup() as opening:
@@ -74,11 +74,17 @@ async def test_the_window_that_opened_the_redirect_is_notified_of_its_end(
     assert told["authenticationTransactionId"] == session.authentication_transaction_id
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_the_challenge_fits_a_small_frame(browser: Browser, address: str, store: Storefront, scheme: str):
+@pytest.mark.parametrize(
+    ("scheme", "locale", "heading"),
+    [("light", "es-MX", "Confirma tu compra"), ("dark", "en-US", "Confirm your purchase")],
+)
+async def test_the_challenge_fits_a_small_frame_in_the_browsers_language(
+    browser: Browser, address: str, store: Storefront, scheme: str, locale: str, heading: str
+):
     session = await opened_session(store, await store.register(), CHALLENGED)
-    page = await browser.new_page(viewport={"width": 250, "height": 400}, color_scheme=scheme)
+    page = await browser.new_page(locale=locale, viewport={"width": 250, "height": 400}, color_scheme=scheme)
     await page.goto(address + path_of(session.step_up_url))
+    await expect(page.get_by_role("heading", name=heading)).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     for button in await page.get_by_role("button").all():
         box = await button.bounding_box()

@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from api.app import describe_interface
+from api.orders import create as create_order
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,11 @@ async def reference(browser: Browser, address: str) -> Opened:
     """The reference page. It renders for seconds, so the tests share it: each leaves it without a dialog."""
     opened = watched(await browser.new_page(viewport={"width": 1200, "height": 1600}))
     await opened.page.goto(f"{address}/docs")
+    tags = opened.page.locator(".opblock-tag")
+    await expect(tags.first).to_be_visible()
+    assert await opened.page.locator(".opblock").count() == 0, "the page is a list of sections, folded"
+    for tag in await tags.all():
+        await tag.locator("a").click()
     await expect(opened.page.locator(".opblock").first).to_be_visible()
     return opened
 
@@ -51,7 +57,7 @@ async def test_the_first_page_leads_to_the_reference(browser: Browser, address: 
     await page.goto(f"{address}/")
     await expect(page.locator("h1")).to_have_text("Payment ledger")
     await page.get_by_role("link", name="/docs").click()
-    await expect(page.locator(".opblock").first).to_be_visible()
+    await expect(page.locator(".opblock-tag").first).to_be_visible()
     assert complaints == []
 
 
@@ -60,6 +66,11 @@ async def test_an_operation_opens_with_its_example_and_can_be_tried(reference: O
     create = page.locator("#operations-Payment_orders-createPaymentOrder")
     await create.locator(".opblock-summary").click()
     await expect(create).to_contain_text("pedido-2026-000184")
+    for example in create_order.EXAMPLES.values():
+        await create.locator(".opblock-section-request-body .examples-select-element").select_option(
+            label=example["summary"]
+        )
+        await expect(create.locator(".opblock-section-request-body")).to_contain_text(example["value"]["externalId"])
     await expect(create).to_contain_text("INVALID_API_KEY")
     live = page.locator("#operations-Service-isLive")
     await live.locator(".opblock-summary").click()

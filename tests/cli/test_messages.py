@@ -1,6 +1,8 @@
-"""`ledger messages`: messages that no order has recorded are listed and retried."""
+"""`ledger messages`: messages that no order has recorded are listed, retried and dismissed."""
 
 from __future__ import annotations
+
+import re
 
 import psycopg
 import pytest
@@ -50,3 +52,27 @@ def test_a_retry_names_its_messages_or_all(ledger, kept):
     unknown = ledger("messages", "retry", "dep-2")
     assert unknown.code == 1
     assert "no such message waits: dep-2" in unknown.err
+
+
+def test_a_dismissed_message_ends_and_stays_in_the_history(ledger, kept, database_url):
+    assert ledger("messages", "list", "--dismissed").done == "no message was dismissed\n"
+    refused = ledger("messages", "dismiss", "dep-1").err
+    assert "--reason" in refused
+    assert ledger("messages", "dismiss", "dep-1", "--reason", " ").one_line == (
+        "--reason must have 1 to 500 characters, has 0"
+    )
+    assert ledger("messages", "dismiss", "dep-2", "--reason", "a test").one_line.startswith(
+        "no message dep-2 was received: `ledger messages list`"
+    )
+    done = ledger("messages", "dismiss", "dep-1", "--reason", "STP took it back", "--by", "ana").done
+    assert done == "dep-1 is dismissed by ana; it waited because no order knows what it is about\n"
+    assert [one["message"] for one in ledger("messages", "list", "--json").json] == ["rf-1"]
+    again = ledger("messages", "dismiss", "dep-1", "--reason", "once more").one_line
+    assert re.fullmatch(r"dep-1 is dismissed since .+Z, by ana: STP took it back", again)
+    (listed,) = ledger("messages", "list", "--dismissed", "--json").json
+    assert (listed["message"], listed["kind"], listed["merchantId"]) == ("dep-1", "deposit-received", MERCHANT)
+    assert (listed["dismissedBy"], listed["reason"]) == ("ana", "STP took it back")
+    assert "STP took it back" in ledger("messages", "list", "--dismissed").done
+    with psycopg.connect(database_url) as connection:
+        events = connection.execute("select topic, context::text from event").fetchall()
+    assert [topic for topic, _ in events] == ["processor-message-dismissed.v1"]

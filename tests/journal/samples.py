@@ -22,6 +22,7 @@ from tests.journal.subscription_samples import SUBSCRIPTIONS
 from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
+from ledger.domain.merchants import messages
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.terms import (
     BillingAddress,
@@ -295,6 +296,15 @@ SAMPLES: dict[str, Any] = {
         expires_at=LATER,
     ),
     "api-key-revoked.v1": merchants.ApiKeyRevoked(merchant_id=MERCHANT, key_id=KEY, at=AT),
+    "processor-message-dismissed.v1": messages.ProcessorMessageDismissed(
+        processor="stp",
+        message_id="abono-77120934",
+        kind="deposit-received",
+        waited_for="no order knows what it is about",
+        reason="STP confirmó que el abono era de otra cuenta",
+        dismissed_by="ana",
+        at=AT,
+    ),
     "product-imported.v1": products.ProductImported(
         product_id=PRODUCT,
         id="cafe-1kg",

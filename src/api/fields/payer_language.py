@@ -7,13 +7,21 @@ from functools import lru_cache
 from typing import Final
 
 _HEADER: Final = b"accept-language"
+VARIES: Final = ((b"vary", _HEADER),)
+"""The headers of an answer to a read that contains texts for payers (RFC 9110, 12.5.5)."""
+
 _LANGUAGES: Final = ("es", "en")
 
 
 def payer_language(headers: Mapping[bytes, bytes], customers: str = "es") -> str:
-    """Returns `es` or `en`: the one that the header prefers, `customers` where it names neither (RFC 9110, 12.5.4)."""
+    """Returns `es` or `en`: the one that the header prefers, `customers` where it names neither."""
+    return accepted_language(headers) or customers
+
+
+def accepted_language(headers: Mapping[bytes, bytes]) -> str | None:
+    """Returns `es` or `en`, the one that the header prefers, or None where it names neither (RFC 9110, 12.5.4)."""
     header = headers.get(_HEADER)
-    return customers if header is None else _preferred(header) or customers
+    return None if header is None else _preferred(header)
 
 
 @lru_cache(maxsize=256)

@@ -46,6 +46,10 @@ _REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered agai
 _ABOUT: Final = """
 Payment orders: create them, collect their payments, and follow their progress. Customers: who pays them.
 
+Begin with **Authorize** and an API key of the sandbox. Then open **Payment orders**, `POST /v2/payment-orders`, and
+choose one of its examples: by card, by SPEI transfer, in cash, with 3-D Secure, or split into parts. All of them work
+as they are.
+
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
 unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A field of a body or a parameter of a query whose name is unknown,
 but almost that of another one at its place, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the

@@ -20,6 +20,10 @@ CARD: Final[Json] = {
         "cardholderName": "MARIA F HERNANDEZ",
     },
 }
+CHALLENGED_CARD: Final[Json] = {
+    "type": "card",
+    "cardDetails": CARD["cardDetails"] | {"number": "4000000000003220"},
+}
 BILLING: Final[Json] = {
     "address": "Av. Chapultepec Sur 284, Int. 5",
     "city": "Guadalajara",
@@ -106,8 +110,47 @@ ORDERS: Final[Mapping[str, Json]] = {
             },
         },
     },
-    "pending": {
-        "summary": "To be paid later, in parts",
+    "spei": {
+        "summary": "By SPEI transfer",
+        "description": "Answered REFERENCE_GENERATED with `payment.speiDetails.clabe`, to which the payer transfers the "
+        "money. In the sandbox, `POST /sandbox/deposits` sends it.",
+        "value": {
+            "externalId": "pedido-2026-000186",
+            "amount": 150000,
+            "currency": "MXN",
+            "customer": {"externalId": "cliente-5521"},
+            "paymentMethod": {"type": "spei"},
+        },
+    },
+    "cash": {
+        "summary": "In cash at a store",
+        "description": "Answered REFERENCE_GENERATED with `payment.cieDetails.reference`, which the payer shows at the "
+        "till. In the sandbox, `POST /sandbox/deposits` pays it.",
+        "value": {
+            "externalId": "pedido-2026-000187",
+            "amount": 45000,
+            "currency": "MXN",
+            "customer": {"externalId": "cliente-5521"},
+            "paymentMethod": {"type": "paycash"},
+        },
+    },
+    "threeDSecure": {
+        "summary": "By card with 3-D Secure",
+        "description": "Answered PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: show the payer "
+        "`payerAuthentication.stepUpUrl`, then send `POST …/payer-authentication/validate`. This card of the sandbox "
+        "always asks.",
+        "value": {
+            "externalId": "pedido-2026-000188",
+            "amount": 284870,
+            "currency": "MXN",
+            "customer": {"externalId": "cliente-5521"},
+            "billingAddress": BILLING,
+            "paymentMethod": CHALLENGED_CARD,
+        },
+    },
+    "split": {
+        "summary": "Split order, paid in parts",
+        "description": "Answered PENDING. Each `POST …/payments` then pays a part, by card, transfer or in cash.",
         "value": {
             "externalId": "pedido-2026-000185",
             "amount": 150000,

@@ -1,7 +1,7 @@
 """GET /v2/payment-orders/{id}/payments and …/{paymentId}: an order's payments, together or one of them (section 8.9).
 
 Cut a payment out of the bytes that were rendered at the commit, so that it is the same as in its order. Never render it
-again.
+again: only the text for the payer is replaced, where another language is asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from api.dependencies import Dependencies
+from api.fields.payer_language import VARIES
 from api.fields.types import TEXT_MAX
 from api.http.endpoint import READ, ScopedOperation
 from api.http.errors import order_not_found
@@ -19,9 +20,10 @@ from api.http.request import ApiRequest
 from api.http.response import ApiResponse, json_response, rendered
 from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
+from api.orders.responses import language_of_read
 from ledger.domain.rejections import PaymentNotFound
 from projections.lists.pages import Pagination, single_page
-from projections.orders.payments import PaymentDocument
+from projections.orders.payments import PaymentDocument, has_text_for_payers, in_language
 
 
 class PaymentPage(Struct, rename="camel"):
@@ -39,7 +41,7 @@ class _Ids(Struct, rename="camel"):
 async def list_payments(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}/payments: the order's payments, oldest first."""
     payments = [rendered(bytes(payment)) for payment in await _payments(deps, request)]
-    return json_response(200, PaymentPage(data=payments, pagination=single_page(len(payments))))
+    return json_response(200, PaymentPage(data=payments, pagination=single_page(len(payments))), VARIES)
 
 
 async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -50,7 +52,7 @@ async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         # A payment that was never sent to the processor leaves its external id to its successor: the newest wins.
         for ids, payment in reversed(identified):
             if name is not None and getattr(ids, field) == name:
-                return ApiResponse(200, bytes(payment))
+                return ApiResponse(200, bytes(payment), VARIES)
     raise PaymentNotFound("The order has no payment with this id.")
 
 
@@ -58,7 +60,10 @@ async def _payments(deps: Dependencies, request: ApiRequest) -> list[Raw]:
     row = await deps.queries.order(request.principal.merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
-    return msgspec.json.decode(row.payments, type=list[Raw])
+    payments = row.payments
+    if has_text_for_payers(payments):
+        payments = in_language(payments, await language_of_read(deps, request, row))
+    return msgspec.json.decode(payments, type=list[Raw])
 
 
 _PAYMENT_ID: Final[Json] = {

@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, Struct
 
 from api.dependencies import Dependencies
-from api.fields.payer_language import payer_language
+from api.fields.payer_language import accepted_language, payer_language
 from api.http.error_responses import Answered, Error
 from api.http.request import ApiRequest
 from api.http.response import REPLAYED, ApiResponse, json_response, rendered
@@ -21,8 +22,10 @@ from ledger.domain.orders.declines import Advice, decline, payer_message, public
 from ledger.domain.orders.payment import UNCAPTURED, Payment
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.results import OrderResult
+from projections.customers import language_of
 from projections.orders import documents
 from projections.orders.documents import OrderDocument
+from projections.orders.table import OrderRow
 
 
 class Declined(Error, kw_only=True, rename="camel"):
@@ -53,6 +56,24 @@ class Declined(Error, kw_only=True, rename="camel"):
 def merchant_now(deps: Dependencies, request: ApiRequest) -> datetime:
     """Returns the merchant's current time, in its own time zone."""
     return deps.ledger.clock.now(request.principal.merchant_id).astimezone(request.principal.zone)
+
+
+class _CustomersId(Struct):
+    id: str
+
+
+async def language_of_read(deps: Dependencies, request: ApiRequest, row: OrderRow) -> str:
+    """Returns the language of an order's texts for payers, which costs a read of the customer where the request has
+    none.
+    """
+    return accepted_language(request.headers) or await customers_language(deps, request.principal.merchant_id, row)
+
+
+async def customers_language(deps: Dependencies, merchant_id: UUID, row: OrderRow) -> str:
+    """Returns the language of an order's customer, Spanish where the customer was erased."""
+    customer_id = msgspec.json.decode(row.customer, type=_CustomersId).id
+    customer = await deps.queries.customer_detail(merchant_id, customer_id)
+    return "es" if customer is None else language_of(customer)
 
 
 def order_response(result: OrderResult, status: int, deps: Dependencies, request: ApiRequest) -> ApiResponse:

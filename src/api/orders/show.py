@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from api.dependencies import Dependencies
-from api.fields.payer_language import payer_language
+from api.fields.payer_language import VARIES
 from api.http.endpoint import READ, ScopedOperation
 from api.http.errors import order_not_found
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
+from api.orders.responses import language_of_read
 from projections.orders.documents import OrderDocument
+from projections.orders.payments import has_text_for_payers
 
 
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -21,7 +23,8 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     row = await deps.queries.order(merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
-    return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id), payer_language(request.headers)))
+    language = await language_of_read(deps, request, row) if has_text_for_payers(row.payments) else "es"
+    return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id), language), VARIES)
 
 
 SHOW: Final = ScopedOperation(

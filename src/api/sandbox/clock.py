@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from api.dependencies import Dependencies
 from api.fields.durations import duration
 from api.fields.values import moment
-from api.http.decoding import BodyDecoder
+from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import READ, WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
@@ -77,17 +77,23 @@ class MoveClock(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknow
 _decode: Final = BodyDecoder(MoveClock)
 
 
-def _target(sent: MoveClock, zone: ZoneInfo) -> tuple[str, Callable[[datetime], datetime]]:
+def _target(body: bytes, zone: ZoneInfo) -> tuple[str, Callable[[datetime], datetime]]:
     """Returns the field that was sent, and a function from the current time to the time to move to. Raises ApiError
-    (400).
+    (400), with every wrong field.
     """
-    if sent.advance_to is not None and sent.advance_by is not None:
+    sent, errors = _decode.gather(body)
+    until = by = None
+    with BAD_INPUT_AS_400:
+        if sent.advance_to is not None:
+            until = errors.check(moment, sent.advance_to, "advanceTo", datetime.now(UTC).astimezone(zone))
+        if sent.advance_by is not None:
+            by = errors.check(duration, sent.advance_by, "advanceBy")
+    errors.refuse()
+    if until is not None and by is not None:
         raise conflicting("advanceTo", "advanceBy", "cannot be sent together: send one of them")
-    if sent.advance_to is not None:
-        until = moment(sent.advance_to, "advanceTo", datetime.now(UTC).astimezone(zone))
+    if until is not None:
         return "advanceTo", lambda _: until
-    if sent.advance_by is not None:
-        by = duration(sent.advance_by, "advanceBy")
+    if by is not None:
         return "advanceBy", lambda now: by.after(now.astimezone(zone))
     raise invalid("advanceTo", "is required where advanceBy is absent", "REQUIRED")
 
@@ -103,7 +109,7 @@ async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/clock: 200 once what became due on the way has run; 400 for a time in the clock's past."""
     assert deps.clock_control is not None, "only the sandbox has this route"
     clock, body = deps.clock_control, await request.body(deps.body_limit)
-    field, target = _target(_decode(body), request.principal.zone)
+    field, target = _target(body, request.principal.zone)
 
     async def act(_: UUID) -> ClockMoved:
         moved = await clock.advance(request.principal.merchant_id, field, target)

@@ -18,6 +18,7 @@ from api.fields.values import positive_amount, printable, require_whole
 from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.errors import conflicting, invalid
+from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
@@ -56,20 +57,27 @@ class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
 _decode: Final = BodyDecoder(SendDeposit)
 
 
-def _sent_to(sent: SendDeposit) -> str:
-    if sent.clabe is not None and sent.reference is not None and sent.clabe != sent.reference:
-        raise conflicting("clabe", "reference", "have different values: send one of them")
-    sent_to = sent.clabe or sent.reference
-    if sent_to is None:
-        raise invalid("clabe", "is required where reference is absent", "REQUIRED")
-    if not (sent_to.isascii() and sent_to.isdigit()):
-        raise invalid("clabe" if sent.clabe else "reference", "must consist of digits", "INVALID_FORMAT")
-    if sent.clabe is not None and not is_clabe(sent.clabe):
+def _sent_to(sent: SendDeposit, errors: FieldErrors) -> str | None:
+    """Returns the CLABE or reference, None where it is wrong: then `errors` has why."""
+    errors.check(_check_digits, sent.clabe, "clabe")
+    errors.check(_check_digits, sent.reference, "reference")
+    if sent.clabe is not None and not errors.has("clabe") and not is_clabe(sent.clabe):
         problem = (
             "must have 18 digits" if len(sent.clabe) != _CLABE_DIGITS else "has a wrong check digit: it is mistyped"
         )
-        raise invalid("clabe", problem, "INVALID_CLABE")
-    return sent_to
+        errors.add(invalid("clabe", problem, "INVALID_CLABE"))
+    if errors.has("clabe") or errors.has("reference"):
+        return None
+    if sent.clabe is not None and sent.reference is not None and sent.clabe != sent.reference:
+        errors.add(conflicting("clabe", "reference", "have different values: send one of them"))
+    if sent.clabe is None and sent.reference is None:
+        errors.add(invalid("clabe", "is required where reference is absent", "REQUIRED"))
+    return sent.clabe or sent.reference
+
+
+def _check_digits(sent_to: str | None, field: str) -> None:
+    if sent_to is not None and not (sent_to.isascii() and sent_to.isdigit()):
+        raise invalid(field, "must consist of digits", "INVALID_FORMAT")
 
 
 def _message_id(sent: SendDeposit) -> str | None:
@@ -85,11 +93,14 @@ def _message_id(sent: SendDeposit) -> str | None:
 async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/deposits: 200 once an order has recorded the money, 202 where no order has the reference."""
     body = await request.body(deps.body_limit)
+    sent, errors = _decode.gather(body)
     with BAD_INPUT_AS_400:
-        sent = _decode(body)
-        message_id, sent_to = _message_id(sent), _sent_to(sent)
-        amount = positive_amount(sent.amount, "amount")
-    require_whole(request.principal.settings, ("amount", amount))
+        sent_to, message_id = _sent_to(sent, errors), errors.check(_message_id, sent)
+        amount = errors.check(positive_amount, sent.amount, "amount")
+    errors.check(require_whole, request.principal.settings, ("amount", amount))
+    errors.refuse()
+    assert sent_to is not None, "it was checked"
+    assert amount is not None, "it was checked"
 
     async def report(seed: UUID) -> DepositReceived:
         deposit = Deposit(

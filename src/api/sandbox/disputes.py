@@ -49,13 +49,15 @@ _decode: Final = BodyDecoder(ReportDispute)
 async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/disputes: 200 with the order once it has recorded the report; 404 for an unknown payment."""
     body = await request.body(deps.body_limit)
-    sent = _decode(body)
+    sent, errors = _decode.gather(body)
     if sent.payment_id is None:
-        raise required("paymentId")
+        errors.add(required("paymentId"))
     with BAD_INPUT_AS_400:
-        asked = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
-    require_whole(request.principal.settings, ("amount", asked))
+        asked = errors.check(positive_amount, sent.amount, "amount") if is_given(sent.amount) else None
+    errors.check(require_whole, request.principal.settings, ("amount", asked))
+    errors.refuse()
     payment_id = sent.payment_id
+    assert payment_id is not None, "it was checked"
 
     async def make(seed: UUID) -> Message:
         return await _message(deps, request.principal.merchant_id, payment_id, sent.outcome, asked, seed)

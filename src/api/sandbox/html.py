@@ -16,7 +16,9 @@ from typing import Final
 from msgspec import Struct
 from starlette.types import Send
 
+from api.fields.payer_language import VARIES
 from api.http.response import Headers
+from api.sandbox.payer_texts import PayerTexts
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --paper: #fff; --ground: #eef1f6; --ink: #16202e; --soft: #4a5568; --line: #cbd3df;
@@ -60,7 +62,7 @@ if (page.notice) {
 
 _PAGE: Final = Template("""\
 <!doctype html>
-<html lang="es">
+<html lang="$language">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -70,7 +72,7 @@ _PAGE: Final = Template("""\
 </head>
 <body$data>
 <main>
-<p class="note">Entorno de pruebas: aquí no se mueve dinero.</p>
+<p class="note">$note</p>
 <h1>$title</h1>
 $content
 </main>
@@ -94,12 +96,17 @@ _HEADERS: Final[Headers] = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    *VARIES,
 )
 
 
 class Html(Struct, frozen=True, kw_only=True):
-    """A page. `content` is HTML; `notice` is JSON for the page around it; with `goes_on` its form submits itself."""
+    """A page. `content` is HTML; `notice` is JSON for the page around it; with `goes_on` its form submits itself.
 
+    `texts` has the language of the page.
+    """
+
+    texts: PayerTexts
     status: int = 200
     title: str
     content: str
@@ -110,7 +117,13 @@ class Html(Struct, frozen=True, kw_only=True):
         data = f' data-notice="{escape(self.notice)}"' if self.notice else ""
         data += ' data-go-on="yes"' if self.goes_on else ""
         return _PAGE.substitute(
-            title=escape(self.title), content=self.content, data=data, style=_STYLE, script=_SCRIPT
+            language=self.texts.language,
+            note=escape(self.texts.sandbox),
+            title=escape(self.title),
+            content=self.content,
+            data=data,
+            style=_STYLE,
+            script=_SCRIPT,
         ).encode()
 
 
@@ -137,15 +150,18 @@ def form(*buttons: tuple[str, str]) -> str:
     return f'<form method="post">{"".join(choices)}</form>'
 
 
-def for_developers(text: str, code: str) -> str:
+def for_developers(summary: str, text: str, code: str) -> str:
     """Returns a paragraph for the merchant's developer, with code."""
     content = f"<p>{escape(text)}</p><p><code>{escape(code)}</code></p>"
-    return f"<details open><summary>Para el equipo de desarrollo</summary>{content}</details>"
+    return f"<details open><summary>{escape(summary)}</summary>{content}</details>"
 
 
 async def send_html(page: Html, send: Send, headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Sends a page in one piece, with further headers."""
     body = page.encode()
     length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": page.status, "headers": [*_HEADERS, length, *headers]})
+    language = (b"content-language", page.texts.language.encode())
+    await send(
+        {"type": "http.response.start", "status": page.status, "headers": [*_HEADERS, length, language, *headers]}
+    )
     await send({"type": "http.response.body", "body": body})

@@ -14,10 +14,13 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Dependencies, DependencyHolder, not_started
+from api.fields.payer_language import accepted_language
 from api.http.errors import method_not_allowed
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
+from api.orders.responses import customers_language
 from api.sandbox.html import Html, facts, for_developers, form, paragraph, send_html
+from api.sandbox.payer_texts import TEXTS, PayerTexts
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.statuses import NextAction
 from ledger.processors.sandbox.authentications import Session
@@ -25,32 +28,27 @@ from projections.orders.formats import for_people
 
 _FORM_BYTES_MAX: Final = 16 << 10
 _ACCEPT, _REFUSE = "accept", "refuse"
-_INTRO: Final = {
-    NextAction.CHALLENGE: ("Confirma tu compra", "Tu banco te pide confirmar este pago con tarjeta."),
-    NextAction.REDIRECT: ("Autoriza tu pago", "La tienda te envió aquí para autorizar este pago."),
-}
-_NOT_FOUND: Final = Html(
-    status=404,
-    title="Esta página no existe",
-    content=paragraph("La dirección no corresponde a ningún pago. Vuelve a la tienda e inténtalo de nuevo."),
-)
-_ENDED: Final = Html(
-    status=410,
-    title="Esta sesión ya terminó",
-    content=paragraph(
-        "El pago ya terminó o la tienda inició otro paso. Vuelve a la tienda para ver el estado del pago."
-    ),
-)
 
 
 class Visit(Struct, frozen=True):
-    """A request of a payer's browser: the id in the path, the decision that its form sent (None for a plain GET), and
-    the base path of the interface.
+    """A request of a payer's browser: the id in the path, the decision that its form sent (None for a plain GET), the
+    base path of the interface, and the language that the browser prefers, None for neither of the two.
     """
 
     id: str
     decision: str | None
     base_path: str
+    language: str | None
+
+    async def texts(self, deps: Dependencies, session: Session | None) -> PayerTexts:
+        """Returns the texts in the browser's language, else in that of the session's customer, else in Spanish."""
+        if self.language is not None:
+            return TEXTS[self.language]
+        order_id = None if session is None else session.order_id
+        row = order_id and session and await deps.queries.order(session.merchant_id, str(order_id))
+        if not row or session is None:
+            return TEXTS["es"]
+        return TEXTS[await customers_language(deps, session.merchant_id, row)]
 
 
 Show = Callable[[Dependencies, Visit], Awaitable[Html]]
@@ -71,36 +69,37 @@ class PayerPage:
         method = scope["method"]
         if method not in {"GET", "HEAD", "POST"}:
             raise method_not_allowed("GET", "HEAD", "POST")
-        session_id = request.path_id("id")
+        session_id, language = request.path_id("id"), accepted_language(request.headers)
         decision = (await request.form(_FORM_BYTES_MAX)).get("decision", "") if method == "POST" else None
-        page = _NOT_FOUND
+        page = _not_found(TEXTS[language or "es"])
         if session_id is not None:
             deps = self._holder.deps
             if deps is None:
                 raise not_started()
             request.needs_database = True
-            page = await self._show(deps, Visit(session_id, decision, self._base_path))
+            page = await self._show(deps, Visit(session_id, decision, self._base_path, language))
         await send_html(page, send, request.answer_headers)
 
 
 async def device_data(deps: Dependencies, visit: Visit) -> Html:
     """{base}/sandbox/3ds/device-data/{referenceId}: collects the browser's device data, which its POST confirms."""
     session = await sandbox_processor(deps).pages.session(visit.id)
+    texts = await visit.texts(deps, session)
     if session is None or session.reference_id != visit.id:
-        return _NOT_FOUND
+        return _not_found(texts)
     if session.stage is not NextAction.DEVICE_DATA:
-        return _ENDED
+        return _ended(texts)
     if visit.decision is None:
-        content = paragraph("Revisamos tu navegador para proteger tu pago. Toma un instante.") + form(
-            ("go", "Continuar")
-        )
-        return Html(title="Un momento, por favor", content=content, goes_on=True)
+        title, words = texts.device_check
+        content = paragraph(words) + form(("go", texts.proceed))
+        return Html(texts=texts, title=title, content=content, goes_on=True)
     await sandbox_processor(deps).pages.collect_device_data(visit.id)
-    content = paragraph("La revisión de tu navegador terminó. Vuelve a la tienda, que continúa con el pago.")
+    title, words = texts.device_checked
     next_request = _next_request(visit, session, "device-data", referenceId=visit.id)
     return Html(
-        title="Listo",
-        content=content + for_developers("El siguiente paso es de tu servidor:", next_request),
+        texts=texts,
+        title=title,
+        content=paragraph(words) + for_developers(texts.for_developers, texts.next_step, next_request),
         notice=_notice(session, NextAction.DEVICE_DATA, "COLLECTED"),
     )
 
@@ -117,45 +116,52 @@ async def redirect(deps: Dependencies, visit: Visit) -> Html:
 
 async def _ask(deps: Dependencies, visit: Visit, stage: NextAction) -> Html:
     session = await sandbox_processor(deps).pages.session(visit.id)
+    texts = await visit.texts(deps, session)
     if session is None or session.transaction_id != visit.id:
-        return _NOT_FOUND
+        return _not_found(texts)
     if session.stage is not stage:
-        return _ENDED
+        return _ended(texts)
     # A merchant's page may open this one by a form without a decision.
     if visit.decision not in {_ACCEPT, _REFUSE}:
-        return await _question(deps, session, stage)
+        return await _question(deps, session, stage, texts)
     session = await sandbox_processor(deps).pages.conclude(visit.id, accepted=visit.decision == _ACCEPT)
     if session is None or session.accepted is None:
-        return _ENDED
-    return _outcome(visit, session, stage, accepted=session.accepted)
+        return _ended(texts)
+    return _outcome(visit, session, stage, texts, accepted=session.accepted)
 
 
-async def _question(deps: Dependencies, session: Session, stage: NextAction) -> Html:
-    title, words = _INTRO[stage]
+async def _question(deps: Dependencies, session: Session, stage: NextAction, texts: PayerTexts) -> Html:
+    title, words = texts.questions[stage]
     merchant = await deps.ledger.merchant(session.merchant_id)
     shown = {
-        "Comercio": merchant.name,
-        "Importe": for_people(f"{session.amount:f}", session.currency),
-        "Tarjeta": f"•••• {session.card_last4}",
+        texts.merchant: merchant.name,
+        texts.amount: for_people(f"{session.amount:f}", session.currency),
+        texts.card: f"•••• {session.card_last4}",
     }
-    choices = form((_ACCEPT, "Confirmar el pago"), (_REFUSE, "Rechazar el pago"))
-    return Html(title=title, content=paragraph(words) + facts(shown) + choices)
+    choices = form((_ACCEPT, texts.accept), (_REFUSE, texts.refuse))
+    return Html(texts=texts, title=title, content=paragraph(words) + facts(shown) + choices)
 
 
-def _outcome(visit: Visit, session: Session, stage: NextAction, *, accepted: bool) -> Html:
-    title = "Confirmaste el pago" if accepted else "Rechazaste el pago"
-    words = (
-        "Vuelve a la tienda, que termina el pago. Ya puedes cerrar esta página."
-        if accepted
-        else "No se hará ningún cargo. Vuelve a la tienda si quieres pagar de otra forma."
-    )
-    answer = "y responde 200:" if accepted else "y responde 422 PAYER_AUTHENTICATION_FAILED:"
+def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerTexts, *, accepted: bool) -> Html:
+    title, words = texts.accepted if accepted else texts.refused
+    next_step = texts.next_step_accepted if accepted else texts.next_step_refused
     next_request = _next_request(visit, session, "validate", authenticationTransactionId=session.transaction_id)
     return Html(
+        texts=texts,
         title=title,
-        content=paragraph(words) + for_developers(f"El siguiente paso es de tu servidor, {answer}", next_request),
+        content=paragraph(words) + for_developers(texts.for_developers, next_step, next_request),
         notice=_notice(session, stage, "ACCEPTED" if accepted else "REFUSED"),
     )
+
+
+def _not_found(texts: PayerTexts) -> Html:
+    title, words = texts.not_found
+    return Html(texts=texts, status=404, title=title, content=paragraph(words))
+
+
+def _ended(texts: PayerTexts) -> Html:
+    title, words = texts.ended
+    return Html(texts=texts, status=410, title=title, content=paragraph(words))
 
 
 def _next_request(visit: Visit, session: Session, operation: str, **body: str) -> str:

@@ -53,7 +53,8 @@ class ProcessorMode(Struct, rename="camel"):
 async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/processor: the mode of the merchant's next calls."""
     body = await request.body(deps.body_limit)
-    sent = _decode(body)
+    sent, errors = _decode.gather(body)
+    errors.refuse()
 
     async def act(_: UUID) -> ProcessorMode:
         await sandbox_processor(deps).set_mode(request.principal.merchant_id, Mode(sent.mode), sent.times)

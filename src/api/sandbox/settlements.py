@@ -94,7 +94,8 @@ class _Page(Struct):
 async def settle(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST {base}/sandbox/settlements: 200 with the result of each line of the batch."""
     body = await request.body(deps.body_limit)
-    sent = _decode(body)
+    sent, errors = _decode.gather(body)
+    errors.refuse()
 
     async def act(seed: UUID) -> Settled:
         return await _settle(deps, request.principal.merchant_id, sent, seed)

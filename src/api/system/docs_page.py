@@ -30,6 +30,7 @@ SwaggerUIBundle({
   dom_id: "#reference",
   deepLinking: true,
   validatorUrl: null,
+  docExpansion: "none",
   defaultModelsExpandDepth: 0,
   requestSnippetsEnabled: true,
 });

@@ -9,4 +9,5 @@ In reading order:
 - `recovery`: the server that recovers a copy of the backup, up to a moment.
 - `verification`: compares every read model with a replay of the log.
 - `restoration`: a backup in a new data directory, verified.
+- `rebuild`: renders stored orders again, as this release shows them.
 """

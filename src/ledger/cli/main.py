@@ -32,6 +32,7 @@ for command in (
     service.api,
     service.worker,
     service.migrate,
+    service.rebuild,
     service.backup,
     service.restore,
     service.settings,

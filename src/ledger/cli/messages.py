@@ -1,29 +1,48 @@
-"""`ledger messages`: list, retry. Operators cannot remove a message: it stays listed until an order has recorded it."""
+"""`ledger messages`: list, retry, dismiss. A message stays listed until an order has recorded it or an operator has
+dismissed it; no command deletes one.
+"""
 
 from __future__ import annotations
 
+import getpass
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ledger.cli.installation import on_connection
+from ledger.cli.installation import on_connection, on_ledger, uuid_of
 from ledger.cli.options import AsJson, DataDir
 from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
-from ledger.settings import CannotRun
+from ledger.settings import CannotRun, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ledger.background.inbox.dismissal import DismissedMessage
+    from ledger.operations.ledger import Ledger
 
 app = typer.Typer(
-    no_args_is_help=True, help="Messages of processors that no order has recorded: list them, retry them."
+    no_args_is_help=True, help="Messages of processors that no order has recorded: list, retry and dismiss them."
 )
+
+_TEXT_MAX: Final = 500
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The messages, as `list` names them.")]
 
 
 @app.command(name="list")
-def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
+def list_(
+    dismissed: Annotated[bool, typer.Option("--dismissed", help="List the messages that were dismissed.")] = False,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
     """List the messages, the oldest first: what each is about, when it is tried next, and what it waits for."""
     from ledger.background.inbox.pending import pending_messages
 
+    if dismissed:
+        _list_dismissed(data_dir, json=json)
+        return
     found = on_connection(data_dir, pending_messages)
     if json:
         echo_json(found)
@@ -63,3 +82,91 @@ def retry(
     if unknown:
         raise CannotRun(f"no such message waits: {', '.join(sorted(unknown))}")
     echo_retried(retried, json=json)
+
+
+@app.command()
+def dismiss(
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message, as `list` names it.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why no order will record it.", show_default=False)],
+    by: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who dismisses it.", show_default="the user of the system")
+    ] = None,
+    processor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its processor, where several messages have this id.")
+    ] = None,
+    merchant: Annotated[
+        str | None, typer.Option(metavar="MERCHANT_ID", help="Its merchant, where several messages have this id.")
+    ] = None,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+) -> None:
+    """Dismiss a message that no order will record: one that no order matches, or that was set aside.
+
+    The log keeps who dismissed it, when and why. It is not tried any more, leaves the list and the alarms, and stays in
+    `ledger messages list --dismissed`.
+    """
+    from ledger.background.inbox.dismissal import dismiss_message
+    from ledger.postgres.connection import connect
+
+    texts = {"--reason": reason.strip(), "--by": (_user() if by is None else by).strip()}
+    for option, text in texts.items():
+        if not 1 <= len(text) <= _TEXT_MAX:
+            raise CannotRun(f"{option} must have 1 to {_TEXT_MAX} characters, has {len(text)}")
+    merchant_id = None if merchant is None else uuid_of(merchant, "merchant")
+
+    async def end(ledger: Ledger, settings: Settings) -> DismissedMessage:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            return await dismiss_message(
+                ledger,
+                connection,
+                message,
+                reason=texts["--reason"],
+                dismissed_by=texts["--by"],
+                processor=processor,
+                merchant_id=merchant_id,
+            )
+
+    ended = on_ledger(data_dir, end)
+    if json:
+        echo_json(ended)
+    else:
+        typer.echo(f"{ended.message} is dismissed by {ended.dismissed_by}; it waited because {ended.waited_for}")
+
+
+def _list_dismissed(data_dir: Path | None, *, json: bool) -> None:
+    from ledger.background.inbox.dismissal import dismissed_messages
+    from ledger.postgres.connection import connect
+
+    async def read(ledger: Ledger, settings: Settings) -> Sequence[DismissedMessage]:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-cli") as connection:
+            return await dismissed_messages(ledger, connection)
+
+    found = on_ledger(data_dir, read)
+    if json:
+        echo_json(found)
+    elif found:
+        rows = [
+            (
+                one.message,
+                one.processor,
+                one.kind,
+                day_and_time(one.received_at),
+                day_and_time(one.dismissed_at),
+                one.dismissed_by,
+                one.reason,
+            )
+            for one in found
+        ]
+        echo_table(("MESSAGE", "PROCESSOR", "KIND", "RECEIVED", "DISMISSED", "BY", "REASON"), rows)
+    else:
+        typer.echo("no message was dismissed")
+
+
+def _user() -> str:
+    """Returns the name of the user who runs the command. Raises CannotRun where the system knows none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        raise CannotRun("the system has no name for this user: add --by NAME") from None

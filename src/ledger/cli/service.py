@@ -1,17 +1,20 @@
-"""The commands about an installation: run it or part of it, migrate it, back it up, restore it."""
+"""The commands about an installation: run it or part of it, migrate and rebuild it, back it up, restore it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ledger.cli.installation import errors_as_cannot_run, settings_from, time_of
+from ledger.cli.installation import errors_as_cannot_run, on_ledger, settings_from, time_of
 from ledger.cli.options import AsJson, DataDir, Host, Port, Workers
 from ledger.cli.output import day_and_time, echo_json
-from ledger.settings import describe
+from ledger.settings import Settings, describe
+
+if TYPE_CHECKING:
+    from ledger.operations.ledger import Ledger
 
 
 def serve(
@@ -58,6 +61,26 @@ def migrate(data_dir: DataDir = None) -> None:
     with owners_database(settings) as owner_url:
         prepare(settings, owner_url)
     typer.echo(f"the schema is current: {migrations()[-1].number:04} {migrations()[-1].name}")
+
+
+def rebuild(data_dir: DataDir = None, json: AsJson = False) -> None:
+    """Render every stored order again from its log, as this release shows it. May run beside the service, and twice.
+
+    After an upgrade: orders that have not changed since show what the new release adds to an order.
+    """
+    from ledger.backup.rebuild import Rebuilt, rebuild_orders
+    from ledger.postgres.connection import connect
+
+    async def work(ledger: Ledger, settings: Settings) -> Rebuilt:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        async with await connect(settings.database_url, "ledger-rebuild") as connection:
+            return await rebuild_orders(ledger, connection)
+
+    rebuilt = on_ledger(data_dir, work)
+    if json:
+        echo_json(rebuilt)
+    else:
+        typer.echo(f"rendered {rebuilt.orders} orders, of which {rebuilt.changed} have changed")
 
 
 def doctor(data_dir: DataDir = None, json: AsJson = False) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ledger.domain.customers import events as customer_events
 from ledger.domain.idempotency import events as request_events
 from ledger.domain.merchants import events as merchant_events
+from ledger.domain.merchants import messages as message_events
 from ledger.domain.orders import events as order_events
 from ledger.domain.payment_methods import events as payment_method_events
 from ledger.domain.plans import events as plan_events
@@ -126,6 +127,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     **customer_events.TOPICS,
     **payment_method_events.TOPICS,
     **merchant_events.TOPICS,
+    **message_events.TOPICS,
     **product_events.TOPICS,
     **plan_events.TOPICS,
     **subscription_events.TOPICS,

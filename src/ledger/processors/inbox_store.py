@@ -109,7 +109,8 @@ update processor_message set waits_for = %s, claimed_until = null, next_try_at =
 class InboxEntry(Struct, frozen=True, kw_only=True):
     """A stored message: the first one with its id, whichever was received now. Times are real.
 
-    `waits_for` is the reason in words why no order has applied it yet, None where it was not tried or has been applied.
+    `waits_for` is the reason in words why no order has applied it, None where it was not tried or has been applied. A
+    message with both `waits_for` and `handled_at` was dismissed by an operator.
     """
 
     message: Message

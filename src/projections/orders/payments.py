@@ -96,8 +96,8 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     payer_message: Annotated[
         str | None,
         Meta(
-            description="What the payer may read about the failure: in English where Accept-Language prefers it, else in "
-            "Spanish. The answer to a decline is in the customer's language where that header is absent."
+            description="What the payer may read about the failure: in the language of Accept-Language, else of the "
+            "customer's notification preferences, else in Spanish."
         ),
     ]
     billing_first_name: Annotated[str | None, Meta(description="Given name of the cardholder.")]
@@ -127,9 +127,14 @@ def render_payment(order: Order, payment: Payment) -> bytes:
     return _each_payment(order)[order.payments.index(payment)]
 
 
+def has_text_for_payers(payments: bytes) -> bool:
+    """Returns whether rendered payments contain a text for payers; also where a merchant's metadata look like one."""
+    return _HAS_TEXT in payments
+
+
 def in_language(payments: bytes, language: str) -> bytes:
     """Returns rendered payments with their texts for payers in a language: stored ones are in Spanish."""
-    if language == "es" or _HAS_TEXT not in payments:
+    if language == "es" or not has_text_for_payers(payments):
         return payments
     translated = msgspec.json.decode(payments, type=list[dict[str, Raw]])
     for payment in translated:

@@ -135,8 +135,18 @@ def test_the_example_of_a_new_order_is_the_first_order_of_the_tutorial():
 
 @pytest.mark.anyio
 async def test_the_examples_work(merchant: Merchant):
-    for example in create.EXAMPLES.values():
-        assert_described(await merchant.create(example["value"]), "post", ORDERS)
+    leads_to = {
+        "paidByCard": "COMPLETED",
+        "spei": "REFERENCE_GENERATED",
+        "cash": "REFERENCE_GENERATED",
+        "threeDSecure": "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED",
+        "split": "PENDING",
+    }
+    assert create.EXAMPLES.keys() == leads_to.keys()
+    for name, example in create.EXAMPLES.items():
+        created = await merchant.create(example["value"])
+        assert_described(created, "post", ORDERS)
+        assert created.json()["status"] == leads_to[name]
     for number, example in enumerate(charge_endpoint.CHARGE.spec.examples.values()):
         waiting = await merchant.create(order(externalId=f"charged-{number}", allowPartials=True))
         charged = await merchant.post(f"{ORDERS}/{waiting.json()['id']}/charge", example["value"])

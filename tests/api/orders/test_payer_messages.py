@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.api.bodies import by_card, card, order, paid_order
 from tests.api.openapi.description import assert_described
-from tests.api.storefront import ORDERS, Merchant
+from tests.api.storefront import ORDERS, Merchant, opened
 
 from api.fields.payer_language import payer_language
 from ledger.domain.orders.declines import DECLINES, payer_message
+from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +50,15 @@ async def test_a_decline_is_explained_to_the_payer(merchant: Merchant):
     spanish, english = (await merchant.get(one)).json(), (await merchant.get(one, **{"accept-language": "en"})).json()
     assert {each["payerMessage"] for each in spanish["payments"]} == {SPANISH}
     assert {each["payerMessage"] for each in english["payments"]} == {ENGLISH}
+    for language, text in (("es", SPANISH), ("en", ENGLISH)):
+        listed = await merchant.get(f"{one}/payments", **{"accept-language": language})
+        assert {each["payerMessage"] for each in listed.json()["data"]} == {text}
+        first = f"{one}/payments/{listed.json()['data'][0]['id']}"
+        shown = await merchant.get(first, **{"accept-language": language})
+        assert shown.json() == listed.json()["data"][0]
+        assert_described(shown, "get", f"{ORDERS}/{{id}}/payments/{{paymentId}}")
+        order_ = await merchant.get(one, **{"accept-language": language})
+        assert {each.headers["vary"] for each in (listed, shown, order_)} == {"accept-language"}
     for each in (*spanish["payments"], *english["payments"]):
         del each["payerMessage"]
     assert spanish == english
@@ -59,6 +70,10 @@ async def test_the_customers_language_counts_where_the_request_has_none(merchant
     )
     declined = await merchant.create(paid_order(customer={"id": created.json()["id"]}, paymentMethod=POOR))
     assert declined.json()["payerMessage"] == ENGLISH
+    one = f"{ORDERS}/{declined.json()['id']}"
+    reads = (await merchant.get(one), await merchant.get(f"{one}/payments"))
+    assert [each.json().get("payments", each.json().get("data"))[0]["payerMessage"] for each in reads] == [ENGLISH] * 2
+    assert (await merchant.get(one, **{"accept-language": "es"})).json()["payments"][0]["payerMessage"] == SPANISH
 
 
 async def test_texts_about_wrong_orders_say_what_to_do(merchant: Merchant):
@@ -88,3 +103,17 @@ async def test_disputed_money_is_not_refundable(merchant: Merchant):
     assert (unnamed.status_code, unnamed.json()["code"]) == (422, "REFUND_AMOUNT_EXCEEDS_BALANCE")
     assert unnamed.json()["refundableAmount"] == 0
     assert (named.status_code, named.json()["code"]) == (409, "ORDER_NOT_REFUNDABLE")
+
+
+async def test_production_without_a_processor_names_what_is_missing(settings: Settings, database_url: str):
+    real = replace(settings, environment="production", database_url=database_url)
+    async with opened(real) as store:
+        merchant = await store.register()
+        by_transfer = order(pending=False, paymentMethod={"type": "spei"})
+        for body, kind in ((paid_order(), "card"), (by_transfer, "spei")):
+            refused = await merchant.create(body)
+            assert (refused.status_code, refused.json()["code"]) == (422, "METHOD_NOT_ENABLED")
+            assert refused.json()["message"] == (
+                f"No {kind} processor is connected in production: the operator of the service has to connect one."
+            )
+        assert (await merchant.create(order())).status_code == 201, "an order can be created and paid later"

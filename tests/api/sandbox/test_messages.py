@@ -171,8 +171,8 @@ async def test_money_on_a_reference_that_a_card_has_replaced_is_money_all_the_sa
         ({"clabe": "1", "reference": "2", "amount": 5}, "clabe"),
         ({"clabe": "", "amount": 5}, "clabe"),
         ({"clabe": "1\x00", "amount": 5}, "clabe"),
-        ({"clabe": "1", "amount": 5, "messageId": "sbx_1"}, "messageId"),
-        ({"clabe": "1", "amount": 5, "messageId": "\x00"}, "messageId"),
+        ({"reference": "1", "amount": 5, "messageId": "sbx_1"}, "messageId"),
+        ({"reference": "1", "amount": 5, "messageId": "\x00"}, "messageId"),
     ],
 )
 async def test_an_invalid_deposit_is_refused_with_its_field(merchant: Merchant, body: dict[str, Any], field: str):

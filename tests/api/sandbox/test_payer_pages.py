@@ -8,12 +8,14 @@ from html import unescape
 
 import pytest
 from msgspec.structs import replace
+from tests.api.bodies import by_card, card, paid_order
 from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session, path_of, validated
 from tests.api.storefront import Merchant, Storefront
 
 from api.app import routes
 from api.dependencies import DependencyHolder
 from api.sandbox.html import Html
+from api.sandbox.payer_texts import TEXTS
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.settings import Settings
 
@@ -140,8 +142,36 @@ async def test_a_pages_policy_allows_only_its_own_style_and_script(store: Storef
     assert not re.search(r"https?://", answer.text)
 
 
+async def test_a_page_is_in_the_language_of_the_browser(store: Storefront, merchant: Merchant):
+    page = path_of((await opened_session(store, merchant)).step_up_url)
+    for header, language, title in (
+        ("en-US,en;q=0.9,es;q=0.8", "en", "Confirm your purchase"),
+        ("es-MX,es;q=0.9,en;q=0.8", "es", "Confirma tu compra"),
+        ("fr", "es", "Confirma tu compra"),
+    ):
+        shown = await store.client.get(page, headers={"accept-language": header})
+        assert f"<title>{title}</title>" in shown.text
+        assert f'<html lang="{language}">' in shown.text
+        assert (shown.headers["content-language"], shown.headers["vary"]) == (language, "accept-language")
+    english = FORM | {"accept-language": "en"}
+    done = await store.client.post(page, content="decision=refuse", headers=english)
+    assert "You refused the payment" in done.text
+    assert not re.search("[áéíóúñ¿¡]", done.text), "no Spanish word is left"
+    missing = await store.client.get("/api/sandbox/3ds/challenge/x", headers={"accept-language": "en"})
+    assert "This page does not exist" in missing.text
+
+
+async def test_a_page_is_in_the_customers_language_where_the_browser_has_neither(store: Storefront, merchant: Merchant):
+    bob = {"externalId": "bob", "notificationPreferences": {"language": "en"}}
+    customer = (await merchant.post("/api/customers", bob)).json()
+    body = paid_order(customer={"id": customer["id"]}, paymentMethod=by_card(cardDetails=card(number=CHALLENGED)))
+    created = (await merchant.create(body)).json()
+    page = path_of(created["payerAuthentication"]["stepUpUrl"])
+    assert "Confirm your purchase" in (await store.client.get(page, headers={"accept-language": "fr"})).text
+
+
 def test_what_comes_from_outside_is_escaped():
-    page = Html(title="<script>", content="", notice='{"a":"\\"><script>"}').encode().decode()
+    page = Html(texts=TEXTS["en"], title="<script>", content="", notice='{"a":"\\"><script>"}').encode().decode()
     assert page.count("<script>") == 1
 
 

@@ -36,8 +36,13 @@ async def test_every_refusal_has_the_address_of_its_code(store: Storefront):
         await merchant.delete(ORDERS),
         await limited.get(ORDERS),
         await store.client.get(ORDERS),
+        await merchant.post(ORDERS, b"x" * (300 << 10)),
+        await merchant.post(ORDERS, b"{}", **{"content-type": "text/plain"}),
+        await merchant.get(f"/{'x' * 9000}"),
     ]
-    assert [each.status_code for each in refusals] == [400, 422, 404, 404, 405, 429, 401]
+    assert (await merchant.post("/api/sandbox/processor", {"mode": "DOWN"})).status_code == 200
+    refusals.append(await merchant.create(paid_order(externalId="down")))
+    assert [each.status_code for each in refusals] == [400, 422, 404, 404, 405, 429, 401, 413, 415, 414, 503]
     for each in refusals:
         assert each.json()["docUrl"] == f"{PAGE}#{each.json()['code']}"
     assert f'"docUrl":"{PAGE}#BAD_REQUEST"'.encode() in error_response_bytes(400, [], PAGE)

@@ -5,5 +5,5 @@ In reading order:
 - `delivery`: delivers messages to the inbox, and fetches them from the sandbox's outbox.
 - `consumer`: tries the messages of the inbox until an order has recorded them.
 - `message_handlers`: records a message on its order. `overpayment`: refunds what was paid too much.
-- `pending`: messages that no order has recorded, for operators.
+- `pending`: messages that no order has recorded, for operators. `dismissal`: ends one that no order can record.
 """

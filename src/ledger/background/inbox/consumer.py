@@ -1,8 +1,8 @@
 """From the inbox to the orders: passes every message to the handler of its kind until an order has recorded it.
 
-Never drop a message; only `Applied` ends it. A message that cannot be applied yet, because its order does not exist or
-has not recorded what the message follows, is retried later. A message that contradicts its order for good becomes a
-dead letter, which operators see.
+Never drop a message; only `Applied` and an operator's dismissal end it. A message that cannot be applied yet, because
+its order does not exist or has not recorded what the message follows, is retried later. A message that contradicts its
+order for good becomes a dead letter, which operators see.
 
 Messages are tried side by side, one at a time of each order, and at most eight at a time of each merchant: a merchant
 whose processor is slow delays its own messages alone.

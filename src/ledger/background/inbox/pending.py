@@ -1,6 +1,7 @@
 """Messages of processors that no order has recorded: lists them for operators, and has them tried again at once.
 
-Never end a message here. Only an order ends it, by recording it: the message may report money.
+Never end a message here: it may report money. An order ends it by recording it, or an operator dismisses it with a
+reason (see `dismissal`).
 """
 
 from __future__ import annotations
