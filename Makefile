@@ -67,6 +67,7 @@ $(TOOLS): requirements-dev.lock $(STAMP)
 lock:
 	$(COMPILE) --output-file requirements.lock requirements.in
 	$(COMPILE) --constraint requirements.lock --output-file requirements-dev.lock requirements-dev.in
+	$(COMPILE) --constraint requirements-dev.lock --output-file requirements-traces.lock requirements-traces.in
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -57,6 +57,12 @@ PACKAGES = {
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
     ("ledger.asgi", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off", "ledger.month_names"): ((), ()),
+    ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
+        ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.ledger",
+         "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),
+        (),
+    ),
+    ("api.system.request_spans",): (("api.http.request", "api.http.request_metrics", "ledger.tracing.spans", "opentelemetry", "starlette"), ()),
     ("ledger.settings",): (("ledger.database_urls", "ledger.domain", "msgspec"), ()),
     ("ledger.database_urls",): (("psycopg",), ()),
     ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),

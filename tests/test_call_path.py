@@ -1,5 +1,6 @@
 """How far one refund goes through the code: a bound on the modules it enters and on the jumps between operations."""
 
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,8 @@ from tests.api.bodies import by_card, order
 from tests.api.storefront import opened
 
 import ledger
+from api.app import create_app
+from api.http.middleware import Middleware
 from ledger.operations import clock
 from ledger.settings import Settings
 
@@ -58,6 +61,9 @@ async def test_a_refund_is_followed_through_few_modules(database_url, monkeypatc
     # What runs beside a refund, such as a timer of the process, comes between on a busy machine.
     assert min(len(set(path.modules) - BESIDE) for path in paths) <= 65
     assert min(path.changes_in("ledger/operations") for path in paths) <= 40
+    # Traces are off by default, and then free.
+    assert not [module for path in paths for module in path.modules if re.search("tracing|spans", module)]
+    assert type(create_app(settings)) is Middleware
 
 
 async def followed(merchant, refund):

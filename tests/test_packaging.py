@@ -2,12 +2,15 @@
 
 import re
 import tomllib
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCKS = ("requirements", "requirements-dev", "requirements-traces")
 
 
 def wanted(lines):
@@ -24,12 +27,16 @@ def pins(lock):
 
 
 def test_the_locks_inputs_are_the_projects_own_lists():
-    run, dev = ((ROOT / name).read_text().splitlines() for name in ("requirements.in", "requirements-dev.in"))
+    files = ("requirements.in", "requirements-dev.in", "requirements-traces.in")
+    run, dev, traces = ((ROOT / name).read_text().splitlines() for name in files)
+    extras = PROJECT["optional-dependencies"]
     assert wanted(run) == wanted(PROJECT["dependencies"])
-    assert wanted(dev) == wanted(["-r requirements.in", *PROJECT["optional-dependencies"]["dev"]])
+    assert wanted(dev) == wanted(["-r requirements.in", *extras["dev"]])
+    assert wanted(traces) == wanted(["-r requirements.in", *extras["traces"]])
+    assert {*extras["traces"]} < {*extras["dev"]}
 
 
-@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_requirement_is_pinned_by_hash_without_an_index(name):
     lock = (ROOT / f"{name}.lock").read_text()
     assert not re.search(r"--(index-url|extra-index-url|find-links|trusted-host)|https?:|file:", lock)
@@ -38,8 +45,21 @@ def test_every_requirement_is_pinned_by_hash_without_an_index(name):
 
 
 def test_the_tests_use_the_pinned_versions_of_the_service():
-    run, dev = (pins((ROOT / name).read_text()) for name in ("requirements.lock", "requirements-dev.lock"))
-    assert run.items() <= dev.items()
+    run, dev, traces = (pins((ROOT / f"{name}.lock").read_text()) for name in LOCKS)
+    assert run.items() <= traces.items()
+    assert traces.items() <= dev.items()
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_pinned_package_runs_on_the_oldest_python_that_is_supported(name):
+    """Debian 12 has 3.11.2. The lock is made with a newer one, and may pin a package that refuses that."""
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    pinned = pins((ROOT / f"{name}.lock").read_text())
+    here = {each.name.lower().replace("_", "-").replace(".", "-"): each for each in distributions()}
+    checked = [here[package] for package in pinned if package in here and here[package].version == pinned[package]]
+    assert len(checked) > len(pinned) / 2
+    needed = {each.name: each.metadata["Requires-Python"] or "" for each in checked}
+    assert {package: by for package, by in needed.items() if not SpecifierSet(by).contains(oldest)} == {}
 
 
 def test_every_sql_file_is_package_data():

@@ -59,36 +59,47 @@ from ledger.invoicing.files import FOLDER
 from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, errors_url
 from ledger.telemetry.logs import AccessLog
-from ledger.telemetry.metrics import sampling
+from ledger.telemetry.metrics import PROCESS, sampling
+from ledger.wiring import start_tracing
 
 
 def create_app(settings: Settings) -> ASGIApp:
     """Returns the service as an ASGI application. It connects when the server starts it, by `settings.database_url`."""
     holder = DependencyHolder()
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
-    traffic = RequestMetrics(AccessLog() if logs else None)
+    access_log = AccessLog() if logs else None
+    tracing = start_tracing(settings, PROCESS)
+    if tracing is None:
+        traffic = RequestMetrics(access_log)
+    else:
+        from api.system.request_spans import DescribedRequests, RequestSpans
+
+        traffic = DescribedRequests(access_log)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        async with open_dependencies(settings) as deps:
+        async with open_dependencies(settings, tracing) as deps:
             holder.deps = deps
             with sampling(deps.ledger.journal.sample_metrics):
                 yield
             holder.deps = None
         traffic.close()
+        if tracing is not None:
+            tracing.stop()
 
     router = ExactRouter(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
 
     def has_database() -> bool:
         return holder.deps is None or holder.deps.ledger.has_database
 
-    return Middleware(
+    app = Middleware(
         router,
         traffic,
         timeout_s=settings.request_timeout_s,
         errors_url=errors_url(settings),
         has_database=has_database,
     )
+    return app if tracing is None else RequestSpans(tracing.tracer, app)
 
 
 def describe_interface(settings: Settings) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 from msgspec import Struct
@@ -30,6 +30,9 @@ from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.wiring import open_ledger
 from projections.merchants import CHANGES, merchant_in
 from projections.queries import Queries
+
+if TYPE_CHECKING:
+    from ledger.tracing.tracing import Tracing
 
 _USES_S: Final = 60.0
 _log: Final = structlog.get_logger()
@@ -71,11 +74,11 @@ def not_started() -> DatabaseUnavailable:
 
 
 @asynccontextmanager
-async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
+async def open_dependencies(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Dependencies]:
     """Opens the ledger, the queries and everything else that the endpoints work with, and closes them at the end."""
     assert settings.database_url is not None, "a process that serves has a database"
     async with AsyncExitStack() as stack:
-        ledger = await stack.enter_async_context(open_ledger(settings))
+        ledger = await stack.enter_async_context(open_ledger(settings, tracing=tracing))
         await stack.enter_async_context(ledger.journal.disk.probing(settings.disk_probe_s))
         queries = Queries(settings.database_url)
         await queries.start()
@@ -97,7 +100,8 @@ async def open_dependencies(settings: Settings) -> AsyncIterator[Dependencies]:
             payment_lookup = PaymentLookup(settings.database_url)
             await payment_lookup.start()
             stack.push_async_callback(payment_lookup.stop)
-            advancer = ClockAdvancer(settings.database_url, ledger, REACTIONS, HANDLERS, delivery)
+            handlers = HANDLERS if tracing is None else tracing.handlers(HANDLERS)
+            advancer = ClockAdvancer(settings.database_url, ledger, REACTIONS, handlers, delivery)
             clock_control = await stack.enter_async_context(advancer)
         yield Dependencies(
             ledger=ledger,

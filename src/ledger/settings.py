@@ -26,6 +26,7 @@ _MAIL_SERVER: Final = (
     r"^(smtps://([^/?#@\s]+@)?[^/?#@\s]+/?|smtp://([^/?#@\s]+@)?[^/?#@\s]+/?(\?tls=(starttls|none))?)$"
 )
 _MAIL_ADDRESS: Final = r"^([A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$"
+_COLLECTOR: Final = r"^(https?://[^/?#@\s]+(/[^?#\s]*)?)?$"
 _SECRET: Final = {"secret": True}
 _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECASE)
 """A connection string, an address with a password, or a key of 32 bytes."""
@@ -341,6 +342,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The least severe level that is logged.")
     ] = "info"
+    otlp_endpoint: Annotated[
+        str,
+        Meta(
+            pattern=_COLLECTOR,
+            description="The address of an OpenTelemetry collector, to which traces are sent by OTLP over HTTP, below "
+            "`/v1/traces`; unset: no traces.",
+        ),
+    ] = ""
 
     def __repr__(self) -> str:
         return f"Settings({self.environment}, {self.data_dir})"  # the other fields include secrets
@@ -375,8 +384,10 @@ def read_settings(environ: Mapping[str, str], **flags: object) -> Settings:
 
 
 def variable_of(name: str) -> str:
-    """Returns the environment variable of a field: `port` is LEDGER_PORT."""
-    return PREFIX + name.upper()
+    """Returns the environment variable of a field: `port` is LEDGER_PORT. The address of a collector has a standard
+    one.
+    """
+    return "OTEL_EXPORTER_OTLP_ENDPOINT" if name == "otlp_endpoint" else PREFIX + name.upper()
 
 
 def api_processes(settings: Settings) -> int:
@@ -456,6 +467,8 @@ def _path(type_: type, value: object) -> object:
 def _expected(type_: Any, meta: Meta) -> str:
     if meta.pattern == _WEB_ADDRESS:
         return "an address like https://pay.example.com"
+    if meta.pattern == _COLLECTOR:
+        return "an address like http://127.0.0.1:4318, without a user or a query"
     if meta.pattern == _MAIL_ADDRESS:
         return "an e-mail address without a name, like payments@example.com"
     if meta.pattern == _BASE_PATH:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from ledger.invoicing.contract import StampingProvider
 from ledger.invoicing.files import FOLDER, DocumentFiles, folder_url
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.providers.sandbox import SandboxProvider
+from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
@@ -31,22 +33,45 @@ from ledger.settings import Settings, public_url
 from ledger.vault.vault import Vault
 from projections.inline import Inline
 
+if TYPE_CHECKING:
+    from ledger.tracing.tracing import Tracing
+
+
+def start_tracing(settings: Settings, process: str) -> Tracing | None:
+    """Returns what records the spans of this process, or None where the settings name no collector."""
+    if not settings.otlp_endpoint:
+        return None
+    from ledger.tracing.tracing import Tracing
+
+    return Tracing(settings.otlp_endpoint, process)
+
 
 @asynccontextmanager
-async def open_ledger(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
+async def open_ledger(
+    settings: Settings, *, clock: Clock | None = None, tracing: Tracing | None = None
+) -> AsyncIterator[Ledger]:
     """Yields a ledger on the settings' database. At the end of the context, its running operations finish first.
 
-    `settings.database_url` must be set. Raises psycopg.OperationalError if the database is unreachable, SettingWrong if
-    the secrets cannot be loaded.
+    `settings.database_url` must be set. With `tracing`, commits and processor calls record spans. Raises
+    psycopg.OperationalError if the database is unreachable, SettingWrong if the secrets cannot be loaded.
     """
     assert settings.database_url is not None, "the settings of a process name its database"
     url = settings.database_url
     async with AsyncExitStack() as stack:
         keys = DataKeys(url, SealingKeys(load_sealing_keys(settings)))
-        journal = Journal(url, Inline(), keys, batch_max=settings.batch_max, queue_max=settings.journal_queue_max)
+        journal = Journal(
+            url,
+            Inline(),
+            keys,
+            batch_max=settings.batch_max,
+            queue_max=settings.journal_queue_max,
+            new_writer=Writer if tracing is None else tracing.new_writer,
+        )
         await journal.start()
         stack.push_async_callback(journal.stop)
         processor = await _processor(settings, url, stack)
+        if processor is not None and tracing is not None:
+            tracing.trace_calls(processor)
         call_timeouts = CallTimeouts(processor_timeout_s=settings.processor_timeout_s)
         if clock is None and settings.environment == "sandbox":
             clock = clocks = MerchantClocks(url)

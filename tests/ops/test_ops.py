@@ -60,6 +60,40 @@ def test_the_unit_of_systemd_is_valid(tmp_path):
     checked("systemd-analyze", "verify", "--man=no", str(tmp_path / "ledger.service"))
 
 
+def test_the_page_about_installing_makes_what_the_unit_and_its_command_need(tmp_path):
+    """Its commands that need no package manager and no systemd, below another root."""
+    page = (OPS.parent / "docs" / "how-to" / "install.md").read_text()
+    steps = re.search(r"```sh by-hand\n(.*?)```", page, re.DOTALL)[1].splitlines()
+    programs = [step.split()[0] for step in steps]
+    assert programs[:3] == ["apt-get", "useradd", "make"]
+    assert programs[-4:] == ["systemctl", "systemctl", "ledger", "ledger"]
+    for folder in ("etc/systemd/system", "usr/local/sbin", "var/lib/ledger", "opt/ledger/.venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "opt" / "ledger" / "ops").symlink_to(OPS)
+    for step in steps[3:-4]:
+        here = re.sub(r"(?<= )/(?!dev/)", f"{tmp_path}/", step)
+        subprocess.run(here, shell=True, check=True, cwd=tmp_path)
+    unit = (tmp_path / "etc/systemd/system/ledger.service").read_text()
+    needed = re.findall(r"^(?:EnvironmentFile=-|LoadCredential=\S+?:)(\S+)$", unit, re.MULTILINE)
+    assert [(tmp_path / file.lstrip("/")).exists() for file in needed] == [True, True]
+    (tmp_path / "opt/ledger/.venv/bin/ledger").write_text('#!/bin/sh\necho "$LEDGER_ENVIRONMENT $PWD $@"\nenv\n')
+    (tmp_path / "opt/ledger/.venv/bin/ledger").chmod(0o755)
+    (tmp_path / "etc/ledger/ledger.env").write_text("# comment\n\nLEDGER_ENVIRONMENT=production\nLEDGER_X=a&b $c\n")
+    command = tmp_path / "usr/local/sbin/ledger"
+    text = command.read_text().replace("setpriv --reuid=ledger --regid=ledger --clear-groups --inh-caps=-all ", "")
+    command.write_text(
+        re.sub(r"(?<=[ =])/(etc|var|opt)/", rf"{tmp_path}/\1/", text).replace("cat /etc", f"cat {tmp_path}/etc")
+    )
+    ran = subprocess.run([command, "doctor", "a b"], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert ran[0] == f"production {tmp_path}/var/lib/ledger doctor a b"
+    assert "LEDGER_X=a&b $c" in ran
+    key = (tmp_path / "etc/ledger/master.key").read_text()
+    assert re.fullmatch("[0-9a-f]{64}", key)
+    assert f"LEDGER_MASTER_KEY={key}" in ran
+    data_dir = re.search(r"^Environment=(LEDGER_DATA_DIR=\S+)$", unit, re.MULTILINE)[1]
+    assert data_dir.replace("=", f"={tmp_path}") in ran
+
+
 def test_the_container_copies_files_that_exist_and_runs_as_an_account_of_its_own():
     text = re.sub(r"\\\n", " ", (OPS / "container" / "Containerfile").read_text())
     steps = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]

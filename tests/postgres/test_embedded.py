@@ -287,3 +287,15 @@ def test_a_state_folder_that_another_user_could_write_is_not_trusted(tmp_path, m
     monkeypatch.setattr(cluster, "_SYSTEM_STATES", (open_to_all,))
     with pytest.raises(cluster.ClusterUnusable, match="can hold the files of Postgres"):
         cluster.system_state()
+
+
+def test_a_directory_of_another_account_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    """A lock that root made there would keep the service's own account out."""
+    (tmp_path / "serve.lock").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    with (
+        pytest.raises(CannotRun, match=r"is used by the account \S+: run this as that account"),
+        database(None, tmp_path),
+    ):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == ["serve.lock"]

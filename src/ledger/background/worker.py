@@ -23,7 +23,7 @@ from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
-from ledger.wiring import open_ledger
+from ledger.wiring import open_ledger, start_tracing
 from projections.erasures import Erasures
 from projections.orders.open_calls import OpenCalls
 from projections.orders.reconciliation import ReconciliationLog
@@ -41,13 +41,15 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         late_s=settings.not_found_final_s - settings.processor_timeout_s,
     )
     url = settings.database_url
+    tracing = start_tracing(settings, PROCESS)
+    handlers = HANDLERS if tracing is None else tracing.handlers(HANDLERS)
     async with (
-        open_ledger(settings) as ledger,
+        open_ledger(settings, tracing=tracing) as ledger,
         ledger.journal.disk.probing(settings.disk_probe_s),
         OpenCalls(url) as open_calls,
         SearchCompactor(url) as search,
         Erasures(url) as erasures,
-        Jobs(url, ledger, HANDLERS) as jobs,
+        Jobs(url, ledger, handlers) as jobs,
         open_delivery(url, ledger) as delivery,
         ReconciliationLog(url) as reconciled,
         open_lookup(url) as lookup,
@@ -75,3 +77,5 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         with sampling(ledger.journal.sample_metrics, sample_quarantine):
             ready()
             await asyncio.gather(*tasks)
+    if tracing is not None:
+        tracing.stop()

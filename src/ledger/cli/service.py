@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ledger.cli.installation import errors_as_cannot_run, on_ledger, settings_from, time_of
 from ledger.cli.options import AsJson, DataDir, Host, Port, Workers
 from ledger.cli.output import day_and_time, echo_json
-from ledger.settings import Settings, describe
+from ledger.settings import Settings, SettingWrong, describe
 
 if TYPE_CHECKING:
     from ledger.operations.ledger import Ledger
@@ -31,7 +33,7 @@ def serve(
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
-    settings = settings_from(host=host, port=port, data_dir=data_dir, workers=workers)
+    settings = _settings_to_run(host=host, port=port, data_dir=data_dir, workers=workers)
     sys.exit(run(settings, ProcessPlan(name="ledger serve", errand="ledger.seeding.demo:prepare" if demo else None)))
 
 
@@ -40,7 +42,7 @@ def api(host: Host = None, port: Port = None, data_dir: DataDir = None, workers:
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
-    settings = settings_from(host=host, port=port, data_dir=data_dir, workers=workers)
+    settings = _settings_to_run(host=host, port=port, data_dir=data_dir, workers=workers)
     sys.exit(run(settings, ProcessPlan(name="ledger api", worker=None, shares_database=True)))
 
 
@@ -49,7 +51,9 @@ def worker(data_dir: DataDir = None) -> None:
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
-    sys.exit(run(settings_from(data_dir=data_dir), ProcessPlan(name="ledger worker", api=None, shares_database=True)))
+    sys.exit(
+        run(_settings_to_run(data_dir=data_dir), ProcessPlan(name="ledger worker", api=None, shares_database=True))
+    )
 
 
 def migrate(data_dir: DataDir = None) -> None:
@@ -184,3 +188,16 @@ def restore(
             typer.echo(f"differs: {line}")
     if found.differences:
         raise typer.Exit(1)
+
+
+def _settings_to_run(**flags: Any) -> Settings:
+    """Returns the settings of a service. Raises SettingWrong where it is to send traces and cannot."""
+    settings = settings_from(**flags)
+    if settings.otlp_endpoint:
+        with suppress(ModuleNotFoundError):  # of a parent package
+            if find_spec("opentelemetry.sdk.trace") and find_spec("opentelemetry.exporter.otlp.proto.http"):
+                return settings
+        raise SettingWrong(
+            "OTEL_EXPORTER_OTLP_ENDPOINT", "needs OpenTelemetry's SDK: install requirements-traces.lock, or unset it"
+        )
+    return settings

@@ -54,7 +54,7 @@ class Journal:
     """One process's access to the event store.
 
     `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal
-    personal data, and are None only for a codec whose events hold none.
+    personal data, and are None only for a codec whose events hold none. `new_writer` makes the writer.
     """
 
     def __init__(
@@ -66,13 +66,14 @@ class Journal:
         codec: Codec = CODEC,
         batch_max: int = 256,
         queue_max: int = 10_000,
+        new_writer: Callable[..., Writer] = Writer,
     ) -> None:
         self._url = url
         self._codec, self._encode = codec, codec.encode_sealed
         self._projections = projections
         self._keys = keys
         tables = projections.tables if keys is None else (*projections.tables, data_keys.TABLE)
-        self.writer = Writer(url, tables, batch_max=batch_max, queue_max=queue_max)
+        self.writer = new_writer(url, tables, batch_max=batch_max, queue_max=queue_max)
         self.reader = LogReader(url, codec, keys)
         self._notifier = Notifier(url)
         self.disk = DiskProbe(url)

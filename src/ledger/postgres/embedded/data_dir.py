@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from ledger.postgres.embedded.account import name_of
 from ledger.postgres.embedded.cluster import Cluster, open_cluster
 from ledger.postgres.embedded.server import EmbeddedServer, PostgresFailed, is_running, start, url_of
 from ledger.settings import CannotRun
@@ -30,7 +31,11 @@ class DataDirInUse(CannotRun):
 
 
 def make_data_dir(data_dir: Path) -> Path:
-    """Creates the data directory if needed, open to the server's account as root, and returns its absolute path."""
+    """Creates the data directory if needed, open to the server's account as root, and returns its absolute path.
+
+    Raises CannotRun where that fails, and where another account uses the directory: a lock that this one makes there
+    would keep that one out.
+    """
     path = data_dir.absolute()
     try:
         path.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
@@ -38,6 +43,11 @@ def make_data_dir(data_dir: Path) -> Path:
         raise CannotRun(f"LEDGER_DATA_DIR {path} cannot be made: {refusal.strerror}") from refusal
     if not os.access(path, os.W_OK | os.X_OK):
         raise CannotRun(f"LEDGER_DATA_DIR {path} cannot be written")
+    with suppress(FileNotFoundError):
+        owner = (path / "serve.lock").stat().st_uid
+        if owner != os.geteuid():
+            account = name_of(owner) or f"number {owner}"
+            raise CannotRun(f"LEDGER_DATA_DIR {path} is used by the account {account}: run this as that account")
     return path
 
 
