@@ -25,7 +25,7 @@ _MAIL_SERVER: Final = (
     r"^(smtps://([^/?#@\s]+@)?[^/?#@\s]+/?|smtp://([^/?#@\s]+@)?[^/?#@\s]+/?(\?tls=(starttls|none))?)$"
 )
 _MAIL_ADDRESS: Final = r"^([A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$"
-_ARCHIVE: Final = r"^(s3://[^/?#\s]+(/[^?#\s]*)?|(?![A-Za-z0-9+.-]*://).+)?$"
+_ARCHIVE: Final = r"^(s3://[^/?#@\s]+(/[^?#\s]*)?|(?![A-Za-z0-9+.-]*://).+)?$"
 _SECRET: Final = {"secret": True}
 _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECASE)
 """A connection string, an address with a password, or a key of 32 bytes."""

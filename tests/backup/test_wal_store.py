@@ -20,7 +20,7 @@ from ledger.postgres.embedded.cluster import open_cluster
 from ledger.postgres.embedded.server import start
 from ledger.postgres.embedded.wal_store import ArchiveFailed, WalStore
 from ledger.postgres.embedded.wal_uploader import Uploader
-from ledger.settings import Settings
+from ledger.settings import CannotRun, Settings, read_settings
 
 __all__ = ["s3"]
 
@@ -88,6 +88,14 @@ def test_a_store_that_fails_is_named_with_what_to_do_and_without_a_secret(s3, mo
         with pytest.raises(ArchiveFailed, match=reason) as failure:
             call()
         assert SECRET not in str(failure.value)
+
+
+@pytest.mark.parametrize("archive", ["ftp://b/wal", f"s3://key:{SECRET}@b/wal", "s3://", f"s3://{SECRET}@b"])
+def test_a_malformed_archive_is_one_line_without_a_secret(archive):
+    with pytest.raises(CannotRun) as refusal:
+        read_settings({"LEDGER_WAL_ARCHIVE": archive})
+    assert str(refusal.value).startswith("LEDGER_WAL_ARCHIVE must be a folder, or an address like s3://bucket/prefix")
+    assert SECRET not in str(refusal.value)
 
 
 def test_a_segment_is_handed_over_and_leaves_the_spool_once_it_is_stored(s3, tmp_path, monkeypatch):
