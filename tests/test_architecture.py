@@ -41,7 +41,16 @@ PURE_STDLIB = (
 )  # fmt: skip
 DATABASE = tuple(
     f"ledger.postgres.{name}"
-    for name in ("arrays", "connection", "dataloader", "faults", "group_commit", "single_send", "skip_scan")
+    for name in (
+        "archive_state",
+        "arrays",
+        "connection",
+        "dataloader",
+        "faults",
+        "group_commit",
+        "single_send",
+        "skip_scan",
+    )
 )
 STORE = ("ledger.journal.append", "ledger.journal.inline", *DATABASE, "ledger.telemetry.metrics", "ledger.ttl_cache")
 DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"

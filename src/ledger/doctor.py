@@ -21,8 +21,10 @@ from psycopg.conninfo import make_conninfo
 from ledger.background.inbox.pending import pending_messages
 from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.invoicing.files import DocumentFiles, FilesUnavailable
+from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.embedded.data_dir import database
+from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
 from ledger.security.secrets import MASTER_KEY_NAME, load_processor_keys, load_sealing_keys, load_secrets
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
@@ -137,7 +139,7 @@ async def _examine_database(settings: Settings, url: str) -> list[Finding]:
     async with await connect(url, "ledger-doctor") as connection:
         findings = [_version(connection), await _durability(connection, settings), await _clock(connection)]
         schema = await _schema(connection)
-        findings += [schema, await _roles(connection, settings)]
+        findings += [schema, await _roles(connection, settings), await _archive(connection, settings)]
         if schema.state == "ok":
             findings += await _queues(connection, settings)
         return findings
@@ -211,6 +213,28 @@ def _can_log_in(url: str) -> bool:
     except psycopg.Error:
         return False
     return True
+
+
+async def _archive(connection: Connection, settings: Settings) -> Finding:
+    """Returns the finding about the archive of the write-ahead log: of the server, and of the store of the settings."""
+    failing_s = await _value(connection, archive_state.FAILING)
+    if failing_s:
+        reason = await asyncio.to_thread(_store_refusal, settings)
+        kept = f"the write-ahead log has not been archived for {failing_s:.0f} s, and Postgres keeps it"
+        return Finding("archive", "fail", f"{kept}: {reason or 'look for archive_command in the log of Postgres'}")
+    if await _value(connection, "select current_setting('archive_mode') = 'off'"):
+        return Finding("archive", "ok", "none is set: a restore reaches the end of a backup, and no later moment")
+    return Finding("archive", "ok", "the write-ahead log is archived")
+
+
+def _store_refusal(settings: Settings) -> str:
+    if not is_store(settings.wal_archive):
+        return ""
+    try:
+        WalStore(settings.wal_archive).get("ledger-doctor")
+    except CannotRun as failure:
+        return str(failure)
+    return ""
 
 
 async def _queues(connection: Connection, settings: Settings) -> list[Finding]:

@@ -27,6 +27,7 @@ _MAIL_SERVER: Final = (
 )
 _MAIL_ADDRESS: Final = r"^([A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$"
 _COLLECTOR: Final = r"^(https?://[^/?#@\s]+(/[^?#\s]*)?)?$"
+_ARCHIVE: Final = r"^(s3://[^/?#@\s]+(/[^?#\s]*)?|(?![A-Za-z0-9+.-]*://).+)?$"
 _SECRET: Final = {"secret": True}
 _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECASE)
 """A connection string, an address with a password, or a key of 32 bytes."""
@@ -82,12 +83,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Path, Meta(description="The directory of the embedded Postgres, its log and the sandbox's own secrets.")
     ] = Path(".ledger")
     wal_archive: Annotated[
-        Path | None,
+        str,
         Meta(
-            description="A folder into which the embedded Postgres archives its write-ahead log, for a restore up to a "
-            "moment; on your own Postgres, the folder that its archive_command fills, for the restore alone."
+            pattern=_ARCHIVE,
+            description="Where the embedded Postgres archives its write-ahead log, for a restore up to a moment: a folder, "
+            "or `s3://bucket/prefix` with AWS's own variables for region, endpoint and credentials. On your own "
+            "Postgres, where its archive_command does, for the restore alone.",
         ),
-    ] = None
+    ] = ""
     host: Annotated[str, Meta(min_length=1, description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")] = 8000
     workers: Annotated[
@@ -471,6 +474,8 @@ def _expected(type_: Any, meta: Meta) -> str:
         return "an address like http://127.0.0.1:4318, without a user or a query"
     if meta.pattern == _MAIL_ADDRESS:
         return "an e-mail address without a name, like payments@example.com"
+    if meta.pattern == _ARCHIVE:
+        return "a folder, or an address like s3://bucket/prefix"
     if meta.pattern == _BASE_PATH:
         return "a path that begins with / and does not end with one"
     of_options = [part for option in get_args(type_) for part in get_args(option) if isinstance(part, Meta)]

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from projections import customers, merchants, payment_methods, products
@@ -267,6 +268,11 @@ class Queries:
         """Returns the real time up to which every appended event has been reacted to."""
         rows: list[tuple[datetime]] = await self._lists.rows("select as_of from reaction_progress", {})
         return rows[0][0]
+
+    async def archive_failing_s(self) -> float:
+        """Returns for how many seconds the database has failed to archive its log."""
+        ((seconds,),) = await self._lists.rows(archive_state.FAILING, {})
+        return float(seconds)
 
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
         """Returns one page of the merchant's orders as JSON. `now` is by the merchant's clock.

@@ -4,7 +4,6 @@ import hashlib
 import json
 import subprocess
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -100,7 +99,7 @@ def test_a_record_is_read_as_it_was_written_and_its_absence_is_an_unfinished_bac
         ({}, None, "the backup needs the master key with the fingerprint"),
         ({"master_key": "5f" * 32}, None, "LEDGER_MASTER_KEY is the wrong master key"),
         ({"master_key": KEY}, END, "--at needs LEDGER_WAL_ARCHIVE"),
-        ({"master_key": KEY, "wal_archive": Path("/wal")}, END - timedelta(seconds=1), "before the end of the backup"),
+        ({"master_key": KEY, "wal_archive": "/wal"}, END - timedelta(seconds=1), "before the end of the backup"),
     ],
 )
 def test_a_restore_that_cannot_succeed_writes_nothing(tmp_path, given, at, reason):
@@ -142,7 +141,7 @@ def archived(command, tmp_path, name):
 
 def test_a_segment_is_archived_once_and_another_of_its_name_is_refused(short_dir, tmp_path):
     archive = short_dir / f"100% {uuid4().hex[:6]}"
-    command = archive_settings(Settings(wal_archive=archive))["archive_command"]
+    command = archive_settings(Settings(wal_archive=str(archive)))["archive_command"]
     segment = tmp_path / "000000010000000000000001"
     segment.write_bytes(b"commits")
     assert [archived(command, tmp_path, segment.name) for _ in range(2)] == [0, 0]
@@ -155,5 +154,5 @@ def test_a_segment_is_archived_once_and_another_of_its_name_is_refused(short_dir
 def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(CannotRun, match=r"LEDGER_WAL_ARCHIVE .*file cannot be written by"):
-        archive_settings(Settings(wal_archive=tmp_path / "file"))
+        archive_settings(Settings(wal_archive=str(tmp_path / "file")))
     assert archive_settings(Settings()) == {}

@@ -16,12 +16,15 @@ import psycopg
 import pytest
 from tests.cli.test_cli import ledger
 from tests.docs.pages import ROOT
+from tests.invoicing.s3_server import BUCKET, s3
 from tests.service.trees import environment
 
 from ledger.backup.restoration import restore
 from ledger.postgres.embedded.cluster import locate_cluster, open_cluster
 from ledger.postgres.embedded.server import start, url_of
 from ledger.settings import CannotRun, Settings
+
+__all__ = ["s3"]
 
 
 class Serving:
@@ -118,10 +121,19 @@ def orders_of(settings):
         server.stop()
 
 
+@pytest.fixture(params=["folder", "store"])
+def archive(request, place):
+    """Where the log is archived: a folder, or a bucket of an object store."""
+    if request.param == "store":
+        request.getfixturevalue("s3")
+        return f"s3://{BUCKET}/wal"
+    return str(place / "wal")
+
+
 @pytest.mark.long
-def test_what_was_acknowledged_before_the_backups_end_is_restored_elsewhere_and_to_a_moment_exactly(place):
-    backup, archive = place / "backup", place / "wal"
-    with Serving(place / "data", LEDGER_WAL_ARCHIVE=str(archive)) as service:
+def test_what_was_acknowledged_before_the_backups_end_is_restored_elsewhere_and_to_a_moment_exactly(place, archive):
+    backup = place / "backup"
+    with Serving(place / "data", LEDGER_WAL_ARCHIVE=archive) as service:
         api_key = service.run("merchants", "create", "Shop")["apiKey"]
         with Client(service, api_key) as client:
             until(lambda: len(client.acknowledged) >= 5)

@@ -97,6 +97,12 @@ def test_the_page_about_backups_works(service, short_dir):
         shell.follow(HOW_TO / "back-up-and-restore.md")
 
 
+@pytest.mark.long
+def test_the_page_about_upgrades_works(service):
+    with Shell(service) as shell:
+        shell.follow(HOW_TO / "upgrade.md")
+
+
 def test_the_bakerys_scenario_runs(service, tmp_path):
     page = blocks(HOW_TO / "write-a-story.md")
     scenario, *outputs = [content for language, content in page if language in {"json", "text"}][:3]

@@ -5,7 +5,7 @@ import signal
 import sys
 
 import pytest
-from tests.service.trees import eventually
+from tests.service.trees import environment, eventually
 
 from ledger.service import child_process
 from ledger.service.child_process import ChildProcess
@@ -26,3 +26,25 @@ def test_a_child_that_stops_before_it_is_ready_is_ended(monkeypatch):
         assert child.end_if_stopped() == ""
     finally:
         child.end()
+
+
+def test_a_child_begins_with_its_settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    child = ChildProcess("worker", "tests.service.stand_ins:work")
+    try:
+        assert not child.is_ready
+        child.configure(Settings(data_dir=tmp_path))
+        eventually(lambda: child.is_alive() and child.is_ready)
+        child.ask_to_stop()
+        eventually(lambda: not child.is_alive())
+        assert (tmp_path / "worker.done").read_text() == "clean"
+    finally:
+        child.end()
+
+
+def test_a_child_that_ends_before_it_has_its_settings_is_reported_like_any_other():
+    child = ChildProcess("worker", "tests.service.stand_ins:no_such_target")
+    eventually(lambda: not child.is_alive())
+    child.configure(Settings())
+    child.end()
+    assert child.ending == "exited with 1"

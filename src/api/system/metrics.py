@@ -81,6 +81,7 @@ class Metrics:
             announced_at = await deps.queries.oldest_call()
             reacted_until = await deps.queries.reacted_until()
             messages, waiting_since, set_aside = await deps.queries.waiting_messages(UNMATCHED, self._alarm_s)
+            archive_failing_s = await deps.queries.archive_failing_s()
         except Fault:
             return None, *(None,) * len(metrics.ASKED)
         return (
@@ -92,6 +93,7 @@ class Metrics:
             set_aside,
             _seconds_since(waiting_since),
             _seconds_since(reacted_until),
+            archive_failing_s,
         )
 
 

@@ -6,6 +6,7 @@ In reading order:
 - `record`: what a backup records about itself.
 - `manifest`: whether the files of a backup are those that were sent.
 - `base_backup`: takes a backup while the service runs, and checks it.
+- `fetching`: segments of the archived log for a recovery, from an object store.
 - `recovery`: the server that recovers a copy of the backup, up to a moment.
 - `verification`: compares every read model with a replay of the log.
 - `restoration`: a backup in a new data directory, verified.

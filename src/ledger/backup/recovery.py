@@ -5,6 +5,7 @@ Recover into a new timeline always, so that a restored server never archives und
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,17 +15,20 @@ from typing import Final
 
 from psycopg.conninfo import make_conninfo
 
+from ledger.backup.fetching import SegmentFetcher
 from ledger.backup.record import BackupRecord
 from ledger.postgres.embedded.account import run_as
 from ledger.postgres.embedded.archiving import fetch_command
 from ledger.postgres.embedded.cluster import PORT, Cluster
 from ledger.postgres.embedded.server import EmbeddedServer, log_tail
+from ledger.postgres.embedded.wal_store import is_store
 from ledger.settings import CannotRun
 
 _POLL_S: Final = 0.02
 _NO_ARCHIVE: Final = "false"
 """A command that finds no segment: those of the backup are all there are."""
 _RULES: Final = ("pg_hba.conf", "pg_ident.conf")
+_SPOOL: Final = "wal-fetched"
 _CONFIGURATION: Final = "recovery.conf.empty"
 _ACCESS: Final = "recovery.hba.conf"
 _ANY_ROLE: Final = "local all all trust\n"
@@ -35,7 +39,7 @@ PostgreSQL 15 does not know the map of the embedded server, by which a user is a
 
 
 @contextmanager
-def recovered(cluster: Cluster, record: BackupRecord, archive: Path | None, at: datetime | None) -> Iterator[str]:
+def recovered(cluster: Cluster, record: BackupRecord, archive: str, at: datetime | None) -> Iterator[str]:
     """Yields the owner's connection string of a server that has recovered the cluster and accepts writes.
 
     Raises CannotRun where the recovery ends before the moment, or cannot be done.
@@ -43,14 +47,19 @@ def recovered(cluster: Cluster, record: BackupRecord, archive: Path | None, at: 
     rules = {name: _content(cluster.directory / name) for name in _RULES}
     _as_account(cluster, "touch", "recovery.signal", _CONFIGURATION, _ACCESS)
     (cluster.directory / _ACCESS).write_text(_ANY_ROLE)
-    server = EmbeddedServer(cluster, _settings(cluster, archive, at))
+    fetcher = None
+    if is_store(archive):
+        fetcher = SegmentFetcher(archive, cluster.home / _SPOOL, cluster.account)
+    command = fetcher.command if fetcher else fetch_command(Path(archive)) if archive else _NO_ARCHIVE
+    server = EmbeddedServer(cluster, _settings(cluster, command, at))
     try:
-        _await(server, at)
+        _await(server, at, fetcher)
         yield make_conninfo(
             "", host=str(cluster.sockets), port=PORT, user=record.owner, dbname=record.database, options=record.options
         )
     finally:
         server.stop(60.0)
+        shutil.rmtree(cluster.home / _SPOOL, ignore_errors=True)
         for name in (_CONFIGURATION, _ACCESS):
             (cluster.directory / name).unlink(missing_ok=True)
         for name, content in rules.items():  # of one's own server: its own rules come back
@@ -60,7 +69,7 @@ def recovered(cluster: Cluster, record: BackupRecord, archive: Path | None, at: 
                 (cluster.directory / name).write_bytes(content)
 
 
-def _settings(cluster: Cluster, archive: Path | None, at: datetime | None) -> dict[str, str]:
+def _settings(cluster: Cluster, restore_command: str, at: datetime | None) -> dict[str, str]:
     """Returns what the server runs with: none of the settings of the server that was backed up, which name its files.
 
     It archives nothing, and keeps what the next start has to archive.
@@ -73,7 +82,7 @@ def _settings(cluster: Cluster, archive: Path | None, at: datetime | None) -> di
         "hot_standby": "off",
         "archive_mode": "on",
         "archive_command": "",
-        "restore_command": _NO_ARCHIVE if archive is None else fetch_command(archive),
+        "restore_command": restore_command,
         "recovery_target_timeline": "current",
     }
     if at is not None:
@@ -81,9 +90,11 @@ def _settings(cluster: Cluster, archive: Path | None, at: datetime | None) -> di
     return settings
 
 
-def _await(server: EmbeddedServer, at: datetime | None) -> None:
+def _await(server: EmbeddedServer, at: datetime | None, fetcher: SegmentFetcher | None) -> None:
     server.tick()
     while not server.tick():
+        if fetcher is not None:
+            fetcher.serve()
         if server.pid is None:
             reason = log_tail(server.cluster)
             if at is not None and "before configured recovery target was reached" in reason:

@@ -26,6 +26,7 @@ from ledger.postgres.embedded.account import Account
 from ledger.postgres.embedded.archiving import require_access
 from ledger.postgres.embedded.cluster import MAJOR, Cluster, locate_cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
+from ledger.postgres.embedded.wal_store import is_store
 from ledger.postgres.migrate import migrate
 from ledger.security.secrets import generates_master_key, load_secrets, master_key_source
 from ledger.settings import CannotRun, Settings, SettingWrong
@@ -54,8 +55,8 @@ def restore(settings: Settings, backup: Path, at: datetime | None) -> Restored:
     programs = find_programs(record.postgres, SERVER)
     check_backup(backup / CLUSTER, record.postgres)
     final = _new_cluster(settings, programs, record)
-    if settings.wal_archive is not None:
-        require_access(settings.wal_archive.absolute(), final.account, "read", "ls . >/dev/null")
+    if settings.wal_archive and not is_store(settings.wal_archive):
+        require_access(Path(settings.wal_archive).absolute(), final.account, "read", "ls . >/dev/null")
     unfinished = structs.replace(final, home=final.home / _UNFINISHED)
     _copy(backup / CLUSTER, unfinished)
     with recovered(unfinished, record, settings.wal_archive, at) as url:
@@ -80,8 +81,8 @@ def _require_key(settings: Settings, record: BackupRecord) -> None:
 def _require_moment(settings: Settings, record: BackupRecord, at: datetime | None) -> None:
     if at is None:
         return
-    if settings.wal_archive is None:
-        raise CannotRun("--at needs LEDGER_WAL_ARCHIVE, the folder with the archived write-ahead log")
+    if not settings.wal_archive:
+        raise CannotRun("--at needs LEDGER_WAL_ARCHIVE, where the archived write-ahead log is")
     if at < record.complete_until:
         end = record.complete_until.isoformat()
         raise CannotRun(f"{at.isoformat()} is before the end of the backup ({end}): restore an earlier backup")

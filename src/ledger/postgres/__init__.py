@@ -8,5 +8,6 @@ In reading order:
   several statements that is sent as a whole.
 - `listener`: notifications of one channel. `skip_scan`: the distinct values of an indexed column.
 - `migrate`: the schema. `prepare`: what a database needs before the service starts.
+- `archive_state`: whether its write-ahead log is archived.
 - `embedded`: a PostgreSQL server that runs as a child process.
 """

@@ -119,5 +119,6 @@ class ChildProcess:
             self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):  # of settings that a child never read
+                self._process.stdin.close()
         os.close(self._ready)

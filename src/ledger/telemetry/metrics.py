@@ -234,8 +234,21 @@ PROCESSOR_CALL_SECONDS = _histogram(
     ("processor", "operation", "outcome"),
     buckets=CALL_SECONDS,
 )
+ARCHIVE_FAILING_SECONDS = AskedGauge(
+    "ledger_wal_archive_failing_seconds",
+    "Seconds for which the database has failed to archive its write-ahead log; 0 where it succeeds or has no archive.",
+)
 ORDERS = AskedGauges("ledger_orders", "Payment orders of all merchants by status.", "status")
-ASKED = (OPEN_CALLS, OVERDUE_SECONDS, OLDEST_CALL_SECONDS, MESSAGES, MESSAGES_SET_ASIDE, MESSAGES_SECONDS, LAG_SECONDS)
+ASKED = (
+    OPEN_CALLS,
+    OVERDUE_SECONDS,
+    OLDEST_CALL_SECONDS,
+    MESSAGES,
+    MESSAGES_SET_ASIDE,
+    MESSAGES_SECONDS,
+    LAG_SECONDS,
+    ARCHIVE_FAILING_SECONDS,
+)
 _RESIDENT_BYTES = _gauge("ledger_process_resident_bytes", "Resident memory in bytes.", ("process",))
 _OPEN_FDS = _gauge("ledger_process_open_fds", "Open file descriptors.", ("process",))
 _CPU_SECONDS = _counter("ledger_process_cpu_seconds_total", "CPU time in seconds, user and system.", ("process",))

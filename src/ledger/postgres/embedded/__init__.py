@@ -5,8 +5,8 @@ In reading order:
 - `account`: the account that it runs as, and its environment.
 - `ownership`: the owner of its files, also after the account has changed.
 - `authentication`: which users of the machine may connect.
-- `archiving`: the archive of its WAL.
 - `cluster`: its files: the binaries, the cluster, its sockets.
+- `wal_store`, `wal_uploader`, `archiving`: the archive of its WAL.
 - `server`: its process, started and stopped by the service.
 - `data_dir`: which process of a data directory may start it.
 """

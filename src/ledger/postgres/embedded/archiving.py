@@ -1,18 +1,31 @@
-"""Archives the WAL of the embedded server into the folder of LEDGER_WAL_ARCHIVE, for a restore up to a moment."""
+"""Archives the WAL of the embedded server where LEDGER_WAL_ARCHIVE names: in a folder, or in an object store.
+
+A store is reached by `wal_uploader`. The server hands segments over to it in a directory, the spool.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from ledger.postgres.embedded.account import Account, run_as, server_account
+from ledger.postgres.embedded.cluster import system_state
 from ledger.postgres.embedded.ownership import own_directory
+from ledger.postgres.embedded.wal_store import is_store
 from ledger.settings import CannotRun, Settings
 
 TIMEOUT_S: Final = 60
 """How old a commit becomes at most before its segment is archived, where little is written."""
+
+STORE: Final = "ledger.wal_archive"
+SPOOL: Final = "ledger.wal_spool"
+"""The server's settings that name the store and the spool: the uploader is started with them."""
 
 # A segment appears complete and is on disk before Postgres drops its own. One that is there already must be the same.
 _ARCHIVE: Final = (
@@ -21,15 +34,29 @@ _ARCHIVE: Final = (
 )
 _FETCH: Final = "cp {to}/%f %p"
 
+# Hands a segment over, and waits 70 s for the answer: longer than the uploader tries. Postgres repeats what failed.
+_HAND_OVER: Final = (
+    "rm -f {to}/%f.done {to}/%f.refused; dd if=%p of={to}/%f.part bs=1M 2>/dev/null && mv {to}/%f.part {to}/%f || exit 1; "
+    "i=0; while test $i -lt 700; do if test -e {to}/%f.done; then rm {to}/%f.done; exit 0; fi; "
+    "if test -e {to}/%f.refused; then cat {to}/%f.refused >&2; rm {to}/%f.refused; exit 1; fi; "
+    "sleep 0.1; i=$((i+1)); done; echo the uploader of LEDGER_WAL_ARCHIVE does not answer >&2; exit 1"
+)
+
 
 def archive_settings(settings: Settings) -> Mapping[str, str]:
     """Returns the server's settings that archive its WAL; none where LEDGER_WAL_ARCHIVE is unset.
 
-    Creates the folder. Raises CannotRun where the server's account cannot write there.
+    Creates the folder or the spool. Raises CannotRun where the server's account cannot write there.
     """
-    if settings.wal_archive is None:
+    if not settings.wal_archive:
         return {}
-    folder, account = settings.wal_archive.absolute(), server_account()
+    account = server_account()
+    archiving = {"archive_mode": "on", "archive_timeout": f"{TIMEOUT_S}s"}
+    if is_store(settings.wal_archive):
+        spool = _spool(settings.data_dir.absolute(), account)
+        command = _HAND_OVER.format(to=quoted(spool))
+        return {**archiving, "archive_command": command, STORE: settings.wal_archive, SPOOL: str(spool)}
+    folder = Path(settings.wal_archive).absolute()
     if not folder.exists():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -37,13 +64,32 @@ def archive_settings(settings: Settings) -> Mapping[str, str]:
             raise CannotRun(f"LEDGER_WAL_ARCHIVE {folder} cannot be made: {refusal.strerror}") from refusal
         own_directory(folder, account)
     require_access(folder, account, "written", "test -d . && test -w .")
-    command = _ARCHIVE.format(to=_quoted(folder))
-    return {"archive_mode": "on", "archive_command": command, "archive_timeout": f"{TIMEOUT_S}s"}
+    return {**archiving, "archive_command": _ARCHIVE.format(to=quoted(folder))}
+
+
+def clear_spool(settings: Mapping[str, str]) -> None:
+    """Removes answers of an earlier server, before another starts. It hands over again what it has no answer for."""
+    if SPOOL in settings:
+        for file in Path(settings[SPOOL]).iterdir():
+            file.unlink(missing_ok=True)
+
+
+def start_uploader(settings: Mapping[str, str], cluster: Path) -> subprocess.Popen[bytes] | None:
+    """Starts the process that stores the segments of a server with these settings; None where there is no store."""
+    if STORE not in settings:
+        return None
+    program = [sys.executable, "-P", "-m", "ledger.postgres.embedded.wal_uploader"]
+    return subprocess.Popen(
+        [*program, settings[STORE], settings[SPOOL], cluster],
+        stdin=subprocess.PIPE,
+        stdout=sys.stderr.fileno(),
+        start_new_session=True,  # the terminal's Ctrl-C must not end it before the server
+    )
 
 
 def fetch_command(archive: Path) -> str:
     """Returns the `restore_command` that takes segments from the folder."""
-    return _FETCH.format(to=_quoted(archive.absolute()))
+    return _FETCH.format(to=quoted(archive.absolute()))
 
 
 def require_access(folder: Path, account: Account | None, what: str, test: str) -> None:
@@ -52,6 +98,14 @@ def require_access(folder: Path, account: Account | None, what: str, test: str) 
         raise CannotRun(f"LEDGER_WAL_ARCHIVE {folder} cannot be {what} by {account or 'this user'}")
 
 
-def _quoted(folder: Path) -> str:
+def quoted(folder: Path) -> str:
     """Returns a path for a command in which Postgres replaces `%`."""
     return shlex.quote(str(folder)).replace("%", "%%")
+
+
+def _spool(data_dir: Path, account: Account | None) -> Path:
+    """Returns the directory of the spool, which the server's account owns, also where it cannot enter `data_dir`."""
+    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
+    spool = data_dir / "wal-spool" if account is None else system_state() / f"wal-spool-{digest}"
+    own_directory(spool, account)
+    return spool

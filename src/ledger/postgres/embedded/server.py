@@ -20,6 +20,7 @@ from typing import Final
 
 from ledger.back_off import RecentEndings
 from ledger.postgres.embedded.account import as_account, environment
+from ledger.postgres.embedded.archiving import clear_spool, start_uploader
 from ledger.postgres.embedded.authentication import authentication_settings, write_authentication
 from ledger.postgres.embedded.cluster import PORT, SOCKET_NAME, SUPERUSER, Cluster, memory_bytes
 from ledger.postgres.embedded.ownership import former_owner, process_in, take_over
@@ -79,6 +80,7 @@ class EmbeddedServer:
         self._settings = settings or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
+        self._uploader: subprocess.Popen[bytes] | None = None
         self._is_ready = False
         self._endings = RecentEndings(_PAUSE_MAX_S)
         self._failures = 0
@@ -103,6 +105,7 @@ class EmbeddedServer:
         """
         now = time.monotonic()
         if self._process is not None and self._process.poll() is None:
+            self._provide_uploader()
             self._is_ready = self._is_ready or _status(self.cluster) == (self._process.pid, "ready")
             if self._is_ready:
                 self._failures = 0
@@ -134,6 +137,10 @@ class EmbeddedServer:
                     continue
         self._dismiss_guard()
         self._process = None
+        if self._uploader is not None:  # it has nothing to do after the server's end
+            self._uploader.kill()
+            self._uploader.wait()
+            self._uploader = None
 
     def _record_end(self, now: float, reason: str = "") -> None:
         """Records that the server has ended or could not be started. The next start follows after a pause.
@@ -163,6 +170,8 @@ class EmbeddedServer:
 
     def _spawn(self) -> None:
         directory = self.cluster.directory
+        clear_spool(self._settings)
+        self._provide_uploader()
         take_over(directory, self.cluster.sockets, self.cluster.account)
         write_authentication(directory, self.cluster.account)
         shared_buffers = min(256, max(32, memory_bytes() >> 23))  # an eighth of the memory, in MB
@@ -182,6 +191,10 @@ class EmbeddedServer:
             )
         if sys.platform != "linux":
             self._guard = guard(self._process.pid)
+
+    def _provide_uploader(self) -> None:
+        if self._uploader is None or self._uploader.poll() is not None:
+            self._uploader = start_uploader(self._settings, self.cluster.directory)
 
     def _dismiss_guard(self) -> None:
         if self._guard is not None:

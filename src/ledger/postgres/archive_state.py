@@ -1,0 +1,12 @@
+"""Whether the server's archive of its write-ahead log takes what it is given, as the server itself reports it."""
+
+from typing import Final
+
+# For how many seconds nothing was archived, since the last success or the start of counting; 0 where the last try was
+# one.
+FAILING: Final = """
+select case when current_setting('archive_mode') = 'off' or last_failed_time is null or last_failed_time <= last_archived_time
+  then 0.0
+  else extract(epoch from clock_timestamp() - coalesce(last_archived_time, stats_reset))::float8 end
+  from pg_stat_archiver
+"""

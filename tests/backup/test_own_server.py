@@ -1,0 +1,93 @@
+"""Backup and restore of a server that the service does not start, as a role with the rights that the page names."""
+
+import asyncio
+import os
+import re
+from contextlib import contextmanager
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.clusters import lay_cluster
+from tests.docs.pages import ROOT
+from tests.postgres_server import packaged
+
+from ledger.backup.base_backup import take_backup
+from ledger.backup.restoration import restore
+from ledger.operations.merchants.registration import register_merchant
+from ledger.postgres.embedded import server
+from ledger.postgres.embedded.cluster import MAJOR, SUPERUSER, open_cluster
+from ledger.postgres.prepare import prepare
+from ledger.security.api_keys import new_key
+from ledger.settings import CannotRun, Settings
+from ledger.wiring import open_ledger
+
+KEY = "5e" * 32
+EVERY_DATABASE = "local all all trust\n"
+REPLICATION = "local replication all trust\n"
+ROLE = "create role ledger_owner login createrole"
+
+
+@contextmanager
+def running(made, rules):
+    """Yields the connection string of the server's superuser, without a user and a database."""
+    started = server.start(made, settings={"hba_file": str(rules)})
+    try:
+        yield f"host={made.sockets} port=5432"
+    finally:
+        started.stop(60.0)
+
+
+@pytest.fixture
+def own(short_dir):
+    """A cluster that is started like an operator's: of another major version where the suite runs on one."""
+    major = os.environ.get("LEDGER_TEST_POSTGRES", MAJOR)
+    home = short_dir / uuid4().hex[:8]
+    return open_cluster(lay_cluster(home).parent / home.name) if major == MAJOR else packaged(major, home)
+
+
+async def registered(settings):
+    async with open_ledger(settings) as ledger:
+        await register_merchant(ledger, "Shop", new_key("sandbox", bytes(32)))
+
+
+@pytest.mark.long
+def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page_and_restored(own, short_dir, tmp_path):
+    place, rules = short_dir / uuid4().hex[:8], own.home / "rules.conf"
+    rules.write_text(EVERY_DATABASE)
+    rules.chmod(0o644)
+    url = ""
+
+    def refusal():
+        with pytest.raises(CannotRun) as raised:
+            take_backup(settings, url, place / uuid4().hex)
+        assert "The role needs REPLICATION, and pg_hba.conf a line for `replication`" in str(raised.value)
+        return str(raised.value)
+
+    with running(own, rules) as address:
+        with psycopg.connect(f"{address} user={SUPERUSER} dbname=postgres", autocommit=True) as superuser:
+            superuser.execute(ROLE)
+            superuser.execute("create database ledger_shop owner ledger_owner")
+        url = make_conninfo(address, user="ledger_owner", dbname="ledger_shop")
+        settings = Settings(database_url=url, master_key=KEY, data_dir=tmp_path / "data")
+        asyncio.run(registered(prepare(settings, url)))
+        assert "no pg_hba.conf entry for replication" in refusal()
+    rules.write_text(EVERY_DATABASE + REPLICATION)
+    with running(own, rules) as address:
+        assert re.search("permission denied|must be superuser or replication role", refusal())
+        with psycopg.connect(f"{address} user={SUPERUSER} dbname=postgres", autocommit=True) as superuser:
+            superuser.execute("alter role ledger_owner replication")
+        record = take_backup(settings, url, place / "backup")
+    assert (record.database, record.owner) == ("ledger_shop", "ledger_owner")
+
+    restored = restore(Settings(data_dir=place / "there", master_key=KEY), place / "backup", None)
+    assert restored.verification.differences == []
+    assert restored.verification.merchants == 1
+    assert (restored.cluster / "pg_hba.conf").read_bytes() == (own.directory / "pg_hba.conf").read_bytes()
+
+
+def test_the_page_names_those_rights():
+    page = (ROOT / "docs" / "how-to" / "back-up-and-restore.md").read_text()
+    assert "alter role ledger replication" in page
+    assert "local replication" in page
