@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from tests.api.bodies import ABSENT, by_card, order, paid_order
-from tests.api.invoices.test_story import FISCAL, STAMPING, make, pay, shown, work
-from tests.api.storefront import ORDERS, Merchant
+from tests.api.invoices.test_story import CFDI, FISCAL, STAMPING, download, make, pay, shown, work
+from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.invoicing.documents import issuer_body
 
 pytestmark = pytest.mark.anyio
 
+ISSUER = "/api/v1/merchant/fiscal-issuer"
 WORDS = {"code": "CFDI40999", "message": "Palabras del proveedor."}
 
 
@@ -68,9 +71,13 @@ async def test_a_foreign_currency_needs_an_exchange_rate(merchant: Merchant) -> 
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "exchangeRate")
     done = await stamp(merchant, order_id, {"exchangeRate": 17.2545})
     assert done.json()["invoiceStatus"] == "INVOICED"
-    with_rate = await single(merchant, "usd-2", currency="USD", exchangeRate=17.2545)
+    with_rate = await single(merchant, "usd-2", currency="USD", exchangeRate=18.5)
     await work(merchant)
     assert (await shown(merchant, with_rate))["invoiceStatus"] == "INVOICED"
+    for stamped_id, rate in ((order_id, "17.2545"), (with_rate, "18.5")):
+        links = (await merchant.get(f"{ORDERS}/{stamped_id}/cfdi-url")).json()
+        document = await download(merchant, links["invoice"])
+        assert (document.get("Moneda"), Decimal(document.get("TipoCambio"))) == ("USD", Decimal(rate))
 
 
 async def test_an_amount_with_a_fraction_of_a_centavo_is_not_stamped(merchant: Merchant) -> None:
@@ -181,6 +188,11 @@ async def test_a_document_is_cancelled_with_sat_and_replaced_by_a_request(mercha
     replaced = (await stamp(merchant, order_id)).json()
     assert replaced["invoiceStatus"] == "INVOICED"
     assert replaced["fiscalUuid"] != old
+    for motive, substitute in (("01", {"substitutedBy": old}), ("03", {}), ("04", {})):
+        cancelled = (await merchant.post(path, {"motive": motive, **substitute})).json()["invoiceCancellation"]
+        assert (cancelled["status"], cancelled["motive"]) == ("CANCELLED", motive)
+        assert cancelled.get("substitutedBy") == substitute.get("substitutedBy")
+        assert (await stamp(merchant, order_id)).json()["invoiceStatus"] == "INVOICED"
 
 
 async def test_an_invoice_with_receipts_is_cancelled_after_them(merchant: Merchant) -> None:
@@ -213,3 +225,23 @@ async def test_a_receiver_without_a_tax_id_is_refused_unless_the_merchant_invoic
     refused = await stamp(merchant, created.json()["id"])
     assert (refused.status_code, refused.json()["code"]) == (422, "FISCAL_DATA_INCOMPLETE")
     assert [each["field"] for each in refused.json()["errors"]] == ["fiscalConfig.taxId"]
+    assert (await merchant.put(ISSUER, issuer_body() | {"publicInGeneral": True})).status_code == 200
+    done = (await stamp(merchant, created.json()["id"])).json()
+    assert done["invoiceStatus"] == "INVOICED"
+    links = (await merchant.get(f"{ORDERS}/{done['id']}/cfdi-url")).json()
+    receiver = (await download(merchant, links["invoice"])).find("cfdi:Receptor", CFDI)
+    assert (receiver.get("Rfc"), receiver.get("RegimenFiscalReceptor")) == ("XAXX010101000", "616")
+
+
+async def test_an_invoice_is_stamped_at_creation_by_the_merchants_setting(store: Storefront) -> None:
+    merchant = await store.register()
+    answer = await merchant.put("/api/v1/merchant", {"settings": {"invoiceTrigger": "CREATION"}})
+    assert answer.status_code == 200, answer.text
+    order_id = await make(merchant, externalId="creation-1")
+    assert (await shown(merchant, order_id))["invoiceStatus"] == "PENDING"
+    await work(merchant)
+    done = await shown(merchant, order_id)
+    assert (done["status"], done["invoiceStatus"], done["complements"]) == ("PENDING", "INVOICED", [])
+    await pay(merchant, order_id, 40000)
+    await work(merchant)
+    assert [each["status"] for each in (await shown(merchant, order_id))["complements"]] == ["EMITTED"]
