@@ -11,7 +11,7 @@ from ledger.cli.options import AsJson, DataDir
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="journal, http, profile, history or search; without it, all of them.")
+        str | None, typer.Argument(help="journal, http, profile, history, search or stamping; without it, all of them.")
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
@@ -19,7 +19,7 @@ def bench(
     rounds: Annotated[int, typer.Option(min=1, help="How many samples of each are taken, in turns.")] = 3,
     events: Annotated[int, typer.Option(min=1, help="How many events the long history has.")] = 5_000_000,
 ) -> None:
-    """Measure the journal, HTTP, a long history and the lists, in turn with their limits. Takes minutes."""
+    """Measure the journal, HTTP, a long history, the lists and stamping, beside their limits. Takes minutes."""
     from ledger.bench.run import bench as measure
     from ledger.cli.installation import settings_from
 

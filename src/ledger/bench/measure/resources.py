@@ -35,6 +35,15 @@ def resident_mb(pid: int | None) -> float:
         return _NAN
 
 
+def peak_mb(pid: int | None) -> float:
+    """Returns the most resident memory that a process has had, in MB."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return _NAN
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), _NAN)
+
+
 def cpu_s(pid: int) -> float:
     """Returns the processor time that the threads of a process have used, in seconds."""
     try:

@@ -4,5 +4,5 @@ In reading order:
 
 - `journal`: commits against single INSERTs. `http`: the service against the same INSERTs and an echo.
 - `profile`: where the time of a create goes. `history`: the journal over millions of events. `search`: lists and
-  searches.
+  searches. `stamping`: electronic invoices through the worker.
 """

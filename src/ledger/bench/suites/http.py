@@ -34,7 +34,7 @@ from ledger.bench.suites.journal import CLIENTS, IN_FLIGHT, p99, per_second
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.settings import CannotRun, Settings
 
-_LEDGER: Final = (sys.executable, "-c", "from ledger.cli.main import main; main()")
+LEDGER: Final = (sys.executable, "-c", "from ledger.cli.main import main; main()")
 _NO_LIMIT: Final = ("--requests-per-minute", "0", "--requests-per-second", "0")
 _READ_MAX: Final = 5_000
 _RESIDENT_MAX_MB: Final = 150
@@ -124,8 +124,8 @@ class Service:
 @contextmanager
 def service(url: str, settings: Settings, folder: Path, workers: int = 1) -> Iterator[Service]:
     """Runs `ledger serve` on that database with so many API processes and a new merchant. Raises CannotRun."""
-    environment = _environment(url, folder) | {"LEDGER_WORKERS": str(workers)}
-    process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
+    variables = environment(url, folder) | {"LEDGER_WORKERS": str(workers)}
+    process = subprocess.Popen([*LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=variables)
     try:
         assert process.stdout is not None
         ready = process.stdout.readline().split()
@@ -142,11 +142,11 @@ def service(url: str, settings: Settings, folder: Path, workers: int = 1) -> Ite
 def new_merchant(url: str, folder: Path) -> tuple[UUID, str]:
     """Returns a new merchant without rate limits, and its API key. Raises CannotRun."""
     made = subprocess.run(
-        [*_LEDGER, "merchants", "create", f"bench-{uuid4().hex[:6]}", *_NO_LIMIT, "--json"],
+        [*LEDGER, "merchants", "create", f"bench-{uuid4().hex[:6]}", *_NO_LIMIT, "--json"],
         capture_output=True,
         text=True,
         check=False,
-        env=_environment(url, folder),
+        env=environment(url, folder),
     )
     if made.returncode:
         raise CannotRun(f"the benchmark's merchant could not be created: {' '.join(made.stderr.split())[-300:]}")
@@ -154,7 +154,8 @@ def new_merchant(url: str, folder: Path) -> tuple[UUID, str]:
     return UUID(merchant["merchantId"]), merchant["apiKey"]
 
 
-def _environment(url: str, folder: Path) -> dict[str, str]:
+def environment(url: str, folder: Path) -> dict[str, str]:
+    """Returns the environment of a program under test."""
     return os.environ | {
         "LEDGER_DATABASE_URL": url,
         "LEDGER_DATA_DIR": str(folder),
