@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.api.bodies import ABSENT, by_card, order, paid_order
@@ -233,9 +235,10 @@ async def test_a_receiver_without_a_tax_id_is_refused_unless_the_merchant_invoic
     assert (receiver.get("Rfc"), receiver.get("RegimenFiscalReceptor")) == ("XAXX010101000", "616")
 
 
-async def test_an_invoice_is_stamped_at_creation_by_the_merchants_setting(store: Storefront) -> None:
+async def test_an_invoice_at_creation_and_a_receipts_deadline_follow_the_merchants_settings(store: Storefront) -> None:
     merchant = await store.register()
-    answer = await merchant.put("/api/v1/merchant", {"settings": {"invoiceTrigger": "CREATION"}})
+    settings = {"invoiceTrigger": "CREATION", "receiptDueDay": 17}
+    answer = await merchant.put("/api/v1/merchant", {"settings": settings})
     assert answer.status_code == 200, answer.text
     order_id = await make(merchant, externalId="creation-1")
     assert (await shown(merchant, order_id))["invoiceStatus"] == "PENDING"
@@ -244,4 +247,11 @@ async def test_an_invoice_is_stamped_at_creation_by_the_merchants_setting(store:
     assert (done["status"], done["invoiceStatus"], done["complements"]) == ("PENDING", "INVOICED", [])
     await pay(merchant, order_id, 40000)
     await work(merchant)
-    assert [each["status"] for each in (await shown(merchant, order_id))["complements"]] == ["EMITTED"]
+    paid = await shown(merchant, order_id)
+    (receipt,) = paid["complements"]
+    zone = ZoneInfo("America/Mexico_City")
+    paid_at, due_at = (
+        datetime.fromisoformat(at).astimezone(zone) for at in (paid["payments"][0]["createdAt"], receipt["repDueAt"])
+    )
+    next_month = (paid_at.replace(day=1) + timedelta(days=32)).date().replace(day=17)
+    assert (receipt["status"], due_at.date(), due_at.hour, due_at.minute) == ("EMITTED", next_month, 23, 59)
