@@ -16,7 +16,7 @@ from tests.invoicing import documents
 from ledger.invoicing.certificates import generate_csd, load_signer
 from ledger.invoicing.cfdi.build import build
 from ledger.invoicing.pdf import words
-from ledger.invoicing.pdf.canvas import Canvas, printable_text
+from ledger.invoicing.pdf.canvas import HEIGHT, Canvas, printable_text
 from ledger.invoicing.pdf.printable import read_printable
 from ledger.invoicing.pdf.render import render
 from ledger.invoicing.providers.seals import add_stamp, check_seal
@@ -200,3 +200,12 @@ def test_amounts_in_dollars_name_their_currency():
     assert words.in_words(Decimal("1.10"), "USD", "es") == "UN DÓLAR 10/100 USD"
     assert words.money(Decimal("1234567.5"), "USD", "es") == "$1,234,567.50 USD"
     assert words.money(Decimal("-0.1255"), "USD", "en") == "USD -0.1255"
+
+
+def test_the_modules_of_a_qr_code_are_where_its_matrix_has_them():
+    canvas = Canvas("Page", "", "en")
+    canvas.modules([[True, True, False], [False, True, False], [True, False, True]], 10, 20, 3)
+    (path,) = (line for line in canvas.pages[1].contents.decode().splitlines() if line.endswith(" f"))
+    numbers = [[float(number) / canvas.k for number in each.split()] for each in path[:-2].split(" re") if each.strip()]
+    found = [(round(x - 10), round(HEIGHT - y - 20), round(width)) for x, y, width, _ in numbers]
+    assert found == [(0, 0, 2), (1, 1, 1), (0, 2, 1), (2, 2, 1)]

@@ -2528,6 +2528,22 @@ DOCUMENTS: Final = (
         (f"{_WORKER_TESTS}::test_a_warning_that_is_due_during_a_crashed_call_comes_once_its_deadline_has_passed",),
     ),
     Mutant(
+        "stored-document-overwritten",
+        "a file of a document is written once",
+        "src/ledger/invoicing/files.py",
+        'put_async(key, content, mode="create")',
+        'put_async(key, content, mode="overwrite")',
+        ("tests/invoicing/test_files_s3.py",),
+    ),
+    Mutant(
+        "missing-bucket-as-missing-file",
+        "a bucket that is missing is a fault, not a missing file",
+        "src/ledger/invoicing/files.py",
+        "if _code_of(missing) == _NO_BUCKET:",
+        "if False:",
+        ("tests/invoicing/test_files_s3.py",),
+    ),
+    Mutant(
         "lines-that-round-alike",
         "lines whose rounding adds up are divided again",
         "src/ledger/domain/invoices/concepts.py",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.api.bodies import ABSENT, by_card, order, paid_order
-from tests.api.invoices.test_story import FISCAL, STAMPING, make, pay, shown, work
-from tests.api.storefront import ORDERS, Merchant
+from tests.api.invoices.test_story import CFDI, FISCAL, STAMPING, download, make, pay, shown, work
+from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.invoicing.documents import issuer_body
 
 pytestmark = pytest.mark.anyio
 
+ISSUER = "/api/v1/merchant/fiscal-issuer"
 WORDS = {"code": "CFDI40999", "message": "Palabras del proveedor."}
 
 
@@ -68,9 +73,13 @@ async def test_a_foreign_currency_needs_an_exchange_rate(merchant: Merchant) -> 
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "exchangeRate")
     done = await stamp(merchant, order_id, {"exchangeRate": 17.2545})
     assert done.json()["invoiceStatus"] == "INVOICED"
-    with_rate = await single(merchant, "usd-2", currency="USD", exchangeRate=17.2545)
+    with_rate = await single(merchant, "usd-2", currency="USD", exchangeRate=18.5)
     await work(merchant)
     assert (await shown(merchant, with_rate))["invoiceStatus"] == "INVOICED"
+    for stamped_id, rate in ((order_id, "17.2545"), (with_rate, "18.5")):
+        links = (await merchant.get(f"{ORDERS}/{stamped_id}/cfdi-url")).json()
+        document = await download(merchant, links["invoice"])
+        assert (document.get("Moneda"), Decimal(document.get("TipoCambio"))) == ("USD", Decimal(rate))
 
 
 async def test_an_amount_with_a_fraction_of_a_centavo_is_not_stamped(merchant: Merchant) -> None:
@@ -181,6 +190,11 @@ async def test_a_document_is_cancelled_with_sat_and_replaced_by_a_request(mercha
     replaced = (await stamp(merchant, order_id)).json()
     assert replaced["invoiceStatus"] == "INVOICED"
     assert replaced["fiscalUuid"] != old
+    for motive, substitute in (("01", {"substitutedBy": old}), ("03", {}), ("04", {})):
+        cancelled = (await merchant.post(path, {"motive": motive, **substitute})).json()["invoiceCancellation"]
+        assert (cancelled["status"], cancelled["motive"]) == ("CANCELLED", motive)
+        assert cancelled.get("substitutedBy") == substitute.get("substitutedBy")
+        assert (await stamp(merchant, order_id)).json()["invoiceStatus"] == "INVOICED"
 
 
 async def test_an_invoice_with_receipts_is_cancelled_after_them(merchant: Merchant) -> None:
@@ -213,3 +227,31 @@ async def test_a_receiver_without_a_tax_id_is_refused_unless_the_merchant_invoic
     refused = await stamp(merchant, created.json()["id"])
     assert (refused.status_code, refused.json()["code"]) == (422, "FISCAL_DATA_INCOMPLETE")
     assert [each["field"] for each in refused.json()["errors"]] == ["fiscalConfig.taxId"]
+    assert (await merchant.put(ISSUER, issuer_body() | {"publicInGeneral": True})).status_code == 200
+    done = (await stamp(merchant, created.json()["id"])).json()
+    assert done["invoiceStatus"] == "INVOICED"
+    links = (await merchant.get(f"{ORDERS}/{done['id']}/cfdi-url")).json()
+    receiver = (await download(merchant, links["invoice"])).find("cfdi:Receptor", CFDI)
+    assert (receiver.get("Rfc"), receiver.get("RegimenFiscalReceptor")) == ("XAXX010101000", "616")
+
+
+async def test_an_invoice_at_creation_and_a_receipts_deadline_follow_the_merchants_settings(store: Storefront) -> None:
+    merchant = await store.register()
+    settings = {"invoiceTrigger": "CREATION", "receiptDueDay": 17}
+    answer = await merchant.put("/api/v1/merchant", {"settings": settings})
+    assert answer.status_code == 200, answer.text
+    order_id = await make(merchant, externalId="creation-1")
+    assert (await shown(merchant, order_id))["invoiceStatus"] == "PENDING"
+    await work(merchant)
+    done = await shown(merchant, order_id)
+    assert (done["status"], done["invoiceStatus"], done["complements"]) == ("PENDING", "INVOICED", [])
+    await pay(merchant, order_id, 40000)
+    await work(merchant)
+    paid = await shown(merchant, order_id)
+    (receipt,) = paid["complements"]
+    zone = ZoneInfo("America/Mexico_City")
+    paid_at, due_at = (
+        datetime.fromisoformat(at).astimezone(zone) for at in (paid["payments"][0]["createdAt"], receipt["repDueAt"])
+    )
+    next_month = (paid_at.replace(day=1) + timedelta(days=32)).date().replace(day=17)
+    assert (receipt["status"], due_at.date(), due_at.hour, due_at.minute) == ("EMITTED", next_month, 23, 59)

@@ -12,6 +12,8 @@ import pytest
 from lxml import etree
 from tests.api.bodies import by_card, order
 from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.invoicing.sat_rules import broken_rules
+from tests.invoicing.sat_schemas import schema_errors
 
 pytestmark = pytest.mark.anyio
 
@@ -72,9 +74,12 @@ def check(document: dict[str, Any], *, stamped: bool) -> None:
 
 
 async def download(merchant: Merchant, links: dict[str, Any]) -> Any:
+    """Returns a document's XML, which SAT's schemas with their catalogues and its arithmetic have to accept."""
     pdf = await merchant.client.get(links["pdfUrl"])
     assert pdf.content.startswith(b"%PDF-")
-    return etree.fromstring((await merchant.client.get(links["xmlUrl"])).content)
+    xml = (await merchant.client.get(links["xmlUrl"])).content
+    assert (schema_errors(xml), broken_rules(xml)) == ([], [])
+    return etree.fromstring(xml)
 
 
 async def test_a_split_order_is_stamped_step_by_step_and_its_documents_add_up(store: Storefront) -> None:
@@ -100,11 +105,12 @@ async def test_a_split_order_is_stamped_step_by_step_and_its_documents_add_up(st
         body = {"amount": amount, "paymentId": card["id"], "reason": "defecto"}
         assert (await merchant.post(f"{ORDERS}/{order_id}/refund", body)).status_code == 200
         check(await shown(merchant, order_id), stamped=False)
-    await work(merchant)
-    refunded = await shown(merchant, order_id)
-    check(refunded, stamped=True)
+        await work(merchant)
+        refunded = await shown(merchant, order_id)
+        check(refunded, stamped=True)
     assert [each["amount"] for each in refunded["creditNotes"]] == [9709, 4854]
     await pay(merchant, order_id, refunded["amountPending"])
+    check(await shown(merchant, order_id), stamped=False)
     await work(merchant)
     done = await shown(merchant, order_id)
     check(done, stamped=True)

@@ -92,8 +92,8 @@ def _between(tax: TaxAmount, start: Fraction, end: Fraction) -> TaxAmount:
 def _at(tax: TaxAmount, base: Fraction) -> int:
     """Returns the tax when this much of its base is paid: 0 for nothing, the whole tax for the whole base.
 
-    Half of what rounding has added to the invoice's tax is the offset. More than twice OFFSET_MAX goes in proportion:
-    a high rate alone adds so much (`concepts`), whose limits are as much wider.
+    Half of what rounding has added to the invoice's tax is the offset. What exceeds twice OFFSET_MAX goes in
+    proportion: at most half the rate (`concepts`), by which SAT's limits are wider than a centavo.
     """
     rate = Fraction(tax.rate) * (100 if tax.factor == FEE else 1)
     added = Fraction(tax.amount) - rate * Fraction(tax.base)

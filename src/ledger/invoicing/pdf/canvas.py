@@ -163,17 +163,22 @@ class Canvas(FPDF):
         return y + height <= self.foot_of_page
 
     def modules(self, matrix: Sequence[Sequence[bool]], x: float, y: float, size: float) -> None:
-        """Draws the modules of a QR code: one rectangle for each run of dark ones in a row."""
-        module = size / len(matrix)
-        self.set_fill_color(0, 0, 0)
+        """Draws the modules of a QR code: one rectangle for each run of dark ones in a row, all in one path.
+
+        Calls of `rect` for hundreds of rectangles would take a seventh of the time of a page.
+        """
+        module, path = size / len(matrix), []
         for n, row in enumerate(matrix):
-            start = None
+            top, start = y + n * module, None
             for at, dark in enumerate([*row, False]):
                 if dark and start is None:
                     start = at
                 elif not dark and start is not None:
-                    self.rect(x + start * module, y + n * module, (at - start) * module, module * 1.02, style="F")
+                    numbers = (x + start * module, HEIGHT - top, (at - start) * module, -module * 1.02)
+                    path.append(" ".join(f"{number * self.k:.2f}" for number in numbers) + " re")
                     start = None
+        self.set_fill_color(0, 0, 0)
+        self._out(" ".join(path) + " f")
 
     def _cut(self, text: str, width: float) -> str:
         room = width - 2 * self.c_margin - self.get_string_width("…")
