@@ -66,7 +66,7 @@ def create_app(settings: Settings) -> ASGIApp:
     """Returns the service as an ASGI application. It connects when the server starts it, by `settings.database_url`."""
     holder = DependencyHolder()
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
-    traffic = RequestMetrics(AccessLog() if logs else None)
+    traffic = RequestMetrics(AccessLog(log_format=settings.log_format) if logs else None)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:

@@ -322,6 +322,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="The least severe level that is logged.")
     ] = "info"
+    log_format: Annotated[
+        Literal["json", "text"], Meta(description="How lines are logged: as JSON objects, or as text for a person.")
+    ] = "json"
 
     def __repr__(self) -> str:
         return f"Settings({self.environment}, {self.data_dir})"  # the other fields include secrets

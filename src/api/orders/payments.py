@@ -58,6 +58,7 @@ async def _payments(deps: Dependencies, request: ApiRequest) -> list[Raw]:
     row = await deps.queries.order(request.principal.merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
+    request.order_id = row.order_id
     return msgspec.json.decode(row.payments, type=list[Raw])
 
 

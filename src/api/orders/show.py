@@ -21,6 +21,7 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     row = await deps.queries.order(merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
+    request.order_id = row.order_id
     return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id), payer_language(request.headers)))
 
 

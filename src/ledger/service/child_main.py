@@ -51,7 +51,7 @@ def main() -> None:
     threading.Thread(target=_follow_parent, args=[responder], daemon=True).start()
     from ledger.telemetry.logs import configure_logs
 
-    configure_logs(config.settings.log_level)
+    configure_logs(config.settings.log_level, config.settings.log_format)
     module, _, name = config.target.partition(":")
     target = getattr(import_module(module), name)
 
