@@ -100,7 +100,7 @@ class _Probe:
             _log.warning("readiness_back")
             return
         checks = msgspec.structs.asdict(msgspec.json.decode(response.body, type=Readiness).checks)
-        _log.error("readiness_lost", failed=[name for name, passed in checks.items() if not passed])
+        _log.warning("readiness_lost", failed=[name for name, passed in checks.items() if not passed])
 
 
 async def _readiness(deps: Dependencies | None) -> ApiResponse:

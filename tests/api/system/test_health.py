@@ -66,6 +66,6 @@ async def test_each_change_of_readiness_is_one_line_that_names_what_fails(
             monkeypatch.setattr(ChargeWriter, "alive", alive)
             await store.client.get("/health/ready")
     assert [(line["event"], line["log_level"], line.get("failed")) for line in lines] == [
-        ("readiness_lost", "error", ["processor"]),
+        ("readiness_lost", "warning", ["processor"]),
         ("readiness_back", "warning", None),
     ]
