@@ -115,7 +115,7 @@ PACKAGES = {
     ),
     ("ledger.operations",): (
         ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
-         "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
+         "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),
     ),

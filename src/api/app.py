@@ -67,7 +67,7 @@ def create_app(settings: Settings) -> ASGIApp:
     """Returns the service as an ASGI application. It connects when the server starts it, by `settings.database_url`."""
     holder = DependencyHolder()
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
-    access_log = AccessLog() if logs else None
+    access_log = AccessLog(log_format=settings.log_format) if logs else None
     tracing = start_tracing(settings, PROCESS)
     if tracing is None:
         traffic = RequestMetrics(access_log)

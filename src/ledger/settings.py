@@ -353,6 +353,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "`/v1/traces`; unset: no traces.",
         ),
     ] = ""
+    log_format: Annotated[
+        Literal["json", "text"], Meta(description="How lines are logged: as JSON objects, or as text for a person.")
+    ] = "json"
 
     def __repr__(self) -> str:
         return f"Settings({self.environment}, {self.data_dir})"  # the other fields include secrets

@@ -2773,7 +2773,46 @@ REMINDERS: Final = (
     ),
 )
 
+_PAYMENT_METRICS: Final = "src/ledger/operations/pipeline/payment_metrics.py"
+_PAYMENT_METRIC_TESTS: Final = ("tests/operations/test_payment_metrics.py",)
+
+METRICS: Final = (
+    Mutant(
+        "metrics-with-any-decline-code",
+        "a text of a processor never becomes the value of a label",
+        _PAYMENT_METRICS,
+        "event.code if event.code in KNOWN_DECLINES else OTHER",
+        "event.code",
+        _PAYMENT_METRIC_TESTS,
+    ),
+    Mutant(
+        "metrics-of-money-by-total",
+        "a commit counts the money that it moved, never a payment's total again",
+        _PAYMENT_METRICS,
+        "captured, refunded, charged_back = _totals(previous)",
+        "captured, refunded, charged_back = _totals(None)",
+        _PAYMENT_METRIC_TESTS,
+    ),
+    Mutant(
+        "metrics-of-silence-as-unreadable",
+        "a call that was cut off at its deadline counts as unanswered",
+        "src/ledger/operations/pipeline/processor_metrics.py",
+        '    asyncio.CancelledError: "unanswered",\n',
+        "",
+        _PAYMENT_METRIC_TESTS,
+    ),
+    Mutant(
+        "request-line-without-its-order",
+        "the line of a request names its order",
+        f"{_PIPELINE}/unit_of_work.py",
+        "        note_order(self._found)\n",
+        "",
+        ("tests/api/system/test_metrics.py::test_each_request_has_a_line_that_names_nobody",),
+    ),
+)
+
 MUTANTS: Final = (
+    *METRICS,
     *JOURNAL,
     *PROCESSES,
     *EMBEDDED,

@@ -1,5 +1,6 @@
 """What is counted of orders, payments, money and calls: once, after the commit, with labels that are bounded."""
 
+import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -114,10 +115,11 @@ async def test_a_call_without_an_answer_is_counted_as_that(ledger: Ledger, merch
         (ProcessorUnavailable("away"), "not-sent"),
         (ProcessorTimedOut("late"), "unanswered"),
         (TimeoutError(), "unanswered"),
+        (asyncio.CancelledError(), "unanswered"),
         (ValueError("4242 4242"), "unreadable"),
     ],
 )
-async def test_a_call_that_raises_is_counted_and_raises(fault: Exception, outcome: str) -> None:
+async def test_a_call_that_raises_is_counted_and_raises(fault: BaseException, outcome: str) -> None:
     async def call() -> None:
         raise fault
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.telemetry.metrics import AllProcesses
+from ledger.telemetry.metrics import REGISTRY, AllProcesses
 
 OPS = Path(__file__).parents[2] / "ops"
 PROMETHEUS = OPS / "prometheus"
@@ -27,7 +27,7 @@ def test_the_alerts_are_valid_rules():
 
 
 def test_each_alert_fires_on_its_cause_and_none_without():
-    checked("promtool", "test", "rules", "alerts_test.yml", cwd=PROMETHEUS)
+    checked("promtool", "test", "rules", "alerts_test.yml", "alerts_day_test.yml", cwd=PROMETHEUS)
 
 
 @pytest.mark.parametrize("file", ["prometheus/alerts.yml", "prometheus/alerts_test.yml", "grafana/ledger.json"])
@@ -107,3 +107,23 @@ def test_the_container_copies_files_that_exist_and_runs_as_an_account_of_its_own
         if name in ("ENTRYPOINT", "CMD"):
             assert json.loads(rest)
     assert dict(steps)["STOPSIGNAL"] == "SIGTERM"
+
+
+@pytest.mark.parametrize("file", ["prometheus/alerts.yml", "grafana/ledger.json"])
+def test_only_labels_that_a_metric_has_are_named(file):
+    """A misspelt label selects nothing: its panel stays empty, its alert never fires."""
+    labels = {
+        name: {*getattr(metric, "_labelnames", ()), "instance", "job", "le"}
+        for metric, family in zip(REGISTRY._collector_to_names, AllProcesses().collect(), strict=True)
+        for name in (family.name, *(family.name + end for end in SUFFIXES))
+    }
+    text = (OPS / file).read_text().replace('\\"', '"')
+    named = re.findall(r"\b(ledger_[a-z_]+)\{([^}]*)\}", text)
+    wrong = [
+        (name, label)
+        for name, selector in named
+        for label in re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", re.sub(r'"[^"]*"', '""', selector))
+        if label not in labels[name]
+    ]
+    assert named
+    assert wrong == []

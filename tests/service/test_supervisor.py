@@ -1,5 +1,6 @@
 """The process tree, seen from outside: it starts, restarts what ends, and stops as section 7 of the contract demands."""
 
+import json
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime
 from uuid import uuid4
 
 import httpx
@@ -221,7 +223,8 @@ def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
         service.send(signal.SIGTERM)
         status, stderr = service.end()
     assert status == 0
-    assert [line.split(";")[0] for line in stderr.splitlines()][:2] == [
+    about_it = [line for line in stderr.splitlines() if line.startswith(f"ledger: the {role} process")]
+    assert [line.split(";")[0] for line in about_it][:2] == [
         f"ledger: the {role} process (pid {pids[role]}) has not answered for 1 s",
         f"ledger: the {role} process (pid {pids[role]}) was ended by SIGKILL",
     ]
@@ -239,6 +242,7 @@ def test_a_service_without_its_worker_goes_on_starting_one_reports_it_once_and_i
     assert status == 0
     assert [line.partition(" in ")[0] for line in stderr.splitlines()] == [
         f"ledger: the worker process (pid {worker}) was ended by SIGKILL; starting another",
+        "ledger: not every process is ready: /health/ready is 503",
         "ledger: the worker process exited with 9 before it was ready; starting another",
     ]
 
@@ -266,6 +270,51 @@ def answered(service, path):
     with suppress(httpx.TransportError):
         return service.get(path).text
     return None
+
+
+@pytest.mark.long
+def test_each_line_about_the_service_is_json_with_its_level(data_dir):
+    """What an operator reads of a night: a process and Postgres are killed, replaced, and the service is stopped."""
+    with Running(data_dir, LEDGER_LOG_FORMAT="json", LEDGER_LOG_LEVEL="info") as service:
+        before = service.ready().count()
+        worker = service.roles()["worker"]
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: service.roles().get("worker", worker) != worker, 60)
+        eventually(lambda: service.get("/all-ready").text == "True", 60)
+        postmaster = service.postmaster()
+        os.kill(postmaster, signal.SIGKILL)
+        assert eventually(service.count, 60) == before + 1
+        lines = read_until(service, "postgres_back")
+        service.send(signal.SIGTERM)
+        status, rest = service.end(60)
+    lines += [json.loads(line) for line in rest.splitlines()]
+    assert status == 0
+    seen = [(line["event"], line["level"]) for line in lines]
+    in_order = iter(seen)
+    for expected in (
+        ("processes_ready", "info"),
+        ("process_restart", "warning"),
+        ("processes_ready", "warning"),
+        ("postgres_ended", "error"),
+        ("postgres_back", "warning"),
+        ("stop_requested", "info"),
+        ("service_stopped", "info"),
+    ):
+        assert expected in in_order, seen
+    assert ("processes_not_ready", "warning") in seen
+    assert all(line["message"] and datetime.fromisoformat(line["timestamp"]).tzinfo for line in lines)
+    restart = next(line for line in lines if line["event"] == "process_restart")
+    assert restart["role"] == "worker"
+    assert f"(pid {worker}) was ended by SIGKILL" in restart["message"]
+    assert next(line for line in lines if line["event"] == "stop_requested")["signal"] == "SIGTERM"
+
+
+def read_until(service, event):
+    """The JSON lines on standard error, up to the one with this event."""
+    lines = []
+    while not lines or lines[-1]["event"] != event:
+        lines.append(json.loads(service.process.stderr.readline()))
+    return lines
 
 
 def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_dir):

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 
 ROOT = Path(__file__).parents[2]
+FOR_TESTS = {"LEDGER_LOG_FORMAT": "text", "LEDGER_LOG_LEVEL": "warning"}
 
 
 def environment(**variables):
@@ -26,7 +27,7 @@ class Running:
         self.data_dir = data_dir
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tests.service.stand_ins", *arguments],
-            env=environment(LEDGER_DATA_DIR=str(data_dir), LEDGER_PORT=str(port), **variables),
+            env=environment(**{"LEDGER_DATA_DIR": str(data_dir), "LEDGER_PORT": str(port)} | FOR_TESTS | variables),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from tests.service.trees import environment
@@ -37,6 +38,35 @@ def test_every_line_carries_the_request_that_it_belongs_to():
     assert (during["request_id"], during["reason"], during["level"]) == ("req-1", "because", "warning")
     assert (foreign["request_id"], foreign["logger"]) == ("req-1", "library")
     assert own["request_id"] == "req-2", "a request id of the line's own is kept"
+
+
+def test_lines_as_text_are_for_a_person(tmp_path):
+    program = PROGRAM.replace('configure_logs("info")', 'configure_logs("info", "text")')
+    stderr = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
+    ).stderr
+    lines = [line.partition("Z ")[2] for line in stderr.splitlines()]
+    assert lines == [
+        "info    before",
+        "warning during reason=because request_id=req-1",
+        "warning also during logger=library request_id=req-1",
+        "error   own request_id=req-2",
+    ]
+
+
+async def test_the_line_of_a_request_as_text(tmp_path):
+    with (tmp_path / "log").open("wb") as file:
+        log = AccessLog(file.fileno(), "text")
+        order_id = UUID("0197f1a0-0000-7000-8000-000000000001")
+        log.note("POST", "/a/{id}", 409, 0.0123, "req-1", None, None, "INVALID_ORDER_STATE", order_id)
+        log.note("GET", "/a/{id}", 500, 0.001, 'req "2"', None)
+        log.flush()
+    first, second = (line.partition("Z ")[2] for line in (tmp_path / "log").read_text().splitlines())
+    assert first == (
+        "info    request method=POST route=/a/{id} status=409 ms=12.3 request_id=req-1 "
+        f"error_code=INVALID_ORDER_STATE order_id={order_id}"
+    )
+    assert second == 'error   request method=GET route=/a/{id} status=500 ms=1.0 request_id="req \\"2\\""'
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a full disk")

@@ -22,7 +22,7 @@ from api.http.outage import Outage
 from api.http.request import ApiRequest
 from api.http.request_metrics import RequestMetrics
 from api.http.response import ERRORS_PAGE
-from ledger.telemetry.logs import REQUEST_ID
+from ledger.telemetry.logs import ORDER, REQUEST_ID
 from ledger.timeouts import Timeouts
 
 REQUEST_SCOPE_KEY: Final = "ledger.call"
@@ -70,6 +70,7 @@ class Middleware:
         began = perf_counter()
         scope[REQUEST_SCOPE_KEY] = request = ApiRequest(scope, receive, self._errors_url)
         REQUEST_ID.set(request.request_id)
+        ORDER.set(request)
         self._outage.requests[request] = began
 
         def record_status(message: Message) -> Awaitable[None]:

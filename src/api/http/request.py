@@ -47,7 +47,7 @@ class ApiRequest:
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
     `needs_database` is set where an endpoint begins to use the database, `lost_database` where the request is ended
     because the database is away; `timeout` ends the request. `errors_url` is the address of the page about errors,
-    `error_code` the code of the answer to a failure.
+    `error_code` the code of the answer to a failure, `order_id` the id of the order that was found or made.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class ApiRequest:
         "is_reading",
         "lost_database",
         "needs_database",
+        "order_id",
         "principal",
         "rate_headers",
         "receive",
@@ -80,6 +81,7 @@ class ApiRequest:
         self.needs_database = self.lost_database = False
         self.status = 0
         self.error_code: str | None = None
+        self.order_id: UUID | str | None = None
 
     @property
     def actor(self) -> Actor:

@@ -55,6 +55,7 @@ class RequestMetrics:
                 request.merchant_id,
                 request.key_id,
                 request.error_code,
+                request.order_id,
             )
 
     def close(self) -> None:

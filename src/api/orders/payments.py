@@ -60,6 +60,7 @@ async def _payments(deps: Dependencies, request: ApiRequest) -> list[Raw]:
     row = await deps.queries.order(request.principal.merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
+    request.order_id = row.order_id
     payments = row.payments
     if has_text_for_payers(payments):
         payments = in_language(payments, await language_of_read(deps, request, row))

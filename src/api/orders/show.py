@@ -23,6 +23,7 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     row = await deps.queries.order(merchant_id, request.order_reference())
     if row is None:
         raise order_not_found()
+    request.order_id = row.order_id
     language = await language_of_read(deps, request, row) if has_text_for_payers(row.payments) else "es"
     return ApiResponse(200, row.document(deps.ledger.clock.now(merchant_id), language), VARIES)
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal
 
 import msgspec
+import structlog
 from msgspec import Meta, Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,6 +25,8 @@ from api.openapi.operation import ANY, OperationSpec
 from api.system.metrics import METRICS
 from ledger.postgres.faults import Fault
 from ledger.telemetry.all_processes import all_ready
+
+_log = structlog.get_logger()
 
 LIVE: Final = "/health/live"
 READY: Final = "/health/ready"
@@ -89,6 +92,7 @@ def ready(holder: DependencyHolder) -> ASGIApp:
 class _Probe:
     def __init__(self, holder: DependencyHolder | None) -> None:
         self._holder = holder
+        self._was_ready = True
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -96,7 +100,21 @@ class _Probe:
         request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         holder = self._holder
         response = json_response(200, Live(status="live")) if holder is None else await _readiness(holder.deps)
+        if holder is not None and holder.deps is not None:  # else the process starts or ends
+            self._log_change(response)
         await request.respond(response, send)
+
+    def _log_change(self, response: ApiResponse) -> None:
+        """Logs that this process became ready, or is ready no more, with the checks that fail."""
+        is_ready = response.status == 200
+        if is_ready == self._was_ready:
+            return
+        self._was_ready = is_ready
+        if is_ready:
+            _log.warning("readiness_back")
+            return
+        checks = msgspec.structs.asdict(msgspec.json.decode(response.body, type=Readiness).checks)
+        _log.warning("readiness_lost", failed=[name for name, passed in checks.items() if not passed])
 
 
 async def _readiness(deps: Dependencies | None) -> ApiResponse:

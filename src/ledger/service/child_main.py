@@ -59,7 +59,7 @@ def main() -> None:
     config = msgspec.json.decode(lines.get(), type=ChildConfig, dec_hook=_path)
     from ledger.telemetry.logs import configure_logs
 
-    configure_logs(config.settings.log_level)
+    configure_logs(config.settings.log_level, config.settings.log_format)
 
     def ready() -> None:
         os.write(int(to_parent), b"1")

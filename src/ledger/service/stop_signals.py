@@ -15,10 +15,11 @@ _SAME_SIGNAL_S: Final = 0.1
 
 
 class StopSignals:
-    """SIGTERM and SIGINT, as a count that loops read; each ends a `pause`."""
+    """SIGTERM and SIGINT, as a count that loops read; each ends a `pause`. `name` is the last one's, empty before."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.name = ""
         self._last = float("-inf")
         self._wake, self._waker = socket.socketpair()
 
@@ -44,7 +45,8 @@ class StopSignals:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
 
-    def _count(self, _number: int, _frame: FrameType | None) -> None:
+    def _count(self, number: int, _frame: FrameType | None) -> None:
+        self.name = signal.Signals(number).name
         now = time.monotonic()
         if now - self._last > _SAME_SIGNAL_S:
             self.count += 1

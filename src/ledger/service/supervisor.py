@@ -30,10 +30,13 @@ from ledger.service.shared_directory import shared_directory
 from ledger.service.stop_signals import StopSignals
 from ledger.settings import CannotRun, Settings, api_processes
 from ledger.telemetry import all_processes
+from ledger.telemetry.service_log import ServiceLog
 
 STOP_S: Final = 10.0
 _STARTING_POLL_S: Final = 0.02
 _MENDING_POLL_S: Final = 0.05
+
+_log: Final = ServiceLog()
 
 
 class ProcessPlan(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,7 @@ def serve(settings: Settings, plan: ProcessPlan) -> int:
     Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
     where a part does not get that far. Afterwards, it starts what ends again and again.
     """
+    _log.configure(settings.log_format, settings.log_level)
     with StopSignals() as signals, shared_directory() as directory:
         service = _Supervisor(settings, plan, signals, directory)
         try:
@@ -66,7 +70,12 @@ def serve(settings: Settings, plan: ProcessPlan) -> int:
         except KeyboardInterrupt:
             pass
         finally:
+            began = time.monotonic()
+            if signals.stopping:
+                _log.info("stop_requested", f"{signals.name}: ending what is in flight", signal=signals.name)
             service.stop()
+            if signals.stopping:
+                _report_stop(signals, time.monotonic() - began)
     return 1 if signals.hurry else 0
 
 
@@ -112,6 +121,7 @@ class _Supervisor:
         self._await_children()
         self._all_ready = True
         self._report_readiness()
+        _log.info("processes_ready", "every process is ready")
         address = f" {url_of(self._settings)}" if self._plan.api is not None else ""
         with suppress(BrokenPipeError):  # the process that started this one may have closed the pipe
             sys.stdout.write(f"ready{address}\n")
@@ -123,7 +133,7 @@ class _Supervisor:
             self._keep_database()
             for slot in self._children:
                 if what := slot.tick(may_start=self._database_is_up):
-                    _report(what)
+                    _log.warning("process_restart", what, role=slot.role)
             self._watch_readiness()
             self._signals.pause(LOOK_S if self._all_ready and self._database_is_up else _MENDING_POLL_S)
 
@@ -153,7 +163,7 @@ class _Supervisor:
             self._tick_database()
         except PostgresFailed as failure:
             if not self._database_fails:
-                _report(f"{failure}; trying again until it starts")
+                _log.error("postgres_start_failed", f"{failure}; trying again until it starts")
             self._database_fails = True
 
     def _tick_database(self) -> None:
@@ -161,14 +171,19 @@ class _Supervisor:
             return
         is_up = self._server.tick()
         if is_up != self._database_is_up:
-            _report("Postgres is back" if is_up else "Postgres has ended; starting it again")
+            if is_up:
+                _log.warning("postgres_back", "Postgres is back")
+            else:
+                _log.error("postgres_ended", "Postgres has ended; starting it again")
             self._database_fails = False
         self._database_is_up = is_up
 
     def _watch_readiness(self) -> None:
         all_ready = all(slot.is_ready() for slot in self._children)
         if all_ready and not self._all_ready:
-            _report("every process is ready again")
+            _log.warning("processes_ready", "every process is ready again")
+        elif self._all_ready and not all_ready:
+            _log.warning("processes_not_ready", "not every process is ready: /health/ready is 503")
         self._all_ready = all_ready
         self._report_readiness()
 
@@ -247,7 +262,12 @@ def url_of(settings: Settings) -> str:
     return f"http://{host}:{settings.port}"
 
 
+def _report_stop(signals: StopSignals, seconds: float) -> None:
+    if signals.hurry:
+        _log.warning("service_stopped", "a second signal cut the end short", seconds=round(seconds, 2))
+    else:
+        _log.info("service_stopped", f"ended in {seconds:.1f} s", seconds=round(seconds, 2))
+
+
 def _report(message: str) -> None:
-    with suppress(OSError):  # its file's disk may be full, and the process that read it may have ended
-        sys.stderr.write(f"ledger: {message}\n")
-        sys.stderr.flush()
+    _log.warning("postgres_files_elsewhere", message)

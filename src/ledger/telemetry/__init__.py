@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `logs`: one JSON object per line on standard error. `metrics`: names, labels and meanings.
-  `shared_values`: what processes count together.
+- `logs`: one JSON object per line on standard error. `service_log`: the same of the parent process.
+- `metrics`: names, labels and meanings. `shared_values`: what processes count together.
 - `all_processes`: whether all processes of a service run.
 """

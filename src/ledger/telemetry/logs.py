@@ -6,6 +6,7 @@ Log ids and codes, never a request's values: what a customer typed may be a card
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import select
@@ -14,15 +15,25 @@ import traceback
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Final, TextIO, cast
+from typing import Final, Protocol, TextIO, cast
 from uuid import UUID
 
 import msgspec
 import structlog
 from msgspec import Struct
 
+
+class AboutOrder(Protocol):
+    """A request, which may be about an order."""
+
+    order_id: UUID | str | None
+
+
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
 """The request that is being answered. The middleware sets it, and every line that is logged meanwhile carries it."""
+
+ORDER: Final[ContextVar[AboutOrder | None]] = ContextVar("request_about_order", default=None)
+"""Where to note the order that the request is about. Tasks that a request starts share the object."""
 
 LINES_MAX: Final = 1000
 """How many lines of requests wait to be written."""
@@ -32,10 +43,12 @@ _LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has r
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
-def configure_logs(level: str) -> None:
-    """Gives structlog and the standard library's loggers one format and output, from `level` on ("info", "warning",
-    …).
+def configure_logs(level: str, log_format: str = "json") -> None:
+    """Gives structlog and the standard library's loggers one output, from `level` on ("info", "warning", …).
+
+    `log_format` is "json" or "text".
     """
+    render = _as_text if log_format == "text" else structlog.processors.JSONRenderer()
     severity = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         _with_request_id,
@@ -44,7 +57,7 @@ def configure_logs(level: str) -> None:
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[*shared, structlog.processors.JSONRenderer()],
+        processors=[*shared, render],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Output(sys.stderr))),
         cache_logger_on_first_use=True,
@@ -55,11 +68,22 @@ def configure_logs(level: str) -> None:
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
+                render,
             ],
         )
     )
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
+
+
+def _as_text(_logger: object, _method: str, line: structlog.typing.EventDict) -> str:
+    """Returns the time, the level and the event of a line, and its other fields as name=value."""
+    head = f"{line.pop('timestamp'):.19}Z {line.pop('level'):<7} {line.pop('event')}"
+    fields = (f"{name}={_quoted(str(value))}" for name, value in line.items() if value is not None)
+    return " ".join((head, *fields))
+
+
+def _quoted(text: str) -> str:
+    return text if text.isprintable() and not {" ", '"', "="} & set(text) else json.dumps(text, ensure_ascii=False)
 
 
 class _Output:
@@ -76,6 +100,12 @@ class _Output:
     def flush(self) -> None:
         with suppress(OSError):
             self._file.flush()
+
+
+def note_order(order_id: UUID) -> None:
+    """Notes the order for the line of the request that is being answered; outside a request does nothing."""
+    if (request := ORDER.get()) is not None:
+        request.order_id = order_id
 
 
 def stack_locations(failure: BaseException) -> list[str]:
@@ -108,6 +138,12 @@ class Access(Struct, frozen=True, omit_defaults=True):
     merchant_id: UUID | None = None
     key_id: UUID | None = None
     error_code: str | None = None
+    order_id: UUID | str | None = None
+
+
+def _encode_as_text(lines: list[Access]) -> bytes:
+    texts = [_as_text(None, "", {**msgspec.structs.asdict(line), "timestamp": str(line.timestamp)}) for line in lines]
+    return "".join(f"{text}\n" for text in texts).encode()
 
 
 class AccessLog:
@@ -116,8 +152,9 @@ class AccessLog:
     `dropped` counts the lines for which the reader of the output left no room.
     """
 
-    def __init__(self, descriptor: int = 2) -> None:
+    def __init__(self, descriptor: int = 2, log_format: str = "json") -> None:
         self._descriptor = descriptor
+        self._encode = _encode_as_text if log_format == "text" else _encode_lines
         self._lines: list[Access] = []
         self.dropped = 0
 
@@ -131,6 +168,7 @@ class AccessLog:
         merchant_id: UUID | None,
         key_id: UUID | None = None,
         error_code: str | None = None,
+        order_id: UUID | str | None = None,
     ) -> None:
         """Keeps the line of a request that has just ended, and writes it within a fifth of a second."""
         if len(self._lines) >= LINES_MAX:
@@ -141,7 +179,9 @@ class AccessLog:
         now = datetime.now(UTC)
         level = "error" if status >= 500 else "info"
         self._lines.append(
-            Access(now, level, "request", method, route, status, ms, request_id, merchant_id, key_id, error_code)
+            Access(
+                now, level, "request", method, route, status, ms, request_id, merchant_id, key_id, error_code, order_id
+            )
         )
 
     def flush(self) -> None:
@@ -152,4 +192,4 @@ class AccessLog:
                 if not select.select((), (self._descriptor,), (), 0)[1]:
                     self.dropped += len(lines) - first
                     return
-                os.write(self._descriptor, _encode_lines(lines[first : first + _LINES_AT_ONCE]))
+                os.write(self._descriptor, self._encode(lines[first : first + _LINES_AT_ONCE]))

@@ -95,6 +95,11 @@ class OrderRow(Struct, frozen=True, gc=False):
     payments: bytes
     customer: bytes
 
+    @property
+    def order_id(self) -> str:
+        """The order's id, with which its head begins: `{"id":"…`."""
+        return self.head[7:43].decode()
+
     def document(self, now: datetime, language: str = "es") -> bytes:
         """Returns the order's whole document, with texts for payers in a language. `now` is by the merchant's clock."""
         payments = in_language(self.payments, language)

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from tests.api.storefront import Storefront
 
 from api.system import health
@@ -69,3 +70,19 @@ async def test_a_process_whose_service_lacks_another_process_is_not_ready(
     assert (await store.client.get("/health/ready")).status_code == 200
     assert all_processes.report(tmp_path, all_ready=False)
     assert (await store.client.get("/health/ready")).status_code == 503
+
+
+async def test_each_change_of_readiness_is_one_line_that_names_what_fails(
+    store: Storefront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.client.get("/health/ready")  # an earlier test may have left it otherwise
+    with capture_logs() as lines:
+        for alive in (True, False, False, True, True):
+            monkeypatch.setattr(ChargeWriter, "alive", alive)
+            await store.client.get("/health/ready")
+    assert [
+        (line["event"], line["log_level"], line.get("failed")) for line in lines if "readiness" in line["event"]
+    ] == [
+        ("readiness_lost", "warning", ["processor"]),
+        ("readiness_back", "warning", None),
+    ]

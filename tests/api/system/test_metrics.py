@@ -183,9 +183,13 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
     capfd.readouterr()  # lines of the application that the other tests share
     async with opened(settings) as store:
         merchant = await store.register()
-        await merchant.post(ORDERS, paid_order(externalId="very-secret"), **{"x-request-id": "mine-1"})
+        made = await merchant.post(ORDERS, paid_order(externalId="very-secret"), **{"x-request-id": "mine-1"})
         await merchant.get(f"{ORDERS}/very-secret?search=ana@example.com")
         await store.client.get(f"{ORDERS}/very-secret")
+        await merchant.get(f"{ORDERS}/very-secret/payments")
+        for reference in (made.json()["id"], "very-secret"):
+            await merchant.post(f"{ORDERS}/{reference}/cancel", {})
+        await merchant.get(f"{ORDERS}/nothing")
         await asyncio.sleep(0.3)
         stderr = capfd.readouterr().err
     lines = [json.loads(line) for line in stderr.splitlines() if '"event":"request"' in line]
@@ -193,11 +197,21 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
         ("POST", ORDERS, 201),
         ("GET", ONE, 200),
         ("GET", ONE, 401),
+        ("GET", f"{ONE}/payments", 200),
+        *[("POST", f"{ONE}/cancel", 409)] * 2,
+        ("GET", ONE, 404),
     ]
+    order_id = made.json()["id"]
+    assert [line.get("order_id") for line in lines] == [order_id, order_id, None, *[order_id] * 3, None]
     assert lines[0]["request_id"] == "mine-1"
-    assert [line.get("merchant_id") for line in lines] == [str(merchant.merchant_id)] * 2 + [None]
+    assert [line.get("merchant_id") for line in lines] == [
+        None if line["status"] == 401 else str(merchant.merchant_id) for line in lines
+    ]
     assert lines[0]["key_id"] == lines[1]["key_id"]
-    assert [line.get("error_code") for line in lines] == [None, None, "INVALID_API_KEY"]
+    assert [line.get("error_code") for line in lines] == [
+        *(None, None, "INVALID_API_KEY"),
+        *(None, "ORDER_HAS_CAPTURED_FUNDS", "ORDER_HAS_CAPTURED_FUNDS", "ORDER_NOT_FOUND"),
+    ]
     assert "key_id" not in lines[2]
     assert all(line["ms"] > 0 and line["level"] == "info" and line["timestamp"] for line in lines)
     for never in ("secret", "ana", "42424242", merchant.secret):

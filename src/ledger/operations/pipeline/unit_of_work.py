@@ -38,6 +38,7 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline import payment_metrics
 from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
 from ledger.operations.results import WHOLE_ORDER, RequestTarget
+from ledger.telemetry.logs import note_order
 
 S = TypeVar("S")
 
@@ -123,6 +124,7 @@ class UnitOfWork:
                 self.merchant_id
             )  # a decision on this state must not be dated before it
         order: Order = self.states[order_id]
+        note_order(order_id)
         return order
 
     async def find_order(self, reference: str) -> Order:
@@ -140,6 +142,7 @@ class UnitOfWork:
                 self._found = await journal.reader.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
             if self._found is None:
                 raise OrderNotFound("The merchant has no payment order with this id or external id.")
+        note_order(self._found)
         return self.states.get(self._found) or await self.order(self._found)
 
     def put(self, stream_id: UUID, state: Any, version: int) -> None:
@@ -183,6 +186,7 @@ class UnitOfWork:
             self._versions[change.stream_id] = version
             if change.events and isinstance(change.after, Order):
                 payment_metrics.count(change)
+                note_order(change.stream_id)
             elif change.events and isinstance(change.after, Customer):
                 self.ledger.customers.put(self.merchant_id, change.after, version)
             elif change.events and isinstance(change.after, Merchant):
