@@ -5,7 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ledger.settings import Settings, SettingWrong, describe, likely_typos, read_settings, variable_of
+from ledger import settings as module
+from ledger.settings import (
+    Settings,
+    SettingWrong,
+    api_processes,
+    describe,
+    likely_typos,
+    read_settings,
+    variable_of,
+)
 
 
 def test_without_any_variable_everything_has_its_default():
@@ -23,6 +32,18 @@ def test_a_variable_is_read_in_its_own_type():
     )
     assert (settings.port, settings.request_timeout_s, settings.data_dir) == (9001, 40.5, Path("/x"))
     assert settings.environment == "production"
+
+
+@pytest.mark.parametrize(("cores", "processes"), [(1, 1), (2, 1), (3, 1), (4, 2), (7, 3), (8, 4), (64, 4)])
+def test_the_cores_decide_how_many_api_processes_run(cores, processes, monkeypatch):
+    monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: set(range(cores)))
+    assert api_processes(read_settings({})) == api_processes(read_settings({}, workers="auto")) == processes
+    assert api_processes(read_settings({"LEDGER_WORKERS": "6"})) == 6
+
+
+def test_a_number_beside_a_word_is_refused_with_both():
+    with pytest.raises(SettingWrong, match=r"must be auto or a whole number, at least 1 and at most 64, not 'all'"):
+        read_settings({"LEDGER_WORKERS": "all"})
 
 
 def test_an_empty_variable_counts_as_unset():

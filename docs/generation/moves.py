@@ -45,13 +45,15 @@ _PAYMENTS: Final = """
     REQUIRES_ACTION:       AUTHORIZED=validate,recovery
     REQUIRES_ACTION:       FAILED=device,validate,recovery EXPIRED=expiry CANCELLED=cancel,charge
     REQUIRES_ACTION:       CAPTURED=deposit PARTIALLY_CAPTURED=deposit
+    AUTHORIZED:            CAPTURED=create,charge,pay,device,validate,recovery
     AUTHORIZED:            PENDING_CAPTURE=create,charge,pay,device,validate,capture,due,recovery
     AUTHORIZED:            PENDING_CANCELLATION=cancel,due EXPIRED=expiry
+    PARTIALLY_AUTHORIZED:  PARTIALLY_CAPTURED=create,charge,pay,device,validate,recovery
     PARTIALLY_AUTHORIZED:  PENDING_CAPTURE=create,charge,pay,device,validate,capture,recovery
     PARTIALLY_AUTHORIZED:  PENDING_CANCELLATION=cancel,due EXPIRED=expiry
     PENDING_CAPTURE:       CAPTURING=create,charge,pay,device,validate,capture,due,recovery
     PENDING_CAPTURE:       PENDING_CANCELLATION=cancel
-    CAPTURING:             CAPTURED=create,charge,pay,device,validate,capture,due,recovery
+    CAPTURING:             CAPTURED=capture,due,recovery
     CAPTURING:             PARTIALLY_CAPTURED=create,charge,pay,device,validate,capture,due,recovery
     CAPTURING:             AUTHORIZED=capture,due,recovery FAILED=capture,due,recovery
     CAPTURED:              PENDING_SETTLEMENT=settlement PENDING_REFUND=refund,cancel DISPUTED=dispute

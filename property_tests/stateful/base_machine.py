@@ -113,7 +113,7 @@ class BaseMachine(RuleBasedStateMachine):
         ledger_access = self.service.ledger_access
         for order_id in ledger_access.follow(self.merchant.merchant_id, self.follower):
             self._check_order(self.follower.orders[order_id])
-        assert not ledger_access.coverage.illegal
+        assert not ledger_access.coverage.illegal, ledger_access.coverage.illegal
         for name, order in self.model.orders.items():
             served, expected = self.served[name], as_expected(order)
             assert served == expected, f"served {served}\nexpected {expected}"

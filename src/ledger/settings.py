@@ -7,10 +7,11 @@ the value of a secret.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +31,8 @@ _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECA
 """A connection string, an address with a password, or a key of 32 bytes."""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SECONDS: Final = {"unit": "seconds"}
+_API_PROCESSES_MAX: Final = 4
+"""Of `auto`: one Postgres has little left for a fifth process (`ledger bench ceiling`)."""
 
 
 class CannotRun(Exception):
@@ -86,7 +89,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = None
     host: Annotated[str, Meta(min_length=1, description="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes a free one.")] = 8000
-    workers: Annotated[int, Meta(ge=1, le=64, description="The number of API processes, which share the port.")] = 1
+    workers: Annotated[
+        Literal["auto"] | Annotated[int, Meta(ge=1, le=64)],
+        Meta(
+            description="The number of API processes, which share the port; auto: one, from four cores on one for every "
+            "two cores, and at most four."
+        ),
+    ] = "auto"
     ping_timeout_s: Annotated[
         float,
         Meta(
@@ -360,6 +369,13 @@ def variable_of(name: str) -> str:
     return PREFIX + name.upper()
 
 
+def api_processes(settings: Settings) -> int:
+    """Returns the number of API processes. The cores are those that this process may use."""
+    if settings.workers != "auto":
+        return settings.workers
+    return max(1, min(len(os.sched_getaffinity(0)) // 2, _API_PROCESSES_MAX))
+
+
 def public_url(settings: Settings) -> str:
     """Returns the address at which a payer's browser reaches the API."""
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}{settings.base_path}"
@@ -407,6 +423,8 @@ def _type_name(type_: Any) -> str:
     options = get_args(type_)
     if options and all(isinstance(option, str) for option in options):
         return " | ".join(options)
+    if any(get_origin(option) is Literal for option in options):
+        return " | ".join(_type_name(option) for option in options)
     words = {int: "whole number", float: "number", str: "text", Path: "path"}
     return next(words[part] for part in (*options, type_) if part in words)
 
@@ -432,12 +450,16 @@ def _expected(type_: Any, meta: Meta) -> str:
         return "an e-mail address without a name, like payments@example.com"
     if meta.pattern == _BASE_PATH:
         return "a path that begins with / and does not end with one"
+    of_options = [part for option in get_args(type_) for part in get_args(option) if isinstance(part, Meta)]
     bounds = [
         f"{word} {bound}"
-        for word, bound in (("at least", meta.ge), ("above", meta.gt), ("at most", meta.le))
+        for each in (meta, *of_options)
+        for word, bound in (("at least", each.ge), ("above", each.gt), ("at most", each.le))
         if bound is not None
     ]
     words = _type_name(type_)
+    if of_options:
+        return f"{words.replace(' | ', ' or a ')}{', ' if bounds else ''}{' and '.join(bounds)}"
     return f"{'one of' if '|' in words else 'a'} {words}{', ' if bounds else ''}{' and '.join(bounds)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ledger.bench import run
 from ledger.bench.measure.limits import InsertLimit, echo_limit
 from ledger.bench.scratch import scratch_database
-from ledger.bench.suites import history, journal, profile
+from ledger.bench.suites import ceiling, history, journal, profile
 from ledger.settings import CannotRun, Settings, read_settings
 
 
@@ -65,6 +66,16 @@ def test_appending_to_a_long_history_scans_nothing(postgres_url):
     assert not any(one.others for one in found.samples.values())
 
 
+@pytest.mark.long
+def test_another_api_process_is_measured_with_what_it_costs(postgres_url, tmp_path):
+    settings = read_settings({"LEDGER_DATA_DIR": str(tmp_path)})
+    found = ceiling.report(postgres_url, settings, 0.5, 1, numbers=[1])
+    assert found.samples.keys() == {"single INSERTs (R)", "API processes: 1"}
+    assert all(one.done and not one.others for one in found.samples.values())
+    for fact in found.facts.values():
+        assert all(float(number.replace(",", "")) > 0 for number in re.findall(r"\d[\d,]*", fact))
+
+
 def test_an_unknown_benchmark_is_named_as_one():
     with pytest.raises(CannotRun, match="journal, http, profile, history"):
         run.bench(Settings(), "speed")
@@ -78,12 +89,31 @@ def test_the_command_prints_json(postgres_url, capsys):
     assert found["machine"]["fsync"] == "on"
 
 
-def test_a_profile_shows_where_creates_spend_their_time(database_url, tmp_path):
+@pytest.mark.long
+def test_a_profile_divides_what_each_operation_cost_into_stages(database_url, tmp_path):
     settings = read_settings({"LEDGER_DATABASE_URL": database_url, "LEDGER_DATA_DIR": str(tmp_path)})
-    facts = profile.report(database_url, settings, tmp_path, creates=70).facts
-    with psycopg.connect(database_url) as connection:
-        assert connection.execute("select count(*) from payment_order").fetchone() == (2 * (64 + 70),)
-    for name in ("create", "create with card"):
-        shares = {room: what for room, what in facts.items() if room.startswith(f"{name},") and what.endswith("%")}
-        assert {f"{name}, body: decode, check, draft", f"{name}, core: decide and evolve"} <= shares.keys()
-        assert 90 <= sum(int(share.rstrip("%")) for share in shares.values()) <= 105
+    found = profile.report(database_url, settings, tmp_path, seconds=1, names=["create"])
+    (one,) = found.samples.values()
+    assert one.done
+    assert not one.others
+    spent = float(found.facts["create"].split()[0])
+    stages = {name: what for name, what in found.facts.items() if name.startswith("create, ")}
+    assert len(stages) > 5
+    assert sum(float(what.split()[0]) for what in stages.values()) == pytest.approx(spent, rel=0.02)
+
+
+def test_a_profile_counts_a_sample_for_the_innermost_stage():
+    here = profile._HERE
+    stacks = [
+        f"main ({here}ledger/service/child_main.py:1);render ({here}projections/orders/head.py:2);dumps (json.py:3)"
+    ]
+    stacks.append(f"main ({here}ledger/service/child_main.py:1);run (asyncio/runners.py:118)")
+    shares = dict(profile._shares("\n".join(f"{stack} {times}" for stack, times in zip(stacks, (3, 1), strict=True))))
+    assert shares == {"read models: rows and documents": 0.75, "event loop, tasks, standard library": 0.25}
+
+
+def test_a_profile_without_its_sampler_ends_with_what_to_install(monkeypatch):
+    monkeypatch.setattr(profile.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(profile.shutil, "which", lambda _: None)
+    with pytest.raises(CannotRun, match="py-spy: install the extra `dev`"):
+        profile._sampler()

@@ -166,9 +166,13 @@ def captured(n: int, amount: Number) -> events.PaymentCaptured:
 
 
 def authorized_and_captured(n: int, amount: Number, granted: Number | None = None) -> tuple[Any, ...]:
-    """Returns the four events of a payment that the processor authorised and captured in one call."""
-    grant = authorized(n, amount if granted is None else granted)
-    return grant, scheduled(n, amount), capture_requested(n, amount), captured(n, amount)
+    """Returns the events of a payment that the processor authorised and captured in one call."""
+    return authorized(n, amount if granted is None else granted), captured(n, amount)
+
+
+def captured_by_steps(n: int, amount: Number) -> tuple[Any, ...]:
+    """Returns the events of a payment whose capture is scheduled, requested and confirmed after its authorisation."""
+    return authorized(n, amount), scheduled(n, amount), capture_requested(n, amount), captured(n, amount)
 
 
 def declined(n: int, code: str = "INSUFFICIENT_FUNDS") -> events.PaymentDeclined:

@@ -14,6 +14,7 @@ from tests.domain.builders import (
     authorized,
     authorized_and_captured,
     captured,
+    captured_by_steps,
     created,
     declined,
     folded,
@@ -161,7 +162,7 @@ def test_a_capture_in_two_steps_counts_both():
         scheduled(1, 6000),
     ]
     assert folded(steps).amount_paid == 4000
-    assert folded([*steps, *authorized_and_captured(1, 6000)[2:]]).amount_paid == 10000
+    assert folded([*steps, *captured_by_steps(1, 6000)[2:]]).amount_paid == 10000
 
 
 def test_an_authorisation_reserves_its_part_of_the_subtotal():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from tests.domain.builders import (
     MANUAL,
     NOON,
@@ -16,9 +17,11 @@ from tests.domain.builders import (
     authorized_and_captured,
     capture_requested,
     captured,
+    captured_by_steps,
     created,
     declined,
     folded,
+    key,
     late_capture,
     paid,
     payment_id,
@@ -45,15 +48,27 @@ MANUALLY = (
 OUTCOMES = [approved(10000), approved(10000, 0), REFUSED, NO_ANSWER, NotSent(), NotFound()]
 
 
-def test_an_approved_payment_is_authorised_and_captured_step_by_step():
+def test_a_sale_in_one_call_is_an_authorisation_and_a_capture():
     order = (
-        given(*IN_FLIGHT)
-        .when(record_authorization(1, approved(10000)))
-        .then(authorized(1, 10000), scheduled(1, 10000), capture_requested(1, 10000), captured(1, 10000))
+        given(*IN_FLIGHT).when(record_authorization(1, approved(10000))).then(authorized(1, 10000), captured(1, 10000))
     )
     assert order.status is OrderStatus.COMPLETED
+    assert order.payments[0].capture_keys == (key(1),)
     assert order.payments[0].status is PaymentStatus.CAPTURED
     assert order.open_intent is None
+
+
+def test_a_sale_of_an_older_log_is_the_same_payment():
+    spelled_out = captured_by_steps(1, 10000)
+    older, newer = (folded([*IN_FLIGHT, *sale]) for sale in (spelled_out, authorized_and_captured(1, 10000)))
+    differs = {"keys": (key(1),), "capture_amount": Decimal(0)}  # no call reads either after the capture
+    assert replace(older, payments=(replace(older.payments[0], **differs),)) == newer
+
+
+def test_a_part_that_is_captured_with_the_whole_authorisation_takes_the_steps_of_a_capture():
+    steps = authorized(1, 10000), *captured_by_steps(1, 4000)[1:]
+    order = given(*IN_FLIGHT).when(record_authorization(1, approved(10000, 4000))).then(*steps)
+    assert order.payments[0].status is PaymentStatus.PARTIALLY_CAPTURED
 
 
 def test_an_approval_without_a_capture_only_authorises():

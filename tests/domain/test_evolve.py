@@ -16,6 +16,7 @@ from tests.domain.builders import (
     authorized_and_captured,
     capture_requested,
     captured,
+    captured_by_steps,
     created,
     declined,
     folded,
@@ -46,13 +47,13 @@ STEPS = [
     (capture_requested(1, 10000), (*IN_FLIGHT, authorized(1, 10000)), PaymentStatus.CAPTURING, OrderStatus.AUTHORIZED),
     (
         captured(1, 10000),
-        (*IN_FLIGHT, *authorized_and_captured(1, 10000)[:3]),
+        (*IN_FLIGHT, *captured_by_steps(1, 10000)[:3]),
         PaymentStatus.CAPTURED,
         OrderStatus.COMPLETED,
     ),
     (
         captured(1, 9999),
-        (*IN_FLIGHT, *authorized_and_captured(1, 9999)[:3]),
+        (*IN_FLIGHT, *captured_by_steps(1, 9999)[:3]),
         PaymentStatus.PARTIALLY_CAPTURED,
         OrderStatus.PARTIALLY_PAID,
     ),
@@ -86,7 +87,7 @@ def lines(*history):
 def test_the_history_of_a_payment_has_one_entry_for_each_step():
     full = Decimal(10000)
     assert lines(*IN_FLIGHT) == [("CREATION", "SUCCESS", full), ("AUTHORIZATION", "PENDING", full)]
-    assert lines(*IN_FLIGHT, *authorized_and_captured(1, 10000)[:2])[-2:] == [
+    assert lines(*IN_FLIGHT, *captured_by_steps(1, 10000)[:2])[-2:] == [
         ("AUTHORIZATION", "SUCCESS", full),
         ("CAPTURE", "PENDING", full),
     ]
@@ -129,7 +130,7 @@ def test_an_intent_is_open_from_its_request_to_its_outcome():
 
 
 def test_a_requested_capture_is_an_open_intent():
-    intent = folded([*IN_FLIGHT, *authorized_and_captured(1, 10000)[:3]]).open_intent
+    intent = folded([*IN_FLIGHT, *captured_by_steps(1, 10000)[:3]]).open_intent
     assert (intent.action, intent.processor, intent.amount) == (EntryAction.CAPTURE, "sandbox", 10000)
 
 

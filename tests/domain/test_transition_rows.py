@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from tests.domain.builders import payment_id
 from tests.domain.scenario import given
-from tests.domain.transition_rows import NO_ANSWER_ROWS, OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS
+from tests.domain.transition_rows import (
+    NO_ANSWER_ROWS,
+    OLDER_PART_ROWS,
+    ORDER_ROWS,
+    PAYMENT_ROWS,
+    REPORTED_ROWS,
+    SALE_ROWS,
+)
 
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
@@ -60,6 +67,12 @@ def test_a_payment_moves_as_its_row_states(row: Any) -> None:
         assert before is after or (before, after) in PAYMENT_EDGES
 
 
+@pytest.mark.parametrize("row", SALE_ROWS, ids=named)
+def test_a_payment_takes_two_moves_where_one_call_did_both(row: Any) -> None:
+    origin, _, _, target, history, command = row
+    assert [first_payment(order) for order in states(history, command)][1:] == [origin, target]
+
+
 @pytest.mark.parametrize("row", [*ORDER_ROWS, *OLDER_PART_ROWS, *REPORTED_ROWS], ids=named)
 def test_an_order_moves_as_its_row_states(row: Any) -> None:
     origin, _, _, target, history, command = row
@@ -73,7 +86,7 @@ def test_an_order_moves_as_its_row_states(row: Any) -> None:
 
 
 def test_every_move_of_a_payment_has_a_row() -> None:
-    assert {(row[0], row[3]) for row in PAYMENT_ROWS} == PAYMENT_EDGES
+    assert {(row[0], row[3]) for row in [*PAYMENT_ROWS, *SALE_ROWS]} == PAYMENT_EDGES
 
 
 def test_every_move_of_an_order_has_a_row() -> None:

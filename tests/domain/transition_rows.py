@@ -842,6 +842,21 @@ def _parts(n: int) -> dict[OrderStatus, tuple[tuple[Any, ...], Any]]:
     }
 
 
+_SALE = with_card_payment(PAID_AT_CREATION)
+
+SALE_ROWS: list[Row] = [
+    (P.AUTHORIZED, "captured in the call", "all", P.CAPTURED, _SALE, record_authorization(1, approved(10000))),
+    (
+        P.PARTIALLY_AUTHORIZED,
+        "captured in the call",
+        "all of a part",
+        P.PARTIALLY_CAPTURED,
+        _SALE,
+        record_authorization(1, approved(6000)),
+    ),
+]
+"""What a payment passes through within one outcome."""
+
 OLDER_PART_ROWS: list[Row] = [
     (shown, "the newest part ends", "split", behind, (SPLIT_MANUAL_CAPTURE, *older, *newest), end)
     for shown, (newest, end) in _parts(2).items()

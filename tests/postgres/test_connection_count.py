@@ -157,7 +157,7 @@ def test_a_server_that_accepts_too_few_ends_the_start_with_one_line() -> None:
     with pytest.raises(CannotRun) as refusal:
         require_connections(settings, needed - 5)
     assert str(refusal.value) == (
-        f"LEDGER_WORKERS 6 and a worker may open {needed} connections, and the database allows this role {needed - 5}: "
+        f"6 API processes (LEDGER_WORKERS) and a worker may open {needed} connections, and the database allows this role {needed - 5}: "
         "raise max_connections by 5, or start fewer API processes"
     )
 

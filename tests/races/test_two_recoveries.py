@@ -66,7 +66,7 @@ async def test_the_outcome_of_each_open_payment_is_recorded_once(installation: I
         for recorded in evidence.log
         if asked_by(recorded).get("request") == "recovery"
     )
-    assert len(written) == 4 * ORDERS
+    assert len(written) == 2 * ORDERS
     assert set(written.values()) == {1}
     assert {order.status for order in evidence.orders.values()} == {"COMPLETED"}
     assert not rules.everything(evidence)

@@ -291,7 +291,7 @@ def test_a_database_that_accepts_too_few_connections_ends_the_start_with_the_rea
     with Running(data_dir, "errand=", LEDGER_DATABASE_URL=database_url, LEDGER_WORKERS="64") as service:
         status, stderr = service.end()
     assert status == 1
-    assert stderr.splitlines()[-1].startswith("ledger: LEDGER_WORKERS 64 and a worker may open ")
+    assert stderr.splitlines()[-1].startswith("ledger: 64 API processes (LEDGER_WORKERS) and a worker may open ")
     assert "Traceback" not in stderr
 
 

@@ -44,13 +44,13 @@ WAITING = [
     scenario(
         "a sale by card",
         create(GOOD),
-        payment="- CREATED PENDING_AUTHORIZATION AUTHORIZED PENDING_CAPTURE CAPTURING CAPTURED",
+        payment="- CREATED PENDING_AUTHORIZATION AUTHORIZED CAPTURED",
     ),
     scenario(
         "a card is charged and grants half",
         pending(),
         charge(HALF),
-        payment="PENDING_AUTHORIZATION PARTIALLY_AUTHORIZED PENDING_CAPTURE CAPTURING PARTIALLY_CAPTURED",
+        payment="PENDING_AUTHORIZATION PARTIALLY_AUTHORIZED PARTIALLY_CAPTURED",
     ),
     scenario("a card is declined", create(DECLINED), payment="PENDING_AUTHORIZATION FAILED"),
     scenario(
@@ -145,6 +145,13 @@ GRANTED = [
         advance_clock(),
         payment="AUTHORIZED PENDING_CAPTURE CAPTURING FAILED",
     ),
+    scenario(
+        "an automatic capture is refused after a charge",
+        pending(),
+        charge(NO_CAPTURE),
+        advance_clock(),
+        payment="AUTHORIZED PENDING_CAPTURE CAPTURING FAILED",
+    ),
     scenario("an authorisation lapses", create(GOOD, **MANUAL), advance_clock("P8D"), payment="AUTHORIZED EXPIRED"),
     scenario(
         "half an authorisation lapses",
@@ -192,7 +199,7 @@ GRANTED = [
         create(SILENT),
         cancel(),
         recovery(),
-        payment="PENDING_AUTHORIZATION PENDING_CANCELLATION AUTHORIZED PENDING_CAPTURE CAPTURING CAPTURED",
+        payment="PENDING_AUTHORIZATION PENDING_CANCELLATION AUTHORIZED CAPTURED",
     ),
 ]
 

@@ -14,7 +14,7 @@ from typing import Final
 from ledger.bench.measure import report
 from ledger.bench.measure.report import Report
 from ledger.bench.scratch import scratch_database, scratch_server
-from ledger.bench.suites import history, http, journal, profile, search
+from ledger.bench.suites import ceiling, history, http, journal, profile, search
 from ledger.settings import CannotRun, Settings
 
 Run = Callable[[str, Settings, float, int, int], list[Report]]
@@ -33,9 +33,9 @@ def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _eve
     return reports
 
 
-def _profile(server_url: str, settings: Settings, _seconds: float, _rounds: int, _events: int) -> list[Report]:
+def _profile(server_url: str, settings: Settings, seconds: float, _rounds: int, _events: int) -> list[Report]:
     with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
-        return [profile.report(url, settings, Path(folder))]
+        return [profile.report(url, settings, Path(folder), seconds)]
 
 
 def _history(server_url: str, _settings: Settings, seconds: float, rounds: int, events: int) -> list[Report]:
@@ -46,12 +46,17 @@ def _search(server_url: str, _settings: Settings, seconds: float, rounds: int, _
     return search.reports(server_url, seconds, rounds)
 
 
+def _ceiling(server_url: str, settings: Settings, seconds: float, rounds: int, _events: int) -> list[Report]:
+    return [ceiling.report(server_url, settings, seconds, rounds)]
+
+
 BENCHMARKS: Final[dict[str, Run]] = {
     "journal": _journal,
     "http": _http,
     "profile": _profile,
     "history": _history,
     "search": _search,
+    "ceiling": _ceiling,
 }
 
 

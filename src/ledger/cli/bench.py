@@ -11,7 +11,7 @@ from ledger.cli.options import AsJson, DataDir
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="journal, http, profile, history or search; without it, all of them.")
+        str | None, typer.Argument(help="journal, http, profile, history, search or ceiling; without it, all of them.")
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,

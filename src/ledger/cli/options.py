@@ -9,7 +9,10 @@ import typer
 
 Host = Annotated[str | None, typer.Option(help="The address to listen on.", show_default="127.0.0.1")]
 Port = Annotated[int | None, typer.Option(help="The port to listen on; 0 takes a free one.", show_default="8000")]
-Workers = Annotated[int | None, typer.Option(help="How many API processes share the port.", show_default="1")]
+Workers = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER|auto", help="How many API processes share the port.", show_default="auto"),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(help="The directory of the embedded Postgres and the sandbox's secrets.", show_default=".ledger"),

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from ledger.settings import CannotRun, Settings
+from ledger.settings import CannotRun, Settings, api_processes
 
 _EVERY: Final = Counter(
     {
@@ -68,7 +68,7 @@ def worker_connections(environment: str) -> Mapping[str, int]:
 def connections_max(settings: Settings) -> int:
     """Returns the most connections of the whole service: its API processes and one worker, wherever each runs."""
     api, worker = api_connections(settings.environment), worker_connections(settings.environment)
-    return settings.workers * sum(api.values()) + sum(worker.values())
+    return api_processes(settings) * sum(api.values()) + sum(worker.values())
 
 
 def embedded_settings(settings: Settings) -> Mapping[str, str]:
@@ -82,6 +82,6 @@ def require_connections(settings: Settings, allowed: int) -> None:
     needed = connections_max(settings)
     if needed > allowed:
         raise CannotRun(
-            f"LEDGER_WORKERS {settings.workers} and a worker may open {needed} connections, and the database allows this "
+            f"{api_processes(settings)} API processes (LEDGER_WORKERS) and a worker may open {needed} connections, and the database allows this "
             f"role {allowed}: raise max_connections by {needed - allowed}, or start fewer API processes"
         )

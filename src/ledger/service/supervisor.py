@@ -29,7 +29,7 @@ from ledger.service.listen_socket import bind_socket, stop_accepting
 from ledger.service.ping import LOOK_S
 from ledger.service.shared_directory import shared_directory
 from ledger.service.stop_signals import StopSignals
-from ledger.settings import CannotRun, Settings
+from ledger.settings import CannotRun, Settings, api_processes
 from ledger.telemetry import all_processes
 
 STOP_S: Final = 10.0
@@ -109,9 +109,9 @@ class _Supervisor:
         if self._plan.errand is not None:
             self._run_errand(self._plan.errand)
         if self._plan.worker is not None:
-            self._spawn("worker", place=self._settings.workers)
+            self._spawn("worker", place=api_processes(self._settings))
         if self._plan.api is not None:
-            for place in range(self._settings.workers):
+            for place in range(api_processes(self._settings)):
                 self._spawn("api", place)
         self._await_children()
         self._all_ready = True

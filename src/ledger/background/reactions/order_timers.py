@@ -14,7 +14,7 @@ from uuid import UUID
 from ledger.background.reactions.reaction import SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
-from ledger.domain.orders.events import TOPICS, CaptureRequested, CaptureScheduled, PaymentAuthorized, PaymentCaptured
+from ledger.domain.orders.events import TOPICS, PaymentAuthorized, PaymentCaptured
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import REMINDER, TimerKind, reminder_at, timers_of
@@ -30,7 +30,7 @@ from ledger.operations.orders.invoices.stamp import stamp_due
 _SETS_NO_TIMER: Final = frozenset(
     {"order-created.v1", "payment-started.v1", "authorization-requested.v1", "payer-forgotten.v1"}
 )
-_SALE: Final = (PaymentAuthorized, CaptureScheduled, CaptureRequested, PaymentCaptured)
+_SALE: Final = (PaymentAuthorized, PaymentCaptured)
 _OUTCOME_VERSION: Final = 4
 """The version of the first payment's outcome: after the events of the order, the payment and its intent."""
 

@@ -29,7 +29,7 @@ _DUE: Final = "subscription-due"
 _CHARGE: Final = "subscription-charge"
 _ORDER: Final = "subscription-order"
 
-_FAILED_AT_ONCE, _CAPTURED_AT_ONCE = 4, 7
+_FAILED_AT_ONCE, _CAPTURED_AT_ONCE = 4, 5
 """The versions of a charge's outcome that came with the answer to its first call: its caller records that itself."""
 
 

@@ -94,20 +94,26 @@ class Costs:
 
         return measured
 
+    def means(self, name: str) -> dict[str, float]:
+        """Returns the µs of processor time per operation of a kind of run, by part of the service."""
+        runs = self._runs[name]
+        return {part: _each([(used.parts[part], done) for used, done in runs]) for part in _PARTS}
+
     def facts(self) -> dict[str, str]:
         """Returns a line for people per kind of run. The costs and the requests include the warm-up."""
-        echo = _each(self._echoes)
-        facts = {"cost of an echo": f"{echo:.0f} µs"} if self._echoes else {}
-        for name, runs in self._runs.items():
-            part = {part: _each([(used.parts[part], done) for used, done in runs]) for part in _PARTS}
-            wal = _each([(used.wal, done) for used, done in runs]) / 1e9  # _each returns millionths
-            busy = sum(used.busy for used, _ in runs) / max(1.0, sum(used.ticks for used, _ in runs))
-            in_echoes = f" ({part['API'] / echo:.1f} echoes)" if self._echoes else ""
-            facts[f"cost of {name}"] = (
-                f"{part['API']:.0f} µs of the API process{in_echoes}, {part['worker']:.0f} of the worker, "
-                f"{part['Postgres']:.0f} of Postgres, {wal:.1f} KB of WAL; machine {busy:.0%} busy"
-            )
-        return facts
+        facts = {"cost of an echo": f"{_each(self._echoes):.0f} µs"} if self._echoes else {}
+        return facts | {f"cost of {name}": self.line(name) for name in self._runs}
+
+    def line(self, name: str) -> str:
+        """Returns what a kind of run cost, as a line for people."""
+        runs, part = self._runs[name], self.means(name)
+        wal = _each([(used.wal, done) for used, done in runs]) / 1e9  # _each returns millionths
+        busy = sum(used.busy for used, _ in runs) / max(1.0, sum(used.ticks for used, _ in runs))
+        in_echoes = f" ({part['API'] / _each(self._echoes):.1f} echoes)" if self._echoes else ""
+        return (
+            f"{part['API']:.0f} µs of the API process{in_echoes}, {part['worker']:.0f} of the worker, "
+            f"{part['Postgres']:.0f} of Postgres, {wal:.1f} KB of WAL; machine {busy:.0%} busy"
+        )
 
     def _used(self) -> _Used:
         roles = {"api": "API", "worker": "worker"}

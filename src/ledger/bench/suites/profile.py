@@ -1,155 +1,154 @@
-"""Where the time of a create goes: the service's own application in this process, under Python's profiler.
+"""The budget of an operation: processor time of the API process by stage, of the worker and of Postgres, and its WAL.
 
-The profiler makes every call slower, and calls into C least. The shares show where to look; the benchmark over HTTP
-shows what a create costs.
+A sampler (py-spy) reads the stack of the API process while it serves a load over HTTP. A sample counts for the
+innermost frame that belongs to a stage. The stage's share of all samples is its share of the processor time.
 """
 
 from __future__ import annotations
 
-import asyncio
-import cProfile
-import os
-import pstats
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import asynccontextmanager
-from importlib import import_module
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
-from uuid import uuid4
-
-from msgspec.structs import replace
+from typing import Final
 
 from ledger.bench.load import order_body
-from ledger.bench.load.order_body import Way
-from ledger.bench.load.processes import event_loop
+from ledger.bench.load.requests import UNIQUE
+from ledger.bench.measure.limits import EchoLimit, echo_limit
 from ledger.bench.measure.report import Report
-from ledger.bench.measure.samples import show_progress
-from ledger.bench.suites.http import new_merchant
-from ledger.settings import Settings
+from ledger.bench.measure.resources import Costs, largest_child
+from ledger.bench.measure.samples import Sample, show_progress
+from ledger.bench.suites.http import Service, newest_orders, order_ids, service
+from ledger.bench.suites.journal import IN_FLIGHT
+from ledger.settings import CannotRun, Settings
 
-CREATES: Final = 2_000
-_IN_FLIGHT: Final = 64
-_HERE: Final = Path(__file__).parents[3]
-_PACKAGES: Final = "site-packages"
-_PARTS: Final = (
-    ("api/fields", "body: decode, check, draft"),
-    ("api/orders/create.py", "body: decode, check, draft"),
-    ("api/http/decoding.py", "body: decode, check, draft"),
-    ("api", "request: key, limits, errors, answer"),
-    ("ledger/domain/orders", "core: decide and evolve"),
-    ("ledger/domain/customers", "core: decide and evolve"),
-    ("ledger/personal_data.py", "journal: seal"),
-    ("ledger/journal/encryption", "journal: seal"),
-    ("ledger/journal", "journal: encode, pack, commit"),
-    ("ledger/postgres", "journal: encode, pack, commit"),
+OPERATIONS: Final = ("create", "create with card", "refund", "read", "first page of 20 orders")
+_SAMPLES_PER_SECOND: Final = 400
+_AROUND_S: Final = 1.0
+"""The load begins before the sampler and ends after it, so that no sample is of an idle process."""
+
+_HERE: Final = f"{Path(__file__).parents[3]}/"
+_FRAME: Final = re.compile(r"\((.+?):\d+\)$")
+_OTHER: Final = "event loop, tasks, standard library"
+_STAGES: Final = (
+    ("api/fields", "body: parse"),
+    ("api/http/decoding", "body: parse"),
+    ("api/http", "request and answer"),
+    ("api", "resource"),
+    ("ledger/domain/orders/decide", "decide"),
+    ("ledger/domain/orders/evolve", "fold"),
+    ("ledger/domain", "domain"),
+    ("ledger/operations", "operation"),
+    ("ledger/personal_data", "seal"),
+    ("ledger/journal/encryption", "seal"),
+    ("ledger/journal/codec", "encode events"),
+    ("ledger/journal", "journal: commit and writer"),
+    ("ledger/postgres", "journal: commit and writer"),
     ("ledger/processors", "sandbox processor"),
-    ("ledger/operations", "operations"),
-    ("projections", "read models: render rows and answer"),
-    ("ledger", "money, ids, logs"),
+    ("projections", "read models: rows and documents"),
+    ("ledger/service/child_main", _OTHER),
+    ("ledger/service", "server: connections"),
+    ("ledger/telemetry", "metrics and logs"),
+    ("ledger", "keys, limits, money, ids"),
+    ("psycopg", "Postgres client"),
+    ("uvicorn", "server: connections"),
+    ("starlette", "request and answer"),
 )
-"""The part of the work that a path belongs to; the first prefix that fits counts."""
+"""The stage of a module, by the beginning of its path; the first that fits counts."""
 
 
-def report(url: str, settings: Settings, folder: Path, creates: int = CREATES) -> Report:
-    """Returns the shares of both creates, as facts. Raises CannotRun."""
-    key = new_merchant(url, folder)[1]
-    settings = replace(settings, database_url=url, data_dir=folder, log_level="warning", environment="sandbox")
-    facts: dict[str, str] = {}
-    ways: dict[str, Way] = {"create": "pending", "create with card": "card"}
-    for name, way in ways.items():
-        show_progress(f"profiling: {name}")
-        profile = cProfile.Profile()
-        event_loop()(_drive(settings, key, creates, profile, way))
-        facts |= {f"{name}, {part}": share for part, share in _shares(profile, creates)}
-    return Report(
-        name=f"Profile of {creates:,} creates in process, {_IN_FLIGHT} in flight", samples={}, ratios=[], facts=facts
-    )
+def report(url: str, settings: Settings, folder: Path, seconds: float, names: Collection[str] = OPERATIONS) -> Report:
+    """Measures each of these operations for so many seconds.
 
-
-async def _drive(settings: Settings, key: str, creates: int, profile: cProfile.Profile, way: Way) -> None:
-    app = import_module("api.app").create_app(settings)
-    async with _lifespan(app):
-        await _create(app, settings, key, _IN_FLIGHT, way)
-        profile.enable()
-        try:
-            await _create(app, settings, key, creates, way)
-        finally:
-            profile.disable()
-
-
-async def _create(app: Any, settings: Settings, key: str, creates: int, way: Way) -> None:
-    names = iter([f"profile-{uuid4().hex}" for _ in range(creates)])
-
-    async def client() -> None:
-        for name in names:
-            await _post(app, settings.base_path, key, order_body.body(name, way).encode())
-
-    await asyncio.gather(*[client() for _ in range(_IN_FLIGHT)])
-
-
-async def _post(app: Any, base_path: str, key: str, body: bytes) -> None:
-    path = f"{base_path}/v2/payment-orders"
-    headers = [(b"x-api-key", key.encode()), (b"content-type", b"application/json")]
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        assert message.get("status", 201) == 201, f"a create was answered {message}"
-
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
-    await app({**scope, "headers": headers, "root_path": "", "http_version": "1.1", "scheme": "http"}, receive, send)
-
-
-@asynccontextmanager
-async def _lifespan(app: Any) -> Any:
-    """Starts the application and stops it in the end, as a server would."""
-    messages: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-    sent: asyncio.Queue[str] = asyncio.Queue()
-
-    async def send(message: dict[str, str]) -> None:
-        sent.put_nowait(message["type"])
-
-    running = asyncio.create_task(app({"type": "lifespan", "state": {}}, messages.get, send))
-    messages.put_nowait({"type": "lifespan.startup"})
-    assert await sent.get() == "lifespan.startup.complete", "the application did not start"
-    try:
-        yield
-    finally:
-        messages.put_nowait({"type": "lifespan.shutdown"})
-        await running
-
-
-def _shares(profile: cProfile.Profile, creates: int) -> Iterator[tuple[str, str]]:
-    """Yields each part with its share of the time, and the calls of Python functions.
-
-    C functions count for their callers.
+    Raises CannotRun without py-spy, or where it may not sample.
     """
+    sampler = _sampler()
+    facts: dict[str, str] = {}
+    with service(url, settings, folder) as under_test, echo_limit() as echo:
+        under_test.create(1, IN_FLIGHT)
+        under_test.create(1, IN_FLIGHT, "card")
+        api = largest_child(under_test.process.pid)
+        costs = Costs(under_test.process.pid, url, echo.pid)
+        body = order_body.body(f"pedido-{UNIQUE}")
+        costs.of_echo(partial(EchoLimit.run, echo, body, IN_FLIGHT, min(seconds, 2)))()
+        samples = {}
+        for name, prepared in _operations(under_test, url).items():
+            if name not in names:
+                continue
+            show_progress(f"profiling: {name}")
+            run = prepared(seconds + 2 * _AROUND_S)
+            with tempfile.NamedTemporaryFile(prefix="ledger-stacks-") as stacks:
+                sampling = subprocess.Popen(
+                    [*sampler, str(api), "--duration", str(max(1, round(seconds))), "--output", stacks.name],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+                samples[name] = costs.of(name, run)()
+                errors = sampling.communicate()[1]
+                if sampling.returncode:
+                    raise CannotRun(f"py-spy cannot sample the API process: {' '.join(errors.split())[-300:]}")
+                shares = _shares(Path(stacks.name).read_text())
+            facts[name] = costs.line(name)
+            spent = costs.means(name)["API"]
+            facts |= {f"{name}, {stage}": f"{share * spent:.1f} µs ({share:.0%})" for stage, share in shares}
+    return Report(name=f"Profile, {IN_FLIGHT} in flight", samples=samples, ratios=[], facts=facts)
+
+
+def _operations(under_test: Service, url: str) -> dict[str, Callable[[float], Callable[[], Sample]]]:
+    """Returns the operations: each prepares a run of so many seconds."""
+
+    def refunds(seconds: float) -> Callable[[], Sample]:
+        made = under_test.create(seconds / 2, IN_FLIGHT, "card")
+        return partial(under_test.refund, newest_orders(url, under_test.merchant_id, made.done), seconds, IN_FLIGHT)
+
+    def reads(seconds: float) -> Callable[[], Sample]:
+        return partial(under_test.read, order_ids(url, under_test.merchant_id), seconds, IN_FLIGHT)
+
+    def creates(seconds: float) -> Callable[[], Sample]:
+        return partial(under_test.create, seconds, IN_FLIGHT)
+
+    def cards(seconds: float) -> Callable[[], Sample]:
+        return partial(under_test.create, seconds, IN_FLIGHT, "card")
+
+    def pages(seconds: float) -> Callable[[], Sample]:
+        return partial(under_test.first_page, seconds, IN_FLIGHT)
+
+    return dict(zip(OPERATIONS, (creates, cards, refunds, reads, pages), strict=True))
+
+
+def _sampler() -> list[str]:
+    """Returns the sampler's command, to which the process follows. Raises CannotRun where it is not installed."""
+    beside = Path(sys.executable).with_name("py-spy")
+    command = str(beside) if beside.exists() else shutil.which("py-spy")
+    if command is None:
+        raise CannotRun("ledger bench profile needs py-spy: install the extra `dev`, or run `pip install py-spy`")
+    rate = ["--rate", str(_SAMPLES_PER_SECOND)]
+    return [command, "record", *rate, "--format", "raw", "--full-filenames", "--pid"]
+
+
+def _shares(stacks: str) -> Iterator[tuple[str, float]]:
+    """Yields each stage with its share of the samples, the greatest first. A line is `frame;frame;… samples`."""
     spent: Counter[str] = Counter()
-    calls = 0
-    # The library documents `stats`; its stubs lack it.
-    stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
-    for (file, _, _), (_, times, own, _, callers) in stats.items():
-        if file != "~":
-            spent[_part(file)] += own
-            calls += times
+    for line in stacks.splitlines():
+        frames, _, times = line.rpartition(" ")
+        spent[_stage(frames.split(";"))] += int(times)
+    for stage, samples in spent.most_common():
+        yield stage, samples / spent.total()
+
+
+def _stage(frames: list[str]) -> str:
+    for frame in reversed(frames):
+        path = _FRAME.search(frame)
+        if path is None:
             continue
-        for (calling_file, _, _), (_, _, share, _) in callers.items():
-            spent[_part(calling_file)] += share
-    total = sum(spent.values())
-    for part, own in spent.most_common():
-        if own > total / 200:
-            yield part, f"{own / total:.0%}"
-    yield "Python functions called", f"{calls / creates:.0f} for each"
-
-
-def _part(file: str) -> str:
-    path = Path(file)
-    if path.is_relative_to(_HERE):
-        inside = path.relative_to(_HERE).as_posix()
-        return next((name for beginning, name in _PARTS if inside.startswith(beginning)), inside)
-    parts = path.parts
-    if _PACKAGES in parts:
-        return parts[parts.index(_PACKAGES) + 1].removesuffix(".py")
-    return "event loop and standard library" if file != os.devnull else "none"
+        file = path[1].removeprefix(_HERE).rpartition("site-packages/")[2]
+        for beginning, stage in _STAGES:
+            if file.startswith(beginning):
+                return stage
+    return _OTHER

@@ -128,7 +128,7 @@ def _approved(payment: Payment, approval: Approved, command: _RecordOutcome) -> 
         if status is PaymentStatus.REQUIRES_ACTION and authorized < payment.amount:
             resumed = [PayerAuthenticated(payment_id=payment.payment_id, at=at, resumed=True, eci=approval.eci)]
         authorization = _authorized(payment, approval, authorized, command)
-        capture = _capture_events(payment, approval, captured, at) or _capture_due(payment, authorized, at)
+        capture = _sale(payment, approval, authorized, captured, at) or _capture_due(payment, authorized, at)
         return [*resumed, authorization, *capture]
     if captured <= 0:
         return _late_authorization(payment, approval, authorized, at)
@@ -173,7 +173,7 @@ def authorized_and_captured(payment: Payment, approval: Approved, command: _Reco
     authorized = shortest(max(approval.authorized, approval.captured))
     captured = shortest(approval.captured)
     authorization = _authorized(payment, approval, authorized, command)
-    return [authorization, *_capture_events(payment, approval, captured, command.at)]
+    return [authorization, *_sale(payment, approval, authorized, captured, command.at)]
 
 
 def _key(payment: Payment) -> str | None:
@@ -202,8 +202,20 @@ def _capture_due(payment: Payment, amount: Decimal, at: datetime) -> list[OrderE
     return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=at, at=at)]
 
 
+def _sale(
+    payment: Payment, approval: Approved, authorized: Decimal, captured: Decimal, at: datetime
+) -> list[OrderEvent]:
+    """Returns the events of a capture in the call that authorised the payment; none for a capture of zero.
+
+    All that was authorised is captured by one event (decision 0034); a part of it by the steps of a later capture.
+    """
+    if captured == authorized:
+        return [_captured(payment, approval, captured, at)]
+    return _capture_events(payment, approval, captured, at)
+
+
 def _capture_events(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:
-    """Returns the three steps of a capture in the authorisation's own call, under that call's idempotency key.
+    """Returns the three steps of a capture by the authorisation's own call, under that call's idempotency key.
 
     They are scheduled, requested and captured. Returns an empty list for an amount of zero.
     """
@@ -220,13 +232,14 @@ def _capture_events(payment: Payment, approval: Approved, amount: Decimal, at: d
             deadline_at=requested.deadline_at,
             at=at,
         ),
-        PaymentCaptured(
-            payment_id=payment.payment_id,
-            amount=amount,
-            processor_reference=approval.processor_reference,
-            at=at,
-        ),
+        _captured(payment, approval, amount, at),
     ]
+
+
+def _captured(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> PaymentCaptured:
+    return PaymentCaptured(
+        payment_id=payment.payment_id, amount=amount, processor_reference=approval.processor_reference, at=at
+    )
 
 
 def payment_declined(payment: Payment, refusal: Declined, at: datetime) -> PaymentDeclined:

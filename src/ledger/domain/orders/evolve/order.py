@@ -214,7 +214,7 @@ def _captured(order: Order, payment: Payment, event: PaymentCaptured) -> Payment
         authorized=max(payment.authorized, captured),  # the processor had authorised all that it captured
         captured=captured,
         captured_at=event.at,
-        capture_keys=_with_key(payment, None if payment.intent is None else payment.intent.idempotency_key),
+        capture_keys=_with_key(payment, _capture_key(payment)),
         capture_due_at=None,
         inflows=inflows_with(order, payment, captured, event.at),
         processor_reference=payment.processor_reference or event.processor_reference,
@@ -244,6 +244,13 @@ def _reported_late(order: Order, payment: Payment, event: LateCaptureReported | 
         entries=(*payment.entries, entry),
         updated_at=event.at,
     )
+
+
+def _capture_key(payment: Payment) -> str | None:
+    """Returns the idempotency key of the call that captured: of the capture's own, else of the authorisation's."""
+    if payment.intent is not None:
+        return payment.intent.idempotency_key
+    return None if payment.requested is None else payment.requested.idempotency_key
 
 
 def _with_key(payment: Payment, key: str | None) -> tuple[str, ...]:
