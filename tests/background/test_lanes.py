@@ -28,7 +28,7 @@ from ledger.postgres.connection import Connection
 
 pytestmark = pytest.mark.anyio
 
-RUNNING = "select count(*) from procrastinate_jobs where status = 'doing' and queue_name like '%-mail'"
+RUNNING = "select count(*) from procrastinate_jobs where status = 'doing' and right(queue_name, 5) = '-mail'"
 
 
 class Silent:

@@ -13,7 +13,9 @@ from tests.operations.conftest import SILENT, by_card
 from tests.operations.test_action_recovery import recover, wrap
 from tests.subscriptions.shop import SAVED_DECLINED, Shop
 
-from ledger.domain.rejections import RequestInProgress
+from ledger.domain.orders.events import RefusedBy
+from ledger.domain.orders.processor_outcomes import Declined
+from ledger.domain.rejections import ChargeRefusedByRisk, RequestInProgress
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
 from ledger.operations.customers.erase import delete_customer, erase_payer
 from ledger.operations.orders.create import charge_order
@@ -153,3 +155,23 @@ async def test_a_subscription_that_is_cancelled_during_a_charge_stays_cancelled(
     (order,) = await shop.charges()
     assert (state.status, state.charge, state.invoices[0].status) == (CANCELED, None, InvoiceStatus.PAID)
     assert order.net == state.invoices[0].amount
+
+
+async def test_a_first_charge_that_risk_rules_refuse_is_answered_as_such_again_and_again(shop: Shop) -> None:
+    plan, key = await shop.plan(), IdempotencyKey("key", "print")
+    await shop.card()
+
+    def refused(_: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def call(_: Any) -> Any:
+            return Declined(code="SUSPECTED_FRAUD", refused_by=RefusedBy.RISK)
+
+        return call
+
+    wrap(shop.ledger, "authorize", refused)
+    for _ in range(2):
+        with pytest.raises(ChargeRefusedByRisk) as answer:
+            await shop.subscribe(plan, external_id="s1", key=key)
+        assert (answer.value.code, answer.value.facts["declineCode"]) == ("RISK_REJECTED", "SUSPECTED_FRAUD")
+    (refused_id,) = await shop.subscriptions()
+    state = await shop.at(refused_id)
+    assert (state.status, state.notices, len(await shop.charges())) == (None, (), 1)
