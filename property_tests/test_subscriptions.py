@@ -129,6 +129,8 @@ class Model:
             assert (invoice.status is InvoiceStatus.PAID) == (invoice.paid_at is not None)
         orders = [order for invoice in state.invoices for order in invoice.orders]
         assert len(orders) == len(set(orders))
+        notices = [notice.notice_id for notice in state.notices]
+        assert len(notices) == len(set(notices)), "a cause has one message"
         paying = [one.payment_order_id for one in state.invoices if one.status is InvoiceStatus.PAID and one.amount]
         assert len(paying) == len(set(paying))
         if state.status is SubscriptionStatus.CANCELED and state.charge is None:

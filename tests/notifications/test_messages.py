@@ -46,6 +46,9 @@ KINDS: dict[str, Callable[[Addressee, str], Message]] = {
     "failed for good": lambda to, text: messages.payment_failed(
         to, plan=text, number="S-1", amount=AMOUNT, currency="MXN", failed_at=AT, next_attempt_at=None
     ),
+    "failed for good and ended": lambda to, text: messages.payment_failed(
+        to, plan=text, number="S-1", amount=AMOUNT, currency="MXN", failed_at=AT, next_attempt_at=None, ended=True
+    ),
     "receipt": lambda to, text: messages.renewal_receipt(
         to, plan=text, number="S-1", amount=AMOUNT, currency="MXN", period_start=AT, period_end=LATER, paid_at=AT
     ),
@@ -62,7 +65,7 @@ def test_every_kind_has_its_amount_and_its_date_in_both_forms(kind: str, languag
         assert "$1,500.00 MXN" in form
         assert "Premium" in form
         assert ("Hola, Ana:" if language == "es" else "Hello Ana,") in form
-        assert (other if kind == "failed" else "" if kind == "failed for good" else day) in form
+        assert (other if kind == "failed" else "" if kind.startswith("failed for good") else day) in form
         assert "{" not in form.partition("</head>")[2]
     assert f'<html lang="{language}">' in message.html
     assert "\n\n\n" not in message.text
@@ -90,6 +93,12 @@ def test_a_name_that_could_bring_a_link_is_left_out(name: str | None) -> None:
 def test_a_name_of_two_words_and_one_with_a_point_stay() -> None:
     for name in ("Ana María", "J. Luis", "O'Neil"):
         assert KINDS["overdue"](to("en", name=name), "A-1").text.startswith(f"Hello {name},\n")
+
+
+@pytest.mark.parametrize(("language", "words"), [("es", "fue cancelada"), ("en", "was cancelled")])
+def test_a_failed_payment_that_ended_the_subscription_promises_nothing(language: str, words: str) -> None:
+    ended, last = (KINDS[kind](to(language), "Gold").text for kind in ("failed for good and ended", "failed for good"))
+    assert (words in ended, words in last) == (True, False)
 
 
 def test_both_languages_have_the_same_sentences_and_labels() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from tests.subscriptions.shop import SAVED_DECLINED, SAVED_STOLEN, Shop
@@ -12,6 +13,7 @@ from ledger.domain.plans.terms import Interval, OnRetriesExhausted
 from ledger.domain.rejections import ChargeRefused, DuplicateExternalId, PaymentMethodInUse, SubscriptionCanceled
 from ledger.domain.subscriptions.commands import Proration
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
+from ledger.journal.append import ClaimTaken, VersionConflict
 from ledger.operations.payment_methods.change import delete_payment_method
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.operations.subscriptions.cancel import cancel_subscription, resume_subscription
@@ -175,3 +177,27 @@ async def test_a_charge_that_is_approved_for_a_part_is_given_back(shop: Shop, nu
     (order,) = await shop.charges()
     assert (state.status, state.invoices[0].last_decline) == (PAST_DUE, "INSUFFICIENT_FUNDS")
     assert (order.net, order.amount_refunded) == (0, Decimal(5_000))
+
+
+async def test_a_refused_subscription_is_requested_again_also_after_another_conflict(shop: Shop) -> None:
+    """A conflict about another stream comes between: the external id is known to be taken all the same."""
+    plan = await shop.plan()
+    with pytest.raises(ChargeRefused):
+        await shop.subscribe(plan, SAVED_DECLINED, external_id="s1")
+    await shop.card()
+    (refused,) = await shop.subscriptions()
+    commit, met = shop.ledger.journal.commit, []
+
+    async def disturbed(*arguments: Any, **named: Any) -> int:
+        if len(met) == 1:
+            met.append("another stream")
+            raise VersionConflict(plan.plan_id)
+        try:
+            return await commit(*arguments, **named)
+        except ClaimTaken:
+            met.append("the external id")
+            raise
+
+    shop.ledger.journal.commit = disturbed  # type: ignore[method-assign]
+    made = await shop.subscribe(plan, external_id="s1")
+    assert (made.subscription_id, met) == (refused, ["the external id", "another stream"])

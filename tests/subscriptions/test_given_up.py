@@ -16,7 +16,7 @@ from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.operations.ledger import Ledger
 from ledger.postgres.connection import connect
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
 async def test_every_period_is_billed_after_a_job_was_given_up(shop: Shop) -> None:

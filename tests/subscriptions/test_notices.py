@@ -168,6 +168,7 @@ def test_the_customer_s_preferences_decide_about_each_kind() -> None:
     assert withheld(erased=True) == dict.fromkeys(K, B.ERASED)
 
 
+@pytest.mark.long
 async def test_what_is_not_sent_is_recorded_without_the_address(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     await reachable(shop)
     made = await shop.subscribe(await shop.plan())

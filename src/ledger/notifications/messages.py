@@ -85,7 +85,7 @@ def payment_failed(
     `ended`: the subscription was cancelled because of it.
     """
     following = None if next_attempt_at is None else day(next_attempt_at, to.time_zone, to.language)
-    rows: list[Row] = [("plan", plan), ("number", number), ("card", _card(card_last4)), ("next_attempt", following)]
+    rows: list[Row] = [("plan", plan), ("bill", number), ("card", _card(card_last4)), ("next_attempt", following)]
     words = WORDS[to.language]
     advice = None if next_attempt_at is not None else words.ended if ended else words.last_attempt
     price = ("amount_due", money(amount, currency))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -135,6 +136,39 @@ async def test_what_a_subscription_names_must_be_the_merchants_and_the_customers
     await made(merchant, SUBSCRIPTIONS, valid | {"externalId": "sub-1"})
     again = await merchant.post(SUBSCRIPTIONS, valid | {"externalId": "sub-1"})
     assert (again.status_code, again.json()["code"]) == (409, "DUPLICATE_EXTERNAL_ID")
+
+
+async def test_what_a_change_names_must_be_the_merchants_and_the_customers(merchant: Merchant):
+    new = await subscribed(merchant)
+    path, archived = f"{SUBSCRIPTIONS}/{new['id']}", (await planned(merchant))["id"]
+    await merchant.delete(f"{PLANS}/{archived}")
+    for change, code in (
+        ({"planId": str(uuid7())}, "PLAN_NOT_FOUND"),
+        ({"planId": archived}, "PLAN_NOT_FOUND"),
+        ({"paymentMethodId": str(uuid7())}, "PAYMENT_METHOD_NOT_FOUND"),
+        ({"paymentMethodId": await saved(merchant, "eva")}, "PAYMENT_METHOD_NOT_FOUND"),
+        ({"paymentMethodId": "text"}, "PAYMENT_METHOD_NOT_FOUND"),
+    ):
+        answer = await merchant.put(path, change)
+        assert (answer.status_code, answer.json()["code"]) == (404, code), change
+    in_use = await merchant.delete(f"/api/customers/ana/payment-methods/{new['paymentMethodId']}")
+    assert (in_use.status_code, in_use.json()["code"]) == (409, "PAYMENT_METHOD_IN_USE")
+    assert await shown(merchant, path) == new
+
+
+async def test_dates_before_the_clock_and_a_trial_over_two_years_are_refused(merchant: Merchant):
+    new = await subscribed(merchant)
+    now = datetime.now(UTC)
+    valid = {name: new[name] for name in ("customerId", "planId", "paymentMethodId")}
+    for field, date in (
+        ("startDate", now - timedelta(days=1)),
+        ("trialEnd", now - timedelta(days=1)),
+        ("startDate", now + timedelta(days=733)),
+        ("trialEnd", now + timedelta(days=733)),
+    ):
+        answer = await merchant.post(SUBSCRIPTIONS, valid | {field: date.isoformat()})
+        assert (answer.status_code, [each["field"] for each in answer.json()["errors"]]) == (400, [field]), date
+    assert (await shown(merchant, SUBSCRIPTIONS))["pagination"]["total"] == 1
 
 
 async def test_a_request_under_its_key_is_charged_once(merchant: Merchant):

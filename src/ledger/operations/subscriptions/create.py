@@ -36,16 +36,18 @@ async def create_subscription(
     InvalidField for `startDate` and `trialEnd`, DuplicateExternalId, MethodNotEnabled, PaymentMethodExpired.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
-    new_id = uuid7()
+    subscription_id = new_id = uuid7()
 
     async def attempt(conflict: Conflict | None) -> Plan:
+        nonlocal subscription_id
         merchant = await ledger.merchant(uow.merchant_id)
         if ledger.processor is None or ledger.vault is None or MethodType.CARD not in merchant.payment_methods:
             raise MethodNotEnabled("Payments by card are not enabled for this merchant: subscriptions need them.")
         customer = await _customer(uow, request.customer)
         plan = await find_plan(uow, request.plan)
         method = await method_of(uow, customer.stream_id, request.payment_method)
-        subscription_id = await _subscription_id(uow, request, new_id, conflict)
+        if isinstance(conflict, ClaimTaken):  # a later conflict about another stream does not undo it
+            subscription_id = await _owner(uow, conflict) or new_id
         state = None if subscription_id == new_id else await load_subscription(uow, subscription_id)
         use = use_plan(uow, plan, subscription_id)
         command = RequestSubscription(
@@ -78,11 +80,6 @@ async def _customer(uow: UnitOfWork, reference: str) -> Change:
     return uow.change(found.customer.customer_id, evolve_customer, ())
 
 
-async def _subscription_id(uow: UnitOfWork, request: NewSubscription, new_id: UUID, conflict: Conflict | None) -> UUID:
-    """Returns the id of the new subscription: that of the one with its external id, where there is one."""
-    if request.external_id is None or not isinstance(conflict, ClaimTaken):
-        return new_id
-    owner = await uow.ledger.journal.claim_owner(
-        uow.merchant_id, ClaimKind.SUBSCRIPTION_EXTERNAL_ID, request.external_id
-    )
-    return owner or new_id
+async def _owner(uow: UnitOfWork, conflict: ClaimTaken) -> UUID | None:
+    """Returns the subscription that has the external id already."""
+    return await uow.ledger.journal.claim_owner(uow.merchant_id, conflict.claim.kind, conflict.claim.key)

@@ -1,0 +1,177 @@
+"""Charges without an answer: the reaction brings the outcome, and a request meanwhile makes no second charge."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+from tests.operations.conftest import SILENT, by_card
+from tests.operations.test_action_recovery import recover, wrap
+from tests.subscriptions.shop import SAVED_DECLINED, Shop
+
+from ledger.domain.orders.events import RefusedBy
+from ledger.domain.orders.processor_outcomes import Declined
+from ledger.domain.rejections import ChargeRefusedByRisk, RequestInProgress
+from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
+from ledger.operations.customers.erase import delete_customer, erase_payer
+from ledger.operations.orders.create import charge_order
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, find_order
+from ledger.operations.subscriptions.bill import bill_subscription
+from ledger.operations.subscriptions.cancel import cancel_subscription
+from ledger.operations.subscriptions.retry import retry_charge
+from ledger.processors.contract import ProcessorUnavailable
+
+pytestmark = pytest.mark.anyio
+
+ACTIVE, PAST_DUE, CANCELED = SubscriptionStatus.ACTIVE, SubscriptionStatus.PAST_DUE, SubscriptionStatus.CANCELED
+A_MOMENT = timedelta(seconds=1)
+"""Long enough for reactions, and shorter than the time after which a worker looks at a charge without an outcome."""
+
+
+async def silent_card(shop: Shop) -> UUID:
+    """Returns the saved card to whose charges the processor does not answer."""
+    shop.ledger.call_timeouts = replace(shop.ledger.call_timeouts, replay_wait_s=0.0)
+    await shop.card(SILENT)
+    await recover(shop.url, shop.ledger)
+    order = await find_order(shop.ledger, shop.merchant_id, f"save-ana-{SILENT}")
+    method_id = order.payments[0].started.method.method_id
+    assert method_id is not None
+    shop.cards["ana", SILENT] = method_id
+    return method_id
+
+
+@pytest.mark.long
+async def test_the_outcome_of_a_charge_without_an_answer_comes_with_its_order(shop: Shop) -> None:
+    await silent_card(shop)
+    made = await shop.subscribe(await shop.plan(trial_period_days=1), SILENT)
+    name = str(made.subscription_id)
+    await shop.move_only(timedelta(days=1, seconds=1))
+    state = await bill_subscription(shop.ledger, shop.merchant_id, made.subscription_id)
+    assert state is not None
+    assert state.charge is not None
+    with pytest.raises(RequestInProgress):
+        await retry_charge(shop.ledger, shop.actor, name)
+    await recover(shop.url, shop.ledger)
+    assert (await shop.at(made.subscription_id)).charge is not None, "nothing has looked at the order yet"
+    await shop.move(A_MOMENT)
+    state = await shop.at(made.subscription_id)
+    (order,) = await shop.charges()
+    assert (state.status, state.charge, state.invoices[0].status) == (ACTIVE, None, InvoiceStatus.PAID)
+    assert (state.invoices[0].payment_order_id, order.net) == (order.terms.order_id, state.invoices[0].amount)
+    assert (await retry_charge(shop.ledger, shop.actor, name)).replayed
+
+
+@pytest.mark.long
+async def test_a_first_charge_without_an_answer_ends_in_a_subscription(shop: Shop) -> None:
+    await silent_card(shop)
+    plan, key = await shop.plan(), IdempotencyKey("key", "print")
+    with pytest.raises(RequestInProgress):
+        await shop.subscribe(plan, SILENT, external_id="s1", key=key)
+    (subscription_id,) = await shop.subscriptions()
+    assert (await shop.at(subscription_id)).status is None
+    with pytest.raises(RequestInProgress):
+        await shop.subscribe(plan, SILENT, external_id="s1", key=key)
+    await recover(shop.url, shop.ledger)
+    await shop.move(A_MOMENT)
+    made = await shop.subscribe(plan, SILENT, external_id="s1", key=key)
+    assert (made.subscription_id, made.status, len(await shop.charges())) == (subscription_id, ACTIVE, 1)
+
+
+@pytest.mark.long
+async def test_a_customer_who_is_erased_during_the_first_charge_keeps_no_subscription(shop: Shop) -> None:
+    await silent_card(shop)
+    with pytest.raises(RequestInProgress):
+        await shop.subscribe(await shop.plan(), SILENT)
+    (subscription_id,) = await shop.subscriptions()
+
+    async def no_orders(*_: Any) -> list[UUID]:
+        return []
+
+    await delete_customer(shop.ledger, shop.actor, "ana", no_orders)
+    assert (await shop.at(subscription_id)).charge is not None
+    await recover(shop.url, shop.ledger)
+    await shop.move(A_MOMENT)
+    customer_id = (await shop.at(subscription_id)).customer_id
+    await erase_payer(shop.ledger, shop.actor, customer_id, no_orders)  # as the worker does until it is finished
+    state = await shop.at(subscription_id)
+    (order,) = await shop.charges()
+    assert (state.status, state.canceled_because, order.net) == (CANCELED, "CUSTOMER_ERASED", order.amount)
+    assert [invoice.status for invoice in state.invoices] == [InvoiceStatus.PAID]
+    await shop.move(timedelta(days=70))
+    assert len(await shop.charges()) == 1
+
+
+def unreachable(_: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    async def call(_: Any) -> Any:
+        raise ProcessorUnavailable("no connection")
+
+    return call
+
+
+async def test_a_first_charge_that_was_not_sent_leaves_its_external_id_and_its_key_free(shop: Shop) -> None:
+    plan, key = await shop.plan(), IdempotencyKey("key", "print")
+    await shop.card()
+    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    wrap(shop.ledger, "authorize", unreachable)
+    with pytest.raises(ProcessorUnavailable):
+        await shop.subscribe(plan, external_id="s1", key=key)
+    (refused,) = await shop.subscriptions()
+    assert (await shop.at(refused)).refusal is not None
+    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    made = await shop.subscribe(plan, external_id="s1", key=key)
+    assert (made.subscription_id, made.status, made.external_id) == (refused, ACTIVE, "s1")
+    paid = [order for order in await shop.charges() if order.net]
+    assert [order.terms.order_id for order in paid] == [made.invoices[0].payment_order_id]
+
+
+@pytest.mark.long
+async def test_an_order_that_the_merchant_pays_by_hand_pays_its_invoice(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1), SAVED_DECLINED)
+    await shop.move(timedelta(days=1, seconds=1))
+    (order,) = await shop.charges()
+    assert (await shop.at(made.subscription_id)).status is PAST_DUE
+    await charge_order(shop.ledger, shop.actor, str(order.terms.order_id), by_card())
+    await shop.move(A_MOMENT)
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.invoices[0].status) == (ACTIVE, InvoiceStatus.PAID)
+    await shop.move(timedelta(days=5))
+    assert len(await shop.charges()) == 1, "the retry that was planned is not made"
+
+
+@pytest.mark.long
+async def test_a_subscription_that_is_cancelled_during_a_charge_stays_cancelled(shop: Shop) -> None:
+    await silent_card(shop)
+    made = await shop.subscribe(await shop.plan(trial_period_days=1), SILENT)
+    await shop.move_only(timedelta(days=1, seconds=1))
+    await bill_subscription(shop.ledger, shop.merchant_id, made.subscription_id)
+    await cancel_subscription(shop.ledger, shop.actor, str(made.subscription_id), at_period_end=False)
+    await recover(shop.url, shop.ledger)
+    await shop.move(A_MOMENT)
+    state = await shop.at(made.subscription_id)
+    (order,) = await shop.charges()
+    assert (state.status, state.charge, state.invoices[0].status) == (CANCELED, None, InvoiceStatus.PAID)
+    assert order.net == state.invoices[0].amount
+
+
+async def test_a_first_charge_that_risk_rules_refuse_is_answered_as_such_again_and_again(shop: Shop) -> None:
+    plan, key = await shop.plan(), IdempotencyKey("key", "print")
+    await shop.card()
+
+    def refused(_: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def call(_: Any) -> Any:
+            return Declined(code="SUSPECTED_FRAUD", refused_by=RefusedBy.RISK)
+
+        return call
+
+    wrap(shop.ledger, "authorize", refused)
+    for _ in range(2):
+        with pytest.raises(ChargeRefusedByRisk) as answer:
+            await shop.subscribe(plan, external_id="s1", key=key)
+        assert (answer.value.code, answer.value.facts["declineCode"]) == ("RISK_REJECTED", "SUSPECTED_FRAUD")
+    (refused_id,) = await shop.subscriptions()
+    state = await shop.at(refused_id)
+    assert (state.status, state.notices, len(await shop.charges())) == (None, (), 1)
