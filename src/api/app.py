@@ -20,7 +20,7 @@ from api.customers import list as list_customers
 from api.customers import show as show_customer
 from api.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, ExactRouter, ScopedOperation
-from api.http.errors import ApiError
+from api.http.errors import no_such_operation
 from api.http.middleware import Middleware
 from api.http.request_metrics import RequestMetrics
 from api.http.response import ERRORS_PAGE
@@ -227,4 +227,4 @@ def _statuses(settings: Settings) -> Mapping[str, Collection[int]]:
 
 
 async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
+    raise no_such_operation()

@@ -129,7 +129,7 @@ def test_what_cannot_be_done_is_one_line(ledger, log):
     assert log()["event"] == []
 
 
-def test_a_key_is_live_until_it_is_revoked(ledger, merchant):
+def test_a_key_is_live_until_it_is_revoked(ledger, merchant, database_url):
     created = ledger("keys", "create", merchant, "--name", "caja 2", "--scope", "orders:read", "--json").json
     assert list(created) == ["keyId", "merchantId", "apiKey", "name", "scopes", "expiresAt"]
     assert (created["name"], created["scopes"], created["expiresAt"]) == ("caja 2", ["orders:read"], None)
@@ -140,7 +140,15 @@ def test_a_key_is_live_until_it_is_revoked(ledger, merchant):
         assert ledger("keys", "revoke", merchant, created["keyId"]).done
     first, second = ledger("keys", "list", merchant, "--json").json
     assert (first["state"], second["state"]) == ("live", "revoked")
-    assert created["apiKey"] not in ledger("keys", "list", merchant).done
+    with psycopg.connect(database_url) as connection:
+        connection.execute("insert into api_key_use values (%s, '2026-01-03T04:05:06Z')", [created["keyId"]])
+    listed = ledger("keys", "list", merchant).done
+    assert created["apiKey"] not in listed
+    assert "LAST USED" in listed
+    assert [("2026-01-03 04:05:06Z" in row, "never" in row) for row in listed.splitlines()[1:]] == [
+        (False, True),
+        (True, False),
+    ]
 
 
 def test_a_rotated_key_is_replaced_and_expires(ledger, merchant):

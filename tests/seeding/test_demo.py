@@ -116,5 +116,6 @@ async def test_production_has_no_demo(settings, short_scenario, log):
 async def test_the_welcome_text_names_all_that_a_first_request_needs(settings, short_scenario):
     access = await provide(settings)
     text = welcome(settings, access)
-    for needed in (access.api_key, str(access.merchant_id), "http://127.0.0.1:8000/api/v2/payment-orders", "--data @"):
+    orders, reference = "http://127.0.0.1:8000/api/v2/payment-orders", "http://127.0.0.1:8000/docs\n"
+    for needed in (access.api_key, str(access.merchant_id), orders, reference, "--data @"):
         assert needed in text

@@ -28,6 +28,8 @@ _EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
 _RANGE: Final = re.compile(r"Expected `(?:int|float)` (<=|>=) (-?\d+)")
 _LENGTH: Final = re.compile(r"Expected `(str|array)` of length (<=|>=|==) (\d+)")
 
+_BYTE: Final = re.compile(r"\(byte (\d+)\)\Z")
+
 _WORDS: Final = {
     "str": "a string",
     "int": "a whole number",
@@ -223,7 +225,7 @@ class _BadInputAs400:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, _: object) -> None:
         if kind is None:
             return
         if issubclass(kind, UnicodeError):
@@ -231,13 +233,19 @@ class _BadInputAs400:
         if issubclass(kind, RecursionError):
             raise invalid(BODY, "is nested too deeply", "INVALID_JSON") from None
         if issubclass(kind, msgspec.DecodeError):
-            raise invalid(BODY, "must be valid JSON", "INVALID_JSON") from None
+            raise invalid(BODY, f"must be valid JSON: {_malformed(str(value))}", "INVALID_JSON") from None
         if issubclass(kind, ArithmeticError):
             raise invalid(BODY, "contains a number or a date that is out of range", "OUT_OF_RANGE") from None
 
 
 BAD_INPUT_AS_400: Final = _BadInputAs400()
 """The context in which a value of a client is decoded or parsed. Raises ApiError (400) where Python cannot use it."""
+
+
+def _malformed(message: str) -> str:
+    """Returns where JSON is malformed, from msgspec's message."""
+    byte = _BYTE.search(message)
+    return f"it is malformed at byte {byte[1]}" if byte else "it ends before it is complete"
 
 
 def _explained(message: str, schema: Any) -> ApiError:

@@ -104,6 +104,11 @@ def security_code_in(field: str) -> ApiError:
     return ApiError(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))
 
 
+def no_such_operation() -> ApiError:
+    """Returns the 404 for an address without an operation."""
+    return ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path. /docs shows them all.")
+
+
 def order_not_found() -> OrderNotFound:
     """Returns the rejection of an id under which the merchant has no order."""
     return OrderNotFound("The merchant has no payment order with this id or external id.")

@@ -194,7 +194,11 @@ class ApiRequest:
     def _check_type(self) -> None:
         content_type = self.headers.get(b"content-type", b"")
         if content_type != b"application/json" and not _JSON_TYPE.fullmatch(content_type):
-            raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent as application/json in UTF-8.")
+            raise ApiError(
+                415,
+                "UNSUPPORTED_MEDIA_TYPE",
+                "The body must be JSON in UTF-8: send it with the header content-type: application/json.",
+            )
         if self.headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise ApiError(415, "UNSUPPORTED_MEDIA_TYPE", "The body must be sent without a content encoding.")
 

@@ -56,6 +56,9 @@ but almost that of another one at its place, is 400 `UNKNOWN_FIELD`. Any other u
 header `Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
 of a customer, of a product and of a plan and in billing details, where it clears them.
 
+Texts for payers, such as `payerMessage`, are in Spanish or English: by the header `Accept-Language`, else in the
+language of the customer's notification preferences.
+
 Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
 answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
 """

@@ -200,7 +200,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "BODY_TOO_LARGE": "The body must have at most 262144 bytes.",
     "URI_TOO_LONG": "The address must have at most 8192 bytes.",
     "HEADERS_TOO_LARGE": "The headers must have at most 32768 bytes.",
-    "UNSUPPORTED_MEDIA_TYPE": "The body must be sent as application/json in UTF-8.",
+    "UNSUPPORTED_MEDIA_TYPE": "The body must be JSON in UTF-8: send it with the header content-type: application/json.",
     "AMOUNT_EXCEEDS_PENDING": "The amount exceeds what is unpaid and not reserved by other payments.",
     "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant: use card, or add SPEI to "
     "settings.paymentMethods with PUT /v1/merchant.",

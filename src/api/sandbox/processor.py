@@ -7,7 +7,7 @@ as it would from an outside company.
 from __future__ import annotations
 
 from api.dependencies import Dependencies
-from api.http.errors import ApiError
+from api.http.errors import no_such_operation
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 
@@ -15,5 +15,5 @@ def sandbox_processor(deps: Dependencies) -> SandboxProcessor:
     """Returns the processor that moves no money. Raises ApiError (404) where another processor is connected."""
     processor = deps.ledger.processor
     if not isinstance(processor, SandboxProcessor):
-        raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
+        raise no_such_operation()
     return processor

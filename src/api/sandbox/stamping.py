@@ -16,7 +16,7 @@ from api.fields.types import Text
 from api.fields.values import printable
 from api.http.decoding import BodyDecoder
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError, conflicting, required
+from api.http.errors import conflicting, no_such_operation, required
 from api.http.request import ApiRequest
 from api.http.response import ApiResponse
 from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
@@ -98,7 +98,7 @@ def _provider(deps: Dependencies) -> SandboxProvider:
     """Returns the simulated provider. Raises ApiError (404) where another one is connected."""
     provider = deps.ledger.invoicing.provider if deps.ledger.invoicing else None
     if not isinstance(provider, SandboxProvider):
-        raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
+        raise no_such_operation()
     return provider
 
 

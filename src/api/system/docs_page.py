@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http.errors import ApiError, method_not_allowed
+from api.http.errors import method_not_allowed, no_such_operation
 from api.http.middleware import REQUEST_SCOPE_KEY
 
 FIRST: Final = "/"
@@ -171,7 +171,7 @@ def _asset(scope: Scope) -> tuple[bytes, bytes]:
     if name == "page.css":
         return b"text/css; charset=utf-8", _STYLE.encode()
     if name not in _PACKAGED:
-        raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
+        raise no_such_operation()
     return _PACKAGED[name], _packaged(name)
 
 

@@ -19,7 +19,7 @@ from prometheus_client import generate_latest
 from starlette.types import Receive, Scope, Send
 
 from api.dependencies import DependencyHolder, not_started
-from api.http.errors import ApiError, method_not_allowed
+from api.http.errors import method_not_allowed, no_such_operation
 from api.http.middleware import REQUEST_SCOPE_KEY
 from api.http.request import ApiRequest
 from ledger.operations.message_delivery import UNMATCHED
@@ -48,7 +48,7 @@ class Metrics:
         """Answers one request. Raises ApiError."""
         request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if not self._may_see(scope, request.headers):
-            raise ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path.")
+            raise no_such_operation()
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
         metrics.ORDERS.value, *values = await self._ask_database()

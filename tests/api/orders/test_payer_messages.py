@@ -92,6 +92,32 @@ async def test_texts_about_wrong_orders_say_what_to_do(merchant: Merchant):
     )
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "message"),
+    [
+        (b"", {}, "body must be valid JSON: it ends before it is complete."),
+        (b"{'amount': 4500}", {}, "body must be valid JSON: it is malformed at byte 1."),
+        (b'{"amount": 4500,}', {}, "body must be valid JSON: it is malformed at byte 16."),
+        (
+            b"amount=4500",
+            {"content-type": "application/x-www-form-urlencoded"},
+            "The body must be JSON in UTF-8: send it with the header content-type: application/json.",
+        ),
+    ],
+)
+async def test_texts_about_unreadable_bodies_say_what_to_do(
+    merchant: Merchant, body: bytes, headers: dict[str, str], message: str
+):
+    assert (await merchant.post(ORDERS, body, **headers)).json()["message"] == message
+
+
+async def test_an_address_without_an_operation_leads_to_the_reference(merchant: Merchant):
+    for path in ("/api/v1/payment-orders", f"{ORDERS}/", "/v2/payment-orders"):
+        assert (await merchant.get(path)).json()["message"] == (
+            "There is no operation at this address: check the path. /docs shows them all."
+        )
+
+
 async def test_disputed_money_is_not_refundable(merchant: Merchant):
     created = (await merchant.create(paid_order())).json()
     await merchant.post("/api/sandbox/clock", {"advanceBy": "PT1S"})  # the reactions note the payment's name
