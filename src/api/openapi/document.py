@@ -46,13 +46,16 @@ _REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered agai
 _ABOUT: Final = """
 Payment orders: create them, collect their payments, and follow their progress. Customers: who pays them.
 
+Begin with "Create a payment order": its examples are whole requests. Every request needs an API key in the header
+`x-api-key`; on this page, *Authorize* takes it. In the sandbox no money moves, and card 4242424242424242 is approved.
+
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
-unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A field of a body or a parameter of a query whose name is unknown,
-but almost that of another one at its place, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the
-header `Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
+unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A misspelt field or query parameter, such as `capture_method` for
+`captureMethod`, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the answer's header
+`Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
 of a customer, of a product and of a plan and in billing details, where it clears them.
 
-Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
+Every answer other than a 2xx has the same shape; match on its `code`, and see [every code](/docs/errors). HEAD works wherever GET does. Another method is
 answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
 """
 
