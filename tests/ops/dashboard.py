@@ -86,7 +86,7 @@ def prometheus(place: Path, service: str) -> Iterator[str]:
 
 
 def load(service: Service) -> None:
-    """Sends orders of every kind for a while, with refunds, reads and requests that are refused."""
+    """Sends orders of every kind for a while, with refunds, lost disputes, reads and requests that are refused."""
     with Shell(service) as shell:
         limits = "--requests-per-minute 0 --requests-per-second 0"
         merchant = json.loads(shell.run(f"ledger merchants create Practice {limits} --json"))
@@ -100,6 +100,9 @@ def load(service: Service) -> None:
             client.get(f"{orders}/{created.get('id', number)}")
             if created.get("status") == "COMPLETED" and number % 4 == 0:
                 client.post(f"{orders}/{created['id']}/refund", json={"amount": 5000})
+            elif created.get("status") == "COMPLETED" and number % 15 == 2:
+                lost = {"paymentId": created["payments"][0]["id"], "outcome": "LOST"}
+                client.post(f"{service.url}/api/sandbox/disputes", json=lost)
             if number % 9 == 0:
                 client.post(orders, json={"amount": -1})
             time.sleep(0.05 + 0.05 * math.sin(number / 40) ** 2)
@@ -110,7 +113,7 @@ def _order(number: int, chance: random.Random) -> dict[str, Any]:
     body = {"amount": 10000 + number, "currency": "MXN", "externalId": f"order-{number}", "customer": customer}
     if number % 6 == 0:
         return body | {"pending": True}
-    pick = "4000000000000119" if number == 30 else chance.choice(CARDS[:-1])
+    pick = "4000000000000119" if number == 31 else chance.choice(CARDS[:-1])
     card = {"number": pick, "expiryMonth": "12", "expiryYear": "34", "cvc": "123"}
     method = {"type": "card", "cardDetails": card}
     return body | {"paymentMethod": method, "billingAddress": {"city": "Puebla", "country": "MX"}}
@@ -156,6 +159,7 @@ def picture(panels: list[dict[str, Any]], found: dict[int, Any], place: Path, ta
     )
     (place / "panels.html").write_text(page)
     options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={place}/browser")
+    options += ("--force-device-scale-factor=0.7",)
     shot = (f"--window-size={width},{height}", f"--screenshot={target}", f"file://{place}/panels.html")
     subprocess.run(["chromium", *options, *shot], check=True, capture_output=True, timeout=120)
 
