@@ -88,7 +88,7 @@ RETRY_AFTER_S: Final = 1
 _RETRY: Final[Headers] = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
 
 _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
-    ProcessorUnavailable: ("PROCESSOR_UNAVAILABLE", "The payment processor cannot be reached."),
+    ProcessorUnavailable: ("PROCESSOR_UNAVAILABLE", "The payment processor cannot be reached; nothing was charged."),
     # Operations record it as an outcome; the sandbox's helpers and pages raise it.
     ProcessorTimedOut: (
         "PROCESSOR_UNAVAILABLE",

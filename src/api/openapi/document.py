@@ -49,18 +49,20 @@ Payment orders: create them, collect their payments, and follow their progress. 
 Begin with **Authorize** and an API key of the sandbox. Then open **Payment orders**, `POST /v2/payment-orders`, and
 choose one of its examples: by card, by SPEI transfer, in cash, with 3-D Secure, or split into parts. All of them work
 as they are.
+Every request needs an API key in the header `x-api-key`. In the sandbox no money moves, and card 4242424242424242 is
+approved.
 
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
-unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A field of a body or a parameter of a query whose name is unknown,
-but almost that of another one at its place, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the
-header `Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
+unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A misspelt field or query parameter, such as `capture_method` for
+`captureMethod`, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the answer's header
+`Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
 of a customer, of a product and of a plan and in billing details, where it clears them.
 
 Texts for payers, such as `payerMessage`, are in Spanish or English: by the header `Accept-Language`, else in the
 language of the customer's notification preferences.
 
-Every answer other than a 2xx has the same shape; match on its `code`. HEAD works wherever GET does. Another method is
-answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
+Every answer other than a 2xx has the same shape; match on its `code`, and see [every code](/docs/errors). HEAD works
+wherever GET does. Another method is answered with 405 and `Allow`, an address without an operation with 404 `NOT_FOUND`.
 """
 
 

@@ -219,7 +219,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "RATE_LIMIT_EXCEEDED": "Too many requests with this API key: wait for the seconds in Retry-After.",
     "INTERNAL_ERROR": "The service failed because of an error of its own. If it happens again, report the request id.",
     "DATABASE_UNAVAILABLE": "The service cannot store anything at the moment. Try again in a moment.",
-    "PROCESSOR_UNAVAILABLE": "The payment processor cannot be reached. Try again in a moment.",
+    "PROCESSOR_UNAVAILABLE": "The payment processor cannot be reached; nothing was charged. Try again in a moment.",
 }
 """The message of each code. Messages are for people and may change; a decline has the bank's reason instead."""
 
