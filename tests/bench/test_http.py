@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 
 import psycopg
+import pytest
 
 from ledger.bench import scratch
 from ledger.bench.measure.resources import Costs
 from ledger.bench.measure.samples import Sample
-from ledger.bench.suites import http
+from ledger.bench.suites import documents, http, subscribers
+from ledger.operations.clock import BELIEVED_S
 from ledger.postgres.connection_count import connections_max
 from ledger.settings import read_settings
 
@@ -17,6 +20,10 @@ from ledger.settings import read_settings
 def test_the_scratch_server_accepts_the_service_and_the_clients_of_the_limit_beside_it(tmp_path):
     settings = read_settings({"LEDGER_DATA_DIR": str(tmp_path), "LEDGER_WORKERS": "2"})
     assert connections_max(settings) + http.CLIENTS < scratch.CONNECTIONS
+
+
+NOT_MOVED = "insert into merchant_clock (merchant_id, ahead_us) values (%s, 0)"
+MOVED = "update merchant_clock set ahead_us = 172800000000 where merchant_id = %s"
 
 
 def assert_costs(facts: dict[str, str], samples: dict[str, Sample]) -> None:
@@ -55,3 +62,20 @@ def test_every_action_that_was_counted_is_on_an_order(database_url, tmp_path):
     assert statuses["PARTIALLY_PAID"] > 0
     assert statuses["PARTIALLY_REFUNDED"] == events["payment-refunded"][1]
     assert "AUTHORIZED" not in statuses
+
+
+@pytest.mark.long
+def test_every_renewal_and_document_that_was_counted_is_in_the_log(database_url, tmp_path):
+    settings = read_settings({"LEDGER_DATABASE_URL": database_url, "LEDGER_DATA_DIR": str(tmp_path)})
+    with http.service(database_url, settings, tmp_path) as service:
+        due = subscribers.subscribe(database_url, service, tmp_path, 3, spare_s=86_400)
+        assert due.unpaid() == 3
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute(NOT_MOVED, [due.merchant_id])
+            time.sleep(BELIEVED_S)  # no process assumes any longer that the clock was never moved
+            connection.execute(MOVED, [due.merchant_id])
+            assert due.bill().done == 3
+            assert documents.stamp(database_url, service, tmp_path, 2).done == 2
+            query = "select topic, count(distinct stream_id) from event where topic = any(%s) group by topic"
+            topics = ["subscription-invoice-paid.v1", "document-stamped.v1"]
+            assert dict(connection.execute(query, [topics]).fetchall()) == dict(zip(topics, (3, 2), strict=True))

@@ -11,21 +11,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from ledger.bench.measure import report
 from ledger.bench.measure.report import Report
 from ledger.bench.scratch import scratch_database, scratch_server
-from ledger.bench.suites import ceiling, history, http, journal, profile, search
+from ledger.bench.suites import ceiling, documents, history, http, journal, profile, renewals, search
 from ledger.settings import CannotRun, Settings
 
-Run = Callable[[str, Settings, float, int, int], list[Report]]
+
+class Sizes(Struct, frozen=True):
+    """How many events the long history has, and how many subscriptions are due at once; None is the suite's own."""
+
+    events: int = history.EVENTS
+    subscriptions: int | None = None
 
 
-def _journal(server_url: str, _settings: Settings, seconds: float, rounds: int, _events: int) -> list[Report]:
+Run = Callable[[str, Settings, float, int, Sizes], list[Report]]
+
+
+def _journal(server_url: str, _settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     with scratch_database(server_url) as url:
         return journal.reports(url, seconds, rounds)
 
 
-def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _events: int) -> list[Report]:
+def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     reports = []
     for processes in (1, 2):
         with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
@@ -33,21 +43,38 @@ def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _eve
     return reports
 
 
-def _profile(server_url: str, settings: Settings, seconds: float, _rounds: int, _events: int) -> list[Report]:
+def _profile(server_url: str, settings: Settings, seconds: float, _rounds: int, _sizes: Sizes) -> list[Report]:
     with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
         return [profile.report(url, settings, Path(folder), seconds)]
 
 
-def _history(server_url: str, _settings: Settings, seconds: float, rounds: int, events: int) -> list[Report]:
-    return [history.report(server_url, seconds, rounds, events)]
+def _history(server_url: str, _settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    return [history.report(server_url, seconds, rounds, sizes.events)]
 
 
-def _search(server_url: str, _settings: Settings, seconds: float, rounds: int, _events: int) -> list[Report]:
+def _search(server_url: str, _settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     return search.reports(server_url, seconds, rounds)
 
 
-def _ceiling(server_url: str, settings: Settings, seconds: float, rounds: int, _events: int) -> list[Report]:
+def _ceiling(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     return [ceiling.report(server_url, settings, seconds, rounds)]
+
+
+def _renewals(server_url: str, settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
+        count = sizes.subscriptions or renewals.RENEWALS
+        return [renewals.report(url, settings, Path(folder), seconds, rounds, count)]
+
+
+def _renewal_day(server_url: str, settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
+        count = sizes.subscriptions or renewals.RENEWAL_DAY
+        return [renewals.day_report(url, settings, Path(folder), seconds, rounds, count)]
+
+
+def _documents(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
+    with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
+        return [documents.report(url, settings, Path(folder), seconds, rounds)]
 
 
 BENCHMARKS: Final[dict[str, Run]] = {
@@ -57,6 +84,9 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "history": _history,
     "search": _search,
     "ceiling": _ceiling,
+    "documents": _documents,
+    "renewals": _renewals,
+    "renewal-day": _renewal_day,
 }
 
 
@@ -68,11 +98,13 @@ def bench(
     seconds: float = 3.0,
     rounds: int = 3,
     events: int = history.EVENTS,
+    subscriptions: int | None = None,
 ) -> None:
     """Runs the benchmark of this name, or all, and prints the reports.
 
-    Each sample takes `seconds`, each comparison `rounds` samples; `events` is the length of the long history. Raises
-    CannotRun for an unknown name, or where a program or a server is missing.
+    Each sample takes `seconds`, each comparison `rounds` samples; `events` is the length of the long history,
+    `subscriptions` how many are due at once (None: 1,000, and 10,000 on the renewal day). Raises CannotRun for an
+    unknown name, or where a program or a server is missing.
     """
     if name is not None and name not in BENCHMARKS:
         raise CannotRun(f"there is no benchmark {name}; there are {', '.join(BENCHMARKS)}")
@@ -80,7 +112,7 @@ def bench(
     with scratch_server(settings) as server_url:
         machine = report.machine(server_url)
         for benchmark in [name] if name is not None else BENCHMARKS:
-            reports += BENCHMARKS[benchmark](server_url, settings, seconds, rounds, events)
+            reports += BENCHMARKS[benchmark](server_url, settings, seconds, rounds, Sizes(events, subscriptions))
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[2K")
     if json:

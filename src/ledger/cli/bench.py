@@ -11,16 +11,30 @@ from ledger.cli.options import AsJson, DataDir
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="journal, http, profile, history, search or ceiling; without it, all of them.")
+        str | None,
+        typer.Argument(
+            help="journal, http, profile, history, search, ceiling, documents, renewals or renewal-day; without it, all of them."
+        ),
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
     seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="How many samples of each are taken, in turns.")] = 3,
     events: Annotated[int, typer.Option(min=1, help="How many events the long history has.")] = 5_000_000,
+    subscriptions: Annotated[
+        int | None, typer.Option(min=1, help="How many subscriptions are due at one moment. [default: 1000 and 10000]")
+    ] = None,
 ) -> None:
-    """Measure the journal, HTTP, a long history and the lists, in turn with their limits. Takes minutes."""
+    """Measure the journal, HTTP, lists, documents and renewals, in turn with their limits. Takes minutes."""
     from ledger.bench.run import bench as measure
     from ledger.cli.installation import settings_from
 
-    measure(settings_from(data_dir=data_dir), name, json=json, seconds=seconds, rounds=rounds, events=events)
+    measure(
+        settings_from(data_dir=data_dir),
+        name,
+        json=json,
+        seconds=seconds,
+        rounds=rounds,
+        events=events,
+        subscriptions=subscriptions,
+    )

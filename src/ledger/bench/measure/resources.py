@@ -27,6 +27,20 @@ def largest_child(pid: int) -> int | None:
     return max(held)[1] if held else None
 
 
+def child_of(pid: int, role: str) -> int | None:
+    """Returns a child of the service's process that has this role, `api` or `worker`."""
+    return next((child for child in _children(pid) if _last_argument(child) == role), None)
+
+
+def peak_mb(pid: int | None) -> float:
+    """Returns the most resident memory that a process has had, in MB."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return _NAN
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), _NAN)
+
+
 def resident_mb(pid: int | None) -> float:
     """Returns the resident memory of a process, in MB."""
     try:

@@ -40,6 +40,7 @@ _READ_MAX: Final = 5_000
 _RESIDENT_MAX_MB: Final = 150
 _PREPARING_MIN_S: Final = 0.5
 _CAPTURED_MAX_S: Final = 60.0
+_FILL_MAX_S: Final = 900.0
 
 _R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
 _CREATE, _READ, _CARD = "create", "read by id", "create with card"
@@ -62,11 +63,15 @@ class Service:
 
     def __init__(self, process: subprocess.Popen[str], port: int, base_path: str, merchant_id: UUID, key: str) -> None:
         self.process = process
-        self._port = port
+        self._port, self._base_path = port, base_path
         self._orders = f"{base_path}/v2/payment-orders"
         self._headers = {"x-api-key": key}
         self._numbers = count(1)
         self.merchant_id = merchant_id
+
+    def of_merchant(self, merchant_id: UUID, key: str) -> Service:
+        """Returns the same running service as another merchant uses it."""
+        return Service(self.process, self._port, self._base_path, merchant_id, key)
 
     def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
         """POSTs the README's order, each time under an external id of its own."""
@@ -98,6 +103,15 @@ class Service:
     def authenticate(self, seconds: float, in_flight: int) -> Sample:
         """Pays by a card whose bank asks its holder, who accepts: three requests each."""
         return self._load(order_actions.authentication(self._orders), seconds, in_flight)
+
+    def post_each(self, path: str, body: str, values: Sequence[str], in_flight: int = IN_FLIGHT) -> Sample:
+        """POSTs the body once with each of these values as `ORDER`. Raises CannotRun where an answer is not 201."""
+        one = self._load(
+            [Step(path=f"{self._base_path}{path}", body=body, expect=201)], _FILL_MAX_S, in_flight, values, 1
+        )
+        if one.ended < len(values):
+            raise CannotRun(f"{path}: {one.ended} of {len(values)} requests were answered 201, others {one.others}")
+        return one
 
     def _load(
         self,
