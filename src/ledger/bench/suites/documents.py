@@ -24,7 +24,7 @@ from ledger.bench.measure.resources import Costs, child_of, peak_mb, resident_mb
 from ledger.bench.measure.samples import Sample, in_turns, ratio, sample, show_progress, typical
 from ledger.bench.suites.http import Service, new_merchant, service
 from ledger.bench.suites.journal import CLIENTS, IN_FLIGHT, per_second
-from ledger.settings import CannotRun, Settings
+from ledger.settings import CannotRun, Settings, api_processes
 
 DOCUMENTS: Final = 300
 _LOOK_S: Final = 0.5
@@ -60,7 +60,7 @@ def report(
 ) -> Report:
     """Measures documents, in turn with R and with the creates over HTTP that are paid by card without a document."""
     limit = InsertLimit(url, commits.event_bytes("order"))
-    with service(url, settings, folder, settings.workers) as under_test:
+    with service(url, settings, folder, api_processes(settings)) as under_test:
         under_test.create(1, IN_FLIGHT, "card")
         costs = Costs(under_test.process.pid, url)
         taken = in_turns(

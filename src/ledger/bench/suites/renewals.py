@@ -24,7 +24,7 @@ from ledger.bench.measure.samples import Sample, in_turns, ratio, sample, show_p
 from ledger.bench.suites.http import Service, saved_cards, service, uncaptured
 from ledger.bench.suites.journal import CLIENTS, IN_FLIGHT, per_second
 from ledger.bench.suites.subscribers import subscribe
-from ledger.settings import Settings
+from ledger.settings import Settings, api_processes
 
 RENEWALS: Final = 1_000
 RENEWAL_DAY: Final = 10_000
@@ -53,7 +53,7 @@ def report(
 ) -> Report:
     """Measures renewals, in turn with R and with the creates over HTTP that pay by saved cards as renewals do."""
     limit = InsertLimit(url, commits.event_bytes("order"))
-    with service(url, settings, folder, settings.workers) as under_test:
+    with service(url, settings, folder, api_processes(settings)) as under_test:
         under_test.create(1, IN_FLIGHT, "saving")
         cards = saved_cards(url, under_test.merchant_id)
         costs = Costs(under_test.process.pid, url)
@@ -88,7 +88,7 @@ def day_report(
     url: str, settings: Settings, folder: Path, seconds: float, rounds: int, subscriptions: int = RENEWAL_DAY
 ) -> Report:
     """Measures another merchant's orders and jobs before, while and after one merchant's subscriptions are billed."""
-    with service(url, settings, folder, settings.workers) as under_test:
+    with service(url, settings, folder, api_processes(settings)) as under_test:
         under_test.create(1, IN_FLIGHT)
         under_test.authenticate(_PREPARING_S, _CAPTURES_IN_FLIGHT)
         due = subscribe(url, under_test, folder, subscriptions, spare_s=rounds * (2 * seconds + _TURN_SPARE_S))
