@@ -80,7 +80,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     data_dir: Annotated[
-        Path, Meta(description="The directory of the embedded Postgres, its log and the sandbox's own secrets.")
+        Path,
+        Meta(
+            description="The directory of the embedded Postgres, its log and the sandbox's own secrets. Its write-ahead "
+            "log keeps up to 1 GB of files to write over, and may take 4 GB under load."
+        ),
     ] = Path(".ledger")
     wal_archive: Annotated[
         str,

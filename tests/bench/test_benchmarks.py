@@ -7,11 +7,15 @@ import re
 
 import psycopg
 import pytest
+from tests.clusters import lay_cluster
 
 from ledger.bench import run
 from ledger.bench.measure.limits import InsertLimit, echo_limit
-from ledger.bench.scratch import scratch_database
+from ledger.bench.scratch import scratch_database, warm_wal
 from ledger.bench.suites import ceiling, history, journal, profile
+from ledger.postgres.embedded import server
+from ledger.postgres.embedded.cluster import open_cluster
+from ledger.postgres.embedded.data_dir import make_data_dir
 from ledger.settings import CannotRun, Settings, read_settings
 
 
@@ -29,6 +33,25 @@ def test_a_benchmark_leaves_no_database_behind(postgres_url):
         with psycopg.connect(url) as connection:
             assert connection.execute("select count(*) from event").fetchone() == (0,)
     assert databases(postgres_url) == before
+
+
+# The files of the write-ahead log that are there before anything was written to them.
+_READY_FILES = (
+    "select count(*) from pg_ls_waldir() where name ~ '^[0-9A-F]+$' and name > pg_walfile_name(pg_current_wal_lsn())"
+)
+
+
+def test_the_files_of_the_write_ahead_log_are_there_before_a_benchmark_writes(short_dir):
+    running = server.start(open_cluster(make_data_dir(lay_cluster(short_dir / "warm"))))
+    try:
+        with psycopg.connect(running.url, autocommit=True) as connection:
+            assert connection.execute("show min_wal_size").fetchone() == ("1GB",)
+            warm_wal(running.url, files=5)
+            ready = connection.execute(_READY_FILES).fetchone()
+        assert ready is not None
+        assert ready[0] >= 4
+    finally:
+        running.stop()
 
 
 def test_the_limit_inserts_single_rows_of_the_same_bytes_into_the_journals_table(database_url):
