@@ -22,6 +22,11 @@ BESIDE = {
     "api/http/outage.py",
     "api/app.py",
 }  # a connection and a timer, ten times a second
+COUNTS = {
+    "ledger/operations/pipeline/payment_metrics.py",
+    "ledger/operations/pipeline/processor_metrics.py",
+    "ledger/telemetry/logs.py",
+}  # what is noted of a refund and decides nothing about it
 
 
 class CallPath:
@@ -38,7 +43,7 @@ class CallPath:
         if event not in {"call", "return"} or frame is None or not frame.f_code.co_filename.startswith(SRC):
             return
         module = frame.f_code.co_filename.removeprefix(SRC)
-        if module not in PER_COLUMN and self.modules[-1:] != [module]:
+        if module not in PER_COLUMN | COUNTS and self.modules[-1:] != [module]:
             self.modules.append(module)
 
     def changes_in(self, package):
