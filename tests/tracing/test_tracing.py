@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,6 @@ async def test_a_collector_that_is_away_delays_nothing(database_url: str, monkey
     async with opened(replace(settings, otlp_endpoint="http://127.0.0.1:9")) as store:
         merchant = await store.register()
         assert (await merchant.create(paid_order())).status_code == 201
+    for thread in threading.enumerate():  # they must not run beside the next test
+        if thread.name.startswith("OtelBatch"):
+            thread.join(60)
