@@ -93,3 +93,6 @@ async def _settle(ledger: Ledger, merchant_id: UUID, order_id: UUID, _: UUID, __
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {_DUE: _bill, _CHARGE: _bill, _ORDER: _settle}
+
+PACED: Final = frozenset({_DUE})
+"""What is due for many subscriptions of a merchant at once: a worker begins it at `LEDGER_RENEWALS_PER_SECOND`."""
