@@ -205,6 +205,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra={"unit": "days"},
         ),
     ] = 60
+    renewals_per_second: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="How many due subscriptions a worker begins to bill in a second at most. More make a renewal day "
+            "shorter, and requests slower meanwhile.",
+        ),
+    ] = 50
     recovery_margin_s: Annotated[
         float,
         Meta(

@@ -9,6 +9,6 @@ In reading order:
 - `inbox`: messages of processors, from the inbox to the orders.
 - `recovery`: finds the outcomes of processor calls that have none. `reconciliation`: compares the processor's records
   with the log. `erasure`: finishes interrupted erasures.
-- `fair_slots`: work that runs side by side, shared by the merchants. `periodic`: the one poll loop. `worker`: runs
-  all of it in one process.
+- `fair_slots`: work that runs side by side, shared by the merchants. `pace`: renewals begin evenly. `periodic`: the one
+  poll loop. `worker`: runs all of it in one process.
 """

@@ -12,10 +12,12 @@ from functools import partial
 
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
+from ledger.background.pace import Pace
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
+from ledger.background.reactions.subscription_timers import PACED
 from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
@@ -49,7 +51,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         OpenCalls(url) as open_calls,
         SearchCompactor(url) as search,
         Erasures(url) as erasures,
-        Jobs(url, ledger, handlers) as jobs,
+        Jobs(url, ledger, handlers, pace=Pace(PACED, settings.renewals_per_second, stop)) as jobs,
         open_delivery(url, ledger) as delivery,
         ReconciliationLog(url) as reconciled,
         open_lookup(url) as lookup,

@@ -105,3 +105,6 @@ async def _notify(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: U
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {_DUE: _bill, _CHARGE: _bill, _ORDER: _settle, NOTICE: _notify}
+
+PACED: Final = frozenset({_DUE})
+"""What is due for many subscriptions of a merchant at once: a worker begins it at `LEDGER_RENEWALS_PER_SECOND`."""

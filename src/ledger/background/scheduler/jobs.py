@@ -28,6 +28,7 @@ from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool
 
 from ledger.background.fair_slots import FairSlots
+from ledger.background.pace import Pace
 from ledger.background.periodic import pause
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.scheduler.fair_queue import PLANNING, FairQueue
@@ -86,15 +87,24 @@ async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
 class Jobs:
     """One process's access to the queue: enqueues jobs, and runs them by `handlers` (kind to handler).
 
-    It has at most `connections_max` connections, and `run` one more that listens.
+    It has at most `connections_max` connections, and `run` one more that listens. Tasks of jobs begin at `pace`.
     """
 
-    def __init__(self, url: str, ledger: Ledger, handlers: Mapping[str, Handler], *, connections_max: int = 4) -> None:
+    def __init__(
+        self,
+        url: str,
+        ledger: Ledger,
+        handlers: Mapping[str, Handler],
+        *,
+        connections_max: int = 4,
+        pace: Pace | None = None,
+    ) -> None:
         # procrastinate logs arguments and exceptions, which may hold personal data; failures are logged here.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         self._ledger = ledger
         self._handlers = handlers
         self._slots, self._mail_slots = FairSlots[None](), FairSlots[None](MAILS_AT_ONCE, MAILS_AT_ONCE // 2)
+        self._pace = pace
         self._stopping = self._connected = False
         self._connector = PsycopgConnector(
             conninfo=url,
@@ -220,6 +230,8 @@ class Jobs:
         """Runs the tasks of one stream until one fails; returns that one and those after it."""
         slots = self._mail_slots if tasks[0].kind in MAIL_KINDS else self._slots
         for n, task in enumerate(tasks):
+            if self._pace is not None:
+                await self._pace.turn(task.kind)
             async with slots.slot(merchant_id):
                 if self._stopping:
                     return _Undone(begun=False, tasks=tasks[n:])
@@ -247,8 +259,7 @@ class Jobs:
     async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
         """Enqueues in one transaction what failed, each as a job for later, and what has not begun, as one job."""
         failed = [_job(merchant_id, [task], next_attempt_at(0)) for some in undone if some.begun for task in some.tasks]
-        rest = [task for some in undone if not some.begun for task in some.tasks]
-        if rest:
+        if rest := [task for some in undone if not some.begun for task in some.tasks]:
             failed.append(_job(merchant_id, rest))
         if failed:
             async with self._connector.pool.connection() as connection, connection.transaction():

@@ -136,9 +136,14 @@ class Service:
 
 
 @contextmanager
-def service(url: str, settings: Settings, folder: Path, workers: int = 1) -> Iterator[Service]:
+def service(
+    url: str, settings: Settings, folder: Path, workers: int = 1, renewals_per_second: int = 50
+) -> Iterator[Service]:
     """Runs `ledger serve` on that database with so many API processes and a new merchant. Raises CannotRun."""
-    environment = _environment(url, folder) | {"LEDGER_WORKERS": str(workers)}
+    environment = _environment(url, folder) | {
+        "LEDGER_WORKERS": str(workers),
+        "LEDGER_RENEWALS_PER_SECOND": str(renewals_per_second),
+    }
     process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None

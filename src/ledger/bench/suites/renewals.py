@@ -28,6 +28,7 @@ from ledger.settings import Settings, api_processes
 
 RENEWALS: Final = 1_000
 RENEWAL_DAY: Final = 10_000
+_NO_PACE: Final = 10_000
 _KEPT: Final = Target(0.8)
 _CAPTURES_IN_FLIGHT: Final = 4
 _TURN_SPARE_S: Final = 8.0
@@ -51,9 +52,9 @@ select extract(epoch from min(c.recorded_at) - min(a.recorded_at))::float8
 def report(
     url: str, settings: Settings, folder: Path, seconds: float, rounds: int, subscriptions: int = RENEWALS
 ) -> Report:
-    """Measures renewals, in turn with R and with the creates over HTTP that pay by saved cards as renewals do."""
+    """Measures renewals without their pace, in turn with R and with the creates over HTTP that pay by saved cards."""
     limit = InsertLimit(url, commits.event_bytes("order"))
-    with service(url, settings, folder, api_processes(settings)) as under_test:
+    with service(url, settings, folder, api_processes(settings), _NO_PACE) as under_test:
         under_test.create(1, IN_FLIGHT, "saving")
         cards = saved_cards(url, under_test.merchant_id)
         costs = Costs(under_test.process.pid, url)
@@ -88,7 +89,7 @@ def day_report(
     url: str, settings: Settings, folder: Path, seconds: float, rounds: int, subscriptions: int = RENEWAL_DAY
 ) -> Report:
     """Measures another merchant's orders and jobs before, while and after one merchant's subscriptions are billed."""
-    with service(url, settings, folder, api_processes(settings)) as under_test:
+    with service(url, settings, folder, api_processes(settings), settings.renewals_per_second) as under_test:
         under_test.create(1, IN_FLIGHT)
         under_test.authenticate(_PREPARING_S, _CAPTURES_IN_FLIGHT)
         due = subscribe(url, under_test, folder, subscriptions, spare_s=rounds * (2 * seconds + _TURN_SPARE_S))
