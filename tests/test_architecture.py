@@ -17,6 +17,7 @@ LONG = {  # module: why it may be longer than 300 lines
     "ledger.domain.rejections": "a list: every refusal, with its public code",
     "ledger.domain.subscriptions.events": "a list: the storage format of one stream, with its topics",
     "projections.queries": "a list: every read of a request",
+    "ledger.telemetry.metrics": "a list: every metric, and how the values of all processes are read together",
     "ledger.cli.merchants": "a list: every command on a merchant",
     "ledger.domain.orders.events": "a list: the storage format of one stream, with its topics",
 }

@@ -46,8 +46,7 @@ It may be called twice. When it raises, it is called again later.
 """
 
 _TASK: Final = "ledger.due"
-_AT_ONCE: Final = 32
-_TASKS_PER_JOB: Final = 100
+_AT_ONCE, _TASKS_PER_JOB = 32, 100
 _HEARTBEAT_S, _STALLED_S = 2.0, 15.0
 """How often a worker updates its heartbeat, and after how long without one other workers take over its jobs."""
 _POLL_S: Final = 2.0
@@ -96,8 +95,8 @@ class Jobs:
         ledger: Ledger,
         handlers: Mapping[str, Handler],
         *,
-        connections_max: int = 4,
         pace: Pace | None = None,
+        connections_max: int = 4,
     ) -> None:
         # procrastinate logs arguments and exceptions, which may hold personal data; failures are logged here.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
