@@ -46,10 +46,9 @@ It may be called twice. When it raises, it is called again later.
 """
 
 _TASK: Final = "ledger.due"
-_AT_ONCE, _TASKS_PER_JOB = 32, 100
+_AT_ONCE, _TASKS_PER_JOB, _POLL_S = 32, 100, 2.0
 _HEARTBEAT_S, _STALLED_S = 2.0, 15.0
 """How often a worker updates its heartbeat, and after how long without one other workers take over its jobs."""
-_POLL_S: Final = 2.0
 _WORKER_OPTIONS: Final[dict[str, Any]] = {
     "install_signal_handlers": False,
     "delete_jobs": DeleteJobCondition.SUCCESSFUL,
