@@ -44,8 +44,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "max_connections": "100",
     "wal_buffers": "16MB",
     "max_wal_size": "4GB",
-    # Kept to be written over. A new file costs a commit 16 MB of zeros and their flush.
-    "min_wal_size": "1GB",
+    "min_wal_size": "1GB",  # kept to be written over: a new file costs a commit 16 MB of zeros and their flush
     "checkpoint_timeout": "15min",
     "random_page_cost": "1.1",
     "jit": "off",
