@@ -99,8 +99,7 @@ class Jobs:
     ) -> None:
         # procrastinate logs arguments and exceptions, which may hold personal data; failures are logged here.
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
-        self._ledger = ledger
-        self._handlers = handlers
+        self._ledger, self._handlers = ledger, handlers
         self._slots, self._mail_slots = FairSlots[None](), FairSlots[None](MAILS_AT_ONCE, MAILS_AT_ONCE // 2)
         self._pace = pace
         self._stopping = self._connected = False
