@@ -101,7 +101,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Literal["auto"] | Annotated[int, Meta(ge=1, le=64)],
         Meta(
             description="The number of API processes, which share the port; auto: one, from four cores on one for every "
-            "two cores, and at most four."
+            "two cores, at most four, and not more than the database has connections for."
         ),
     ] = "auto"
     ping_timeout_s: Annotated[

@@ -12,6 +12,7 @@ from tests.metric_values import metric_value
 from ledger.journal.commit import disk_probe
 from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.journal import Journal
+from ledger.postgres.connection import SharedClient
 from projections.inline import Inline
 
 pytestmark = pytest.mark.anyio
@@ -42,8 +43,8 @@ async def test_a_journal_without_room_is_down_until_there_is_room(
 
 
 async def test_a_probe_needs_room_on_the_disk_of_the_data(database_url: str) -> None:
-    async with DiskProbe(database_url) as probe:
-        assert await probe._probe() == ""
+    async with SharedClient(database_url, "ledger-announcer") as client:
+        assert await DiskProbe(client)._probe() == ""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(disk_probe._MEMORY)
         plan = connection.execute("explain (analyze, costs off, timing off, buffers) " + disk_probe._PROBE)

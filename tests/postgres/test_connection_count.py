@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -22,19 +23,20 @@ from ledger.postgres.connection_count import (
     api_connections,
     connections_max,
     embedded_settings,
+    fit_processes,
     require_connections,
     worker_connections,
 )
 from ledger.postgres.prepare import connections_allowed
 from ledger.processors.sandbox.processor import SandboxProcessor
-from ledger.settings import CannotRun, Settings
+from ledger.settings import CannotRun, Settings, api_processes
 
 pytestmark = pytest.mark.anyio
 
 SRC = Path(__file__).parents[2] / "src"
 OF_OTHERS = {
-    "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-follower", "ledger-open-log", "ledger-recorder", "ledger-replay",
-    "ledger-story", "ledger-verification",
+    "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-follower", "ledger-open-log", "ledger-rebuild",
+    "ledger-recorder", "ledger-replay", "ledger-story", "ledger-verification",
 }  # fmt: skip
 """The names of connections that no process of a service opens: those of commands, and of programs with the library."""
 
@@ -127,7 +129,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
 
 
 async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
-    unused = {"ledger-announcer", "ledger-issuers", "ledger-stamping"}  # nothing was written, and nothing stamped
+    unused = {"ledger-issuers", "ledger-stamping"}  # nothing was stamped
     ready, stop = asyncio.Event(), asyncio.Event()
     async with observed(database_url) as seen, asyncio.timeout(120):
         running = asyncio.create_task(worker.run(settings, ready.set, stop))
@@ -160,6 +162,16 @@ def test_a_server_that_accepts_too_few_ends_the_start_with_one_line() -> None:
         f"6 API processes (LEDGER_WORKERS) and a worker may open {needed} connections, and the database allows this role {needed - 5}: "
         "raise max_connections by 5, or start fewer API processes"
     )
+
+
+@pytest.mark.parametrize(("spare", "processes"), [(0, 4), (-1, 3), (-1_000, 1)])
+def test_as_many_api_processes_start_by_themselves_as_the_database_accepts(
+    spare: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    allowed = connections_max(Settings()) + spare
+    assert api_processes(fit_processes(Settings(), allowed)) == processes
+    assert fit_processes(Settings(workers=6), allowed) == Settings(workers=6)
 
 
 def test_the_limit_of_a_role_counts_too(database_url: str) -> None:

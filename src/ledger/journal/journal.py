@@ -28,7 +28,7 @@ from ledger.journal.encryption.data_keys import DataKey, DataKeys
 from ledger.journal.encryption.sealing import Seal
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import LogReader
-from ledger.postgres.connection import connect
+from ledger.postgres.connection import SharedClient, connect
 from ledger.telemetry.metrics import JOURNAL_UP, PROCESS, QUEUE_COMMANDS
 
 S = TypeVar("S")
@@ -75,8 +75,8 @@ class Journal:
         tables = projections.tables if keys is None else (*projections.tables, data_keys.TABLE)
         self.writer = new_writer(url, tables, batch_max=batch_max, queue_max=queue_max)
         self.reader = LogReader(url, codec, keys)
-        self._notifier = Notifier(url)
-        self.disk = DiskProbe(url)
+        self._announcer = SharedClient(url, "ledger-announcer")
+        self._notifier, self.disk = Notifier(self._announcer), DiskProbe(self._announcer)
 
     @property
     def alive(self) -> bool:
@@ -100,6 +100,7 @@ class Journal:
         """Writes the pending commands, then disconnects."""
         await self.writer.stop()
         await self._notifier.stop()
+        await self._announcer.stop()
         await self.reader.stop()
         if self._keys is not None:
             await self._keys.stop()

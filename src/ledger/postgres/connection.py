@@ -138,6 +138,24 @@ class DatabaseClient:
             raise DatabaseUnavailable(type(fault).__name__) from fault
 
 
+class SharedClient(DatabaseClient):
+    """A connection for short queries of several tasks, which use it in turn. It is opened for the first one."""
+
+    def __init__(self, url: str, name: str) -> None:
+        super().__init__(url, name)
+        self._lock = asyncio.Lock()
+
+    async def stop(self) -> None:
+        """Disconnects."""
+        await self.__aexit__()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Connection]:
+        """Yields the connection to one task at a time. Raises like `_connected`."""
+        async with self._lock, self._connected() as connection:
+            yield connection
+
+
 class QueryTimeout:
     """A block that ends within `seconds`: a server that is silent for longer has its connection cut, which then breaks.
 

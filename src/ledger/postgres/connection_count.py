@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from ledger.settings import CannotRun, Settings, api_processes
 
 _EVERY: Final = Counter(
@@ -19,7 +21,6 @@ _EVERY: Final = Counter(
         "ledger-claims": 1,
         "ledger-announcer": 1,
         "ledger-data-keys": 1,
-        "ledger-disk-probe": 1,
         "ledger-ordinals": 1,
         "ledger-inbox": 1,
         "ledger-payment-names": 1,
@@ -76,6 +77,17 @@ def embedded_settings(settings: Settings) -> Mapping[str, str]:
     """Returns the server settings of an embedded Postgres that accepts the service's connections, and some more."""
     reserved = 3  # for superusers, by default
     return {"max_connections": str(max(_EMBEDDED_MIN, connections_max(settings) + reserved + _SPARE))}
+
+
+def fit_processes(settings: Settings, allowed: int) -> Settings:
+    """Returns the settings with fewer API processes where their number is `auto` and the database does not accept the
+    connections of all of them.
+    """
+    if settings.workers != "auto":
+        return settings
+    numbers = range(api_processes(settings), 1, -1)
+    options = (replace(settings, workers=number) for number in numbers)
+    return next((option for option in options if connections_max(option) <= allowed), replace(settings, workers=1))
 
 
 def require_connections(settings: Settings, allowed: int) -> None:

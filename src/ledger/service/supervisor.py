@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from ledger.postgres.connection_count import embedded_settings, require_connections
+from ledger.postgres.connection_count import embedded_settings, fit_processes, require_connections
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import ServerLease
 from ledger.postgres.embedded.server import PostgresFailed
@@ -205,7 +205,9 @@ class _Supervisor:
         assert owner_url is not None, "there is a server of our own or a URL"
         self._settings = prepare(self._settings, owner_url)
         assert self._settings.database_url is not None, "prepared"
-        require_connections(self._settings, connections_allowed(self._settings.database_url))
+        allowed = connections_allowed(self._settings.database_url)
+        self._settings = fit_processes(self._settings, allowed)
+        require_connections(self._settings, allowed)
 
     def _spawn(self, role: Role, place: int) -> None:
         """Starts a child in a place of its own. It begins once the database is prepared."""

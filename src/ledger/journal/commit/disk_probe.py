@@ -13,7 +13,7 @@ from typing import Final
 import psycopg
 import structlog
 
-from ledger.postgres.connection import DatabaseClient, QueryTimeout
+from ledger.postgres.connection import QueryTimeout, SharedClient
 from ledger.postgres.faults import DatabaseUnavailable
 
 _log = structlog.get_logger()
@@ -26,28 +26,25 @@ _NO_ROOM: Final = (psycopg.errors.DiskFull, psycopg.errors.IoError)
 """A full disk and a used-up quota, and a disk that fails."""
 
 
-class DiskProbe(DatabaseClient):
+class DiskProbe:
     """The probe of one process. `refusal` is why the last one was refused, for a person; "" where there was room.
 
     While the database does not answer, the last result stays.
     """
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, "ledger-disk-probe")
+    def __init__(self, client: SharedClient) -> None:
+        self._client = client
         self.refusal = ""
 
     @asynccontextmanager
     async def probing(self, pause_s: float) -> AsyncIterator[None]:
-        """Probes now and then every `pause_s` seconds, while the block runs. Raises psycopg.OperationalError."""
-        self._connection = await self._open()
+        """Probes now and then every `pause_s` seconds, while the block runs."""
         task = asyncio.create_task(self._probe_forever(pause_s), name="disk-probe")
         try:
             yield
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            if self._connection is not None:
-                await self._connection.close()
 
     async def _probe_forever(self, pause_s: float) -> None:
         while True:
@@ -56,7 +53,7 @@ class DiskProbe(DatabaseClient):
             await asyncio.sleep(pause_s)
 
     async def _probe(self) -> str:
-        async with self._connected() as connection:
+        async with self._client.turn() as connection:
             try:
                 with QueryTimeout(connection):
                     await connection.execute(_MEMORY)

@@ -1,7 +1,7 @@
 """Notifies the followers of all logs which logs have grown, after the commit.
 
-A lost notification loses no event, because followers also poll. It is sent on a connection of its own, outside every
-transaction that writes, so that commands do not wait for it.
+A lost notification loses no event, because followers also poll. It is sent outside every transaction that writes, on a
+connection that the disk's probe shares, so that commands do not wait for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from uuid import UUID
 import psycopg
 import structlog
 
-from ledger.postgres.connection import Connection, QueryTimeout, connect
+from ledger.postgres.connection import QueryTimeout, SharedClient
+from ledger.postgres.faults import DatabaseUnavailable
 
 _log = structlog.get_logger()
 
@@ -28,11 +29,10 @@ _MERCHANTS_MAX: Final = 200  # Postgres bounds a notification to 8,000 bytes
 class Notifier:
     """The sender of notifications. It gathers grown logs for 50 ms, and notifies at most four times a second."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, client: SharedClient) -> None:
+        self._client = client
         self._grown: set[UUID] = set()
         self._wake = asyncio.Event()
-        self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -40,12 +40,10 @@ class Notifier:
         self._task = asyncio.create_task(self._run(), name="journal-notifier")
 
     async def stop(self) -> None:
-        """Disconnects. What was noted and is unsent is dropped."""
+        """Ends the task. What was noted and is unsent is dropped."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._connection is not None:
-            await self._connection.close()
 
     def note(self, merchant_id: UUID) -> None:
         """Records that this merchant's log has grown."""
@@ -65,14 +63,13 @@ class Notifier:
         try:
             for n in range(0, len(grown), _MERCHANTS_MAX):
                 await self._notify(grown[n : n + _MERCHANTS_MAX])
-        except (psycopg.Error, OSError) as fault:
+        except (DatabaseUnavailable, psycopg.Error, OSError) as fault:
             _log.warning("journal_growth_not_told", reason=type(fault).__name__)
 
     async def _notify(self, grown: Iterable[UUID]) -> None:
-        if self._connection is None or self._connection.closed:
-            self._connection = await connect(self._url, "ledger-announcer")
-        with QueryTimeout(self._connection):
-            await self._connection.execute("select pg_notify(%s, %s)", (CHANNEL, ",".join(m.hex for m in grown)))
+        async with self._client.turn() as connection:
+            with QueryTimeout(connection):
+                await connection.execute("select pg_notify(%s, %s)", (CHANNEL, ",".join(m.hex for m in grown)))
 
 
 def merchants_in(payload: str) -> Iterable[UUID]:
