@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from procrastinate.exceptions import ConnectorException
 from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, register, rows
 from tests.metric_values import JobsCounted
 from uuid_utils.compat import uuid7
@@ -297,3 +298,36 @@ async def test_a_job_that_was_given_up_is_tried_once_an_hour_until_it_is_done(
     jobs._handlers = {LOOK_AFTER: done}
     await jobs.run_all_of(connection, merchant.merchant_id)
     assert (done.streams, await failed_jobs(connection)) == ([due.stream_id], [])
+
+
+@pytest.mark.parametrize("lost", ["begin", "end"])
+async def test_a_job_is_done_though_its_worker_lost_the_answer_about_its(
+    lost: str, merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str, monkeypatch: Any
+) -> None:
+    """A Postgres that restarts quickly: the worker lives on, and so do its heartbeats."""
+    failed = asyncio.Event()
+    name = "_fetch" if lost == "begin" else "finish_job_by_id_async"
+    original = getattr(jobs._queue, name)
+
+    async def once(*args: Any, **options: Any) -> Any:
+        if failed.is_set():
+            return await original(*args, **options)
+        answer = await original(*args, **options) if lost == "begin" else None
+        if answer is not None or lost == "end":
+            failed.set()
+            raise ConnectorException
+        return answer
+
+    monkeypatch.setattr(jobs._queue, name, once)
+    (task,) = tasks(1)
+    await put(jobs, connection, merchant, [task])
+    stop = asyncio.Event()
+    working = asyncio.create_task(jobs.run(stop))
+    async with asyncio.timeout(60):
+        await failed.wait()
+        while rows(database_url, JOBS):
+            await jobs.requeue_stalled()
+            await asyncio.sleep(0.05)
+    stop.set()
+    await working
+    assert done.streams == [task.stream_id] * (1 if lost == "begin" else 2)

@@ -301,20 +301,22 @@ async def _finish(service: Service, record: _Record, merchants: list[Merchant], 
 
 async def _ask(service: Service, merchant: Merchant, path: str, body: dict[str, Any]) -> dict[str, Any]:
     """Sends a request until it succeeds: every one of them may be sent again. Raises AssertionError on a refusal."""
-    wire, until = Wire(timeout_s=30.0), time.monotonic() + _PATIENCE_S
+    wire, until, last = Wire(timeout_s=30.0), time.monotonic() + _PATIENCE_S, ""
     while time.monotonic() < until:
         try:
             await wire.open(service.port)
             answer = await wire.ask("POST", path, merchant.api_key, json.dumps(body).encode())
-        except (NotSent, Lost):
+        except (NotSent, Lost) as fault:
+            last = repr(fault)
             await asyncio.sleep(0.1)
             continue
         if answer.status in {200, 201}:
             await wire.close()
             return dict(json.loads(answer.body))
         assert answer.status in {409, 503}, f"{path}: {answer.status} {answer.body!r}"
+        last = f"{answer.status} {answer.body!r}"
         await asyncio.sleep(0.1)
-    raise AssertionError(f"{path} was not answered within {_PATIENCE_S} s")
+    raise AssertionError(f"{path} was not answered within {_PATIENCE_S} s; last: {last}")
 
 
 async def _until(service: Service, record: _Record, count: str, merchant: Merchant) -> None:

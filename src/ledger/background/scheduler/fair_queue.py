@@ -12,14 +12,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
+import structlog
 from procrastinate.connector import BaseConnector
-from procrastinate.jobs import Job
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
 from ledger.background.scheduler.lanes import MAILS_AT_ONCE, is_mail
 from ledger.postgres.skip_scan import skip_scan
+
+_log = structlog.get_logger()
 
 _OF_A_MERCHANT: Final = 4
 _LOOK_AGAIN_S: Final = 0.25
@@ -71,6 +75,9 @@ class FairQueue(JobManager):
         self._running: Counter[str] = Counter()  # jobs of this process, by queue
         self._has_ended = asyncio.Event()
         self._last = ""  # the queue that had the last turn
+        self._worker_id: int | None = None
+        self._held: set[int | None] = set()  # jobs that this process took and whose end is not written
+        self._suspects: set[int | None] = set()
 
     @contextmanager
     def running(self, job: Job) -> Iterator[None]:
@@ -94,9 +101,48 @@ class FairQueue(JobManager):
             self._has_ended.clear()
         self._running[job.queue] += 1
         self._last = job.queue
+        self._held.add(job.id)
         return job
 
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        """Writes the end of a job. A job whose end the database did not take is found by `lost_jobs`."""
+        with self._ending(job):
+            await super().finish_job(job, status, delete_job)
+
+    async def retry_job(self, job: Job, *args: Any, **options: Any) -> None:
+        """Writes when a job that failed is tried again, like `finish_job`."""
+        with self._ending(job):
+            await super().retry_job(job, *args, **options)
+
+    async def requeue(self, job: Job) -> None:
+        """Puts a job back that no worker runs. Raises procrastinate's ConnectorException."""
+        await super().retry_job(job)
+
+    @contextmanager
+    def _ending(self, job: Job) -> Iterator[None]:
+        try:
+            yield
+        except ConnectorException as fault:
+            _log.warning("job_end_not_written", job=job.id, reason=type(fault).__name__)
+        finally:
+            self._held.discard(job.id)
+
+    async def lost_jobs(self) -> list[Job]:
+        """Returns the jobs that the queue believes this worker to run and that it does not run.
+
+        The answer about their begin or their end was lost with a connection. Two calls in a row have to find a job,
+        because the worker may be taking it at this moment. Raises procrastinate's ConnectorException.
+        """
+        if self._worker_id is None:
+            return []
+        doing = await self.list_jobs_async(status=Status.DOING.value, worker_id=self._worker_id)
+        found = {job.id: job for job in doing if job.id not in self._held}
+        lost = [job for job_id, job in found.items() if job_id in self._suspects]
+        self._suspects = set(found)
+        return lost
+
     async def _fetch(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        self._worker_id = worker_id
         only, full = (None, self._full()) if queues is None else (list(queues), [])
         rows = await self.connector.execute_query_all_async(
             _FETCH,

@@ -63,8 +63,7 @@ _FIND_JOBS: Final = """
 select set_config('search_path', current_setting('search_path') || ', ' || quote_ident(current_schema() || '_jobs'), false)
 """
 
-# Jobs of a merchant that run or could run now. Those that failed wait for their next attempt, and so do later ones of
-# their lock.
+# Jobs of a merchant that run or could run now: not those that wait for an attempt, nor later ones of their lock.
 _OPEN: Final = """
 select count(*) from procrastinate_jobs j
  where queue_name = any(%s) and (status = 'doing' or (status = 'todo' and coalesce(scheduled_at, '-infinity') <= now() and not exists (
@@ -184,10 +183,11 @@ class Jobs:
                 await pause(stop, _POLL_S)
 
     async def requeue_stalled(self) -> None:
-        """Puts jobs of workers that have ended back into the queue. Raises procrastinate's ConnectorException."""
-        for job in await self._app.job_manager.get_stalled_jobs(seconds_since_heartbeat=_STALLED_S):
-            with suppress(exceptions.ConnectorException):  # another worker was faster, or the job has ended after all
-                await self._app.job_manager.retry_job(job)
+        """Puts back jobs of workers that have ended, and those that this one lost. Raises ConnectorException."""
+        lost = await self._queue.lost_jobs()
+        for job in [*lost, *await self._queue.get_stalled_jobs(seconds_since_heartbeat=_STALLED_S)]:
+            with suppress(exceptions.ConnectorException):  # another worker was faster, or it has ended after all
+                await self._queue.requeue(job)
                 _log.warning("job_taken_over", job=job.id)
 
     async def run_all_of(self, connection: psycopg.AsyncConnection[Any], merchant_id: UUID) -> None:
