@@ -35,6 +35,7 @@ def assert_costs(facts: dict[str, str], samples: dict[str, Sample]) -> None:
         assert all(number > 0 for number in numbers), cost
 
 
+@pytest.mark.long
 def test_every_action_that_was_counted_is_on_an_order(database_url, tmp_path):
     settings = read_settings({"LEDGER_DATABASE_URL": database_url, "LEDGER_DATA_DIR": str(tmp_path)})
     with http.service(database_url, settings, tmp_path) as service:
