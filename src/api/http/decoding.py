@@ -287,7 +287,13 @@ def _accepted(schema: Any, path: str) -> list[str]:
             if entry.encode_name == name
             for kind in _unwrapped(entry.type)
         ]
-    return [str(value) for kind in kinds if isinstance(kind, inspect.LiteralType) for value in kind.values]
+    values: list[str] = []
+    for kind in kinds:
+        if isinstance(kind, inspect.LiteralType):
+            values += map(str, kind.values)
+        elif isinstance(kind, inspect.EnumType):
+            values += [str(member.value) for member in kind.cls]
+    return values
 
 
 def _unwrapped(kind: inspect.Type) -> Iterator[inspect.Type]:

@@ -179,6 +179,8 @@ async def test_a_document_is_cancelled_with_sat_and_replaced_by_a_request(mercha
         "documentId",
         "motive",
     ]
+    unknown = (await merchant.post(path, {"motive": "9"})).json()["errors"][0]
+    assert (unknown["field"], unknown["message"]) == ("motive", "must be one of 01, 02, 03, 04")
     assert (await merchant.post(path, {"motive": "01"})).json()["errors"][0]["field"] == "substitutedBy"
     await merchant.post(STAMPING, {"mode": "DOWN", "times": 1})
     assert (await merchant.post(path, {"motive": "02"})).status_code == 503

@@ -22,9 +22,8 @@ _MAIL: Final = "-mail"
 
 def queue_of(merchant_id: UUID, kind: str = "") -> str:
     """Returns the name of a merchant's queue for work of a kind. Its jobs can be run and awaited alone."""
-    return merchant_id.hex + (
-        _MAIL if kind in MAIL_KINDS else ""
-    )  # it becomes part of a channel's name, which is short
+    name = merchant_id.hex  # it becomes part of a channel's name, which is short
+    return name + _MAIL if kind in MAIL_KINDS else name
 
 
 def queues_of(merchant_id: UUID) -> list[str]:
