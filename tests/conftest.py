@@ -15,9 +15,29 @@ from tests.databases import Databases
 
 from ledger.postgres.migrate import migrate
 
+# A scenario of these modules takes half a minute, and their tests read its result.
+_BEGIN_WITH = (
+    "property_tests/test_stateful.py",
+    "tests/crash/test_points.py",
+    "tests/transitions/test_transitions.py",
+    "tests/transitions/test_every_operation.py",
+    "tests/unknown_outcomes/test_short.py",
+    "tests/chaos/test_short.py",
+)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, help="how many rounds the races of customers have")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the longest modules first.
+
+    pytest's processes take tests from the end of each other's lists. A module in the middle would be divided, and each
+    process would run its scenario again.
+    """
+    first = [config.rootpath / name for name in _BEGIN_WITH]
+    items.sort(key=lambda item: first.index(item.path) if item.path in first else len(first))
 
 
 @pytest.fixture(scope="session")

@@ -250,8 +250,7 @@ def _malformed(message: str) -> str:
 
 def _explained(message: str, schema: Any) -> ApiError:
     """Returns msgspec's message as an error of the interface."""
-    found = _PATH.search(message)
-    path = found.group(1) or "" if found else ""
+    path = found[1] or "" if (found := _PATH.search(message)) else ""
     field = path.replace("paymentMethod.options.card", "paymentMethod.cardDetails") or BODY
     if missing := _MISSING.match(message):
         return required(missing.group(1) if field == BODY else f"{field}.{missing.group(1)}")
@@ -287,13 +286,8 @@ def _accepted(schema: Any, path: str) -> list[str]:
             if entry.encode_name == name
             for kind in _unwrapped(entry.type)
         ]
-    values: list[str] = []
-    for kind in kinds:
-        if isinstance(kind, inspect.LiteralType):
-            values += map(str, kind.values)
-        elif isinstance(kind, inspect.EnumType):
-            values += [str(member.value) for member in kind.cls]
-    return values
+    literals = [value for kind in kinds if isinstance(kind, inspect.LiteralType) for value in kind.values]
+    return list(map(str, literals or [choice.value for kind in kinds for choice in getattr(kind, "cls", ())]))
 
 
 def _unwrapped(kind: inspect.Type) -> Iterator[inspect.Type]:
