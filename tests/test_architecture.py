@@ -49,7 +49,7 @@ DATABASE = tuple(
         "dataloader",
         "faults",
         "group_commit",
-        "single_send",
+        "pipeline",
         "skip_scan",
     )
 )

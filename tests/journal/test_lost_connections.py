@@ -20,8 +20,8 @@ from uuid_utils.compat import uuid7
 from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, LockedMerchants
 from ledger.journal.commit.writer import Writer
 from ledger.postgres import connection as connections
-from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.pipeline import Pipeline
 
 pytestmark = pytest.mark.anyio
 
@@ -123,9 +123,9 @@ async def test_a_locked_merchant_is_refused_and_the_others_go_on(log_url: str, m
     searches: list[int] = []
     find = LockedMerchants.find
 
-    async def counting_find(self: LockedMerchants, connection: Connection, merchants: Iterable[bytes]) -> None:
+    async def counting_find(self: LockedMerchants, pipeline: Pipeline, merchants: Iterable[bytes]) -> None:
         searches.append(1)
-        await find(self, connection, merchants)
+        await find(self, pipeline, merchants)
 
     monkeypatch.setattr(LockedMerchants, "find", counting_find)
     locked, other = open_log(log_url), open_log(log_url)

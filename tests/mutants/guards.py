@@ -49,6 +49,7 @@ class Mutant(NamedTuple):
 _STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
 _GROUP_COMMIT: Final = "src/ledger/postgres/group_commit.py"
+_PIPELINE_MODULE: Final = "src/ledger/postgres/pipeline.py"
 _IMPORT: Final = "src/ledger/operations/products/import_products.py"
 _READER: Final = "src/ledger/journal/reader.py"
 _CODEC: Final = "src/ledger/journal/codec.py"
@@ -320,7 +321,7 @@ PROCESSES: Final = (
         "stopped-writer-left-alone",
         "on Postgres 15 and 16, a process that stops in its commit does not hold a merchant's head without end",
         "src/ledger/journal/commit/locked_merchants.py",
-        "        await self._end_stopped(connection)\n",
+        "        await self._end_stopped(pipeline)\n",
         "",
         ("tests/journal/test_stopped_writers.py",),
     ),
@@ -335,9 +336,9 @@ PROCESSES: Final = (
     Mutant(
         "commit-sent-in-parts",
         "a writer waits for nothing between the lock and the Sync of its commit",
-        "src/ledger/postgres/single_send.py",
-        "    pgconn.pipeline_sync()\n",
-        "    pgconn.flush()\n    yield generators.WAIT_W\n    pgconn.pipeline_sync()\n",
+        _PIPELINE_MODULE,
+        "            self._pgconn.pipeline_sync()\n            self._flush()\n",
+        "            self._pgconn.flush()\n            self._loop.call_soon(self._pgconn.pipeline_sync)\n",
         ("tests/journal/test_stopped_writers.py",),
     ),
     Mutant(

@@ -1,27 +1,16 @@
-"""What a transaction in one send relies on in psycopg, besides its published interface.
+"""What the pipeline relies on in psycopg, besides its published interface.
 
 A new release series of psycopg may come in (pyproject.toml, requirements.in) once these tests pass with it.
 """
 
-import inspect
-
-import psycopg
 import pytest
-from psycopg import generators
 from psycopg.adapt import Transformer
-from psycopg.pq import PGconn
+from psycopg.pq import ExecStatus, PGconn
 
-PGCONN = ("enter_pipeline_mode", "exit_pipeline_mode", "send_query_prepared", "pipeline_sync", "status")
-
-
-@pytest.mark.parametrize("name", ["send", "fetch_many"])
-def test_a_generator_takes_the_connection_alone(name):
-    assert list(inspect.signature(getattr(generators, name)).parameters) == ["pgconn"]
-
-
-def test_a_generator_waits_by_yielding():
-    assert inspect.isgeneratorfunction(generators._send)
-    assert inspect.isgeneratorfunction(generators._fetch_many)
+PGCONN = (
+    "consume_input", "enter_pipeline_mode", "finish", "flush", "get_result", "is_busy", "pipeline_sync", "send_prepare",
+    "send_query_prepared", "socket", "status",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PGCONN)
@@ -29,11 +18,11 @@ def test_a_connection_of_libpq_has_what_it_had(name):
     assert hasattr(PGconn, name)
 
 
+@pytest.mark.parametrize("name", ["COMMAND_OK", "FATAL_ERROR", "PIPELINE_SYNC"])
+def test_a_result_of_libpq_has_the_status_that_it_had(name):
+    assert name in ExecStatus.__members__
+
+
 def test_results_are_loaded_by_a_transformer():
     for method in ("set_pgresult", "load_rows"):
         assert callable(getattr(Transformer, method))
-
-
-def test_an_asynchronous_connection_waits_for_a_generator_under_its_lock():
-    assert "gen" in inspect.signature(psycopg.AsyncConnection.wait).parameters
-    assert "self.lock = " in inspect.getsource(psycopg.AsyncConnection.__init__)

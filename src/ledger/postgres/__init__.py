@@ -4,8 +4,8 @@ In reading order:
 
 - `connection`: how a connection is opened, cut and replaced. `faults`: failures that are answered 503.
 - `connection_count`: how many of them a service opens. `group_commit`: many commands in one transaction.
-- `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `single_send`: a transaction of
-  several statements that is sent as a whole.
+- `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `pipeline`: transactions that
+  are sent as a whole, without waiting for those before.
 - `listener`: notifications of one channel. `skip_scan`: the distinct values of an indexed column.
 - `migrate`: the schema. `prepare`: what a database needs before the service starts.
 - `archive_state`: whether its write-ahead log is archived.

@@ -167,12 +167,22 @@ class QueryTimeout:
     def __init__(self, connection: Connection, seconds: float = ANSWER_MAX_S) -> None:
         self._connection = connection
         self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
 
-    def __enter__(self) -> None:
+    def start(self) -> None:
+        """Begins the block, for a caller whose block is no `with` statement."""
         self._timer = asyncio.get_running_loop().call_later(self._seconds, abort_connection, self._connection)
 
+    def stop(self) -> None:
+        """Ends the block, if it has begun."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def __enter__(self) -> None:
+        self.start()
+
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
+        self.stop()
 
 
 def abort_connection(connection: Connection) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import psycopg
@@ -109,9 +109,7 @@ class GroupCommitter(ABC, Generic[C, R]):
                 await self._abort(self._task)
             elif not self._task.cancelled() and (fault := self._task.exception()):
                 raise fault
-        if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
+        await self._disconnect()
 
     def submit(self, command: C) -> asyncio.Future[R]:
         """Queues a command and returns the future of its result.
@@ -134,8 +132,8 @@ class GroupCommitter(ABC, Generic[C, R]):
         """Takes the next batch out of the queue."""
 
     @abstractmethod
-    async def _execute(self, connection: Connection, commands: Sequence[C]) -> Rows:
-        """Commits the commands in one transaction and returns the statement's rows."""
+    def _execute(self, connection: Connection, commands: Sequence[C]) -> Awaitable[Rows]:
+        """Commits the commands in one transaction. The result is the statement's rows."""
 
     @abstractmethod
     def _results(self, commands: Sequence[C], rows: Rows) -> Sequence[R | Exception]:
@@ -229,11 +227,14 @@ class GroupCommitter(ABC, Generic[C, R]):
     def _adopt(self, connection: Connection, backend: Backend) -> None:
         self._connection, self._backend = connection, backend
 
-    async def _resolve(self, batch: Sequence[PendingCommand[C, R]]) -> None:
-        """Replaces the connection, and resolves a batch whose commit is unknown with what the database then holds."""
+    async def _disconnect(self) -> None:
         lost, self._connection = self._connection, None
         if lost is not None:
             await lost.close()
+
+    async def _resolve(self, batch: Sequence[PendingCommand[C, R]]) -> None:
+        """Replaces the connection, and resolves a batch whose commit is unknown with what the database then holds."""
+        await self._disconnect()
         self._connection_lost(batch)
         committed = await self._reconnect([pending.command for pending in batch])
         _answer([batch[n] for n in committed], committed.values())

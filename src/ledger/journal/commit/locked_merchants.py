@@ -6,6 +6,7 @@ after 1.5 seconds, and until then it is written as soon as its merchant's head i
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -14,9 +15,10 @@ from uuid import UUID
 import structlog
 
 from ledger.journal.commit.batch import PendingAppend, request_ids
-from ledger.postgres.connection import Connection, QueryTimeout
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.group_commit import COMMIT_MAX_S, reject_batch
+from ledger.postgres.pipeline import Pipeline, Statement
 
 _log = structlog.get_logger()
 
@@ -30,18 +32,25 @@ LOCK_WAIT_S: Final = 0.3
 LOCKED: Final = "another transaction has locked the merchant's log: try again later"
 
 # The heads among these that are not locked at this moment.
-_FREE: Final = """
-select merchant_id from merchant_head where merchant_id = any(%s::uuid[]) order by merchant_id for update skip locked
-"""
+_FREE: Final = Statement(
+    b"ledger_free_heads",
+    b"""
+select merchant_id from merchant_head where merchant_id = any($1::uuid[]) order by merchant_id for update skip locked
+""",
+)
 
 # Ends the writers' connections whose client stopped in the middle of a commit. Postgres 17 and newer end them by
 # themselves. An older one waits for the client without end: none of its time-outs applies between two statements of a
 # batch.
-_END_STOPPED: Final = """
+_END_STOPPED: Final = Statement(
+    b"ledger_end_stopped",
+    b"""
 select pg_terminate_backend(pid) from pg_stat_activity
  where datname = current_database() and usename = current_user and application_name = current_setting('application_name')
-   and state = 'active' and wait_event = 'ClientRead' and xact_start < now() - make_interval(secs => %s)
-"""
+   and state = 'active' and wait_event = 'ClientRead' and xact_start < now() - make_interval(secs => $1)
+""",
+)
+_FLOAT8: Final = struct.Struct("!d")
 _END_STOPPED_EVERY_S: Final = 1.0
 
 
@@ -75,20 +84,20 @@ class LockedMerchants:
         """Whether it is time to look again."""
         return time.monotonic() >= self._next_look
 
-    async def find(self, connection: Connection, merchants: Iterable[bytes]) -> None:
+    async def find(self, pipeline: Pipeline, merchants: Iterable[bytes]) -> None:
         """Records which of these merchants are locked, after their heads could not be locked together."""
         asked = set(merchants)
-        for merchant_id in asked - await self._free(connection, asked):
+        for merchant_id in asked - await self._free(pipeline, asked):
             self.since.setdefault(merchant_id, time.monotonic() - LOCK_WAIT_S)
 
-    async def look(self, connection: Connection) -> list[PendingAppend]:
+    async def look(self, pipeline: Pipeline) -> list[PendingAppend]:
         """Returns the commands of merchants that are free again, in their order.
 
         Rejects those that have waited too long.
         """
-        for merchant_id in await self._free(connection, self.since):
+        for merchant_id in await self._free(pipeline, self.since):
             del self.since[merchant_id]
-        await self._end_stopped(connection)
+        await self._end_stopped(pipeline)
         self._next_look = time.monotonic() + LOOK_S
         deferred, self.deferred = self.deferred, []
         back = self.defer(deferred)
@@ -115,19 +124,16 @@ class LockedMerchants:
             self.since[merchant_id] = min(self.since[merchant_id], pending.submitted_s)
         reject_batch(late, DatabaseUnavailable, LOCKED)
 
-    async def _end_stopped(self, connection: Connection) -> None:
+    async def _end_stopped(self, pipeline: Pipeline) -> None:
         """Ends other writers' commits that wait for their client, once a merchant is locked for `COMMIT_MAX_S`."""
         now = time.monotonic()
         if now < self._next_end or not any(now - since > COMMIT_MAX_S for since in self.since.values()):
             return
         self._next_end = now + _END_STOPPED_EVERY_S
-        with QueryTimeout(connection):
-            ended = (await connection.execute(_END_STOPPED, (COMMIT_MAX_S,))).rowcount
+        ended = await pipeline.send([(_END_STOPPED, [_FLOAT8.pack(COMMIT_MAX_S)])], lambda rows: len(rows[0]))
         if ended:
             _log.warning("journal_stopped_writer_ended", writers=ended)
 
-    async def _free(self, connection: Connection, merchants: Iterable[bytes]) -> set[bytes]:
-        ids = [UUID(bytes=merchant_id) for merchant_id in merchants]
-        with QueryTimeout(connection):
-            rows = await (await connection.execute(_FREE, (ids,))).fetchall()
-        return {merchant_id.bytes for (merchant_id,) in rows}
+    async def _free(self, pipeline: Pipeline, merchants: Iterable[bytes]) -> set[bytes]:
+        statement = _FREE, [ENCODE_ARRAY["uuid"](list(merchants))]
+        return await pipeline.send([statement], lambda rows: {merchant_id.bytes for (merchant_id,) in rows[0]})

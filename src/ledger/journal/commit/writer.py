@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from uuid import UUID
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
 import psycopg
 import structlog
@@ -19,13 +20,16 @@ from ledger.journal.commit.batch import Batch, PendingAppend, request_ids, resul
 from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOCKED, LOOK_S, LockedMerchants, split_late
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
-from ledger.postgres.connection import Backend, Connection, QueryTimeout
+from ledger.postgres.connection import Backend, Connection
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.group_commit import GroupCommitter, Rows, reject_batch
-from ledger.postgres.single_send import SingleSend
+from ledger.postgres.pipeline import Pipeline, Statement
 from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, CONFLICTS, RECONNECTS
 
 _log = structlog.get_logger()
+
+_LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
+_WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
 
 class Writer(GroupCommitter[Append, int]):
@@ -46,7 +50,10 @@ class Writer(GroupCommitter[Append, int]):
         self._tables = tuple(tables)
         self._common = tuple(table for table in self._tables if not table.is_rare)
         self._rare = frozenset(table.name for table in self._tables if table.is_rare)
-        self._followed: set[UUID] = set()
+        build = append_statement.build_statement
+        self._append = Statement(b"ledger_append", build(self._common).encode())
+        self._append_to_all = Statement(b"ledger_append_to_all", build(self._tables).encode())
+        self._waking: asyncio.Future[None] | None = None
         self._locked = LockedMerchants()
 
     @property
@@ -80,17 +87,21 @@ class Writer(GroupCommitter[Append, int]):
     async def _commit(self, batch: Sequence[PendingAppend]) -> None:
         await super()._commit(self._locked.defer(batch) if self._locked.since else batch)
 
-    async def _execute(self, _: Connection, commands: Sequence[Append]) -> Rows:
-        """Runs one implicit transaction, whose statements are sent and commit together, or not at all."""
+    def _execute(self, _: Connection, commands: Sequence[Append]) -> Awaitable[Rows]:
+        """Sends one implicit transaction, whose statements are sent and commit together, or not at all."""
         has_rare = not all(self._rare.isdisjoint(command.rows) for command in commands)
-        transaction, tables = (self._wide, self._tables) if has_rare else (self._transaction, self._common)
+        append, tables = (self._append_to_all, self._tables) if has_rare else (self._append, self._common)
         heads = append_statement.lock_parameters(commands)
         columns = append_statement.append_parameters(commands, tables)
-        began = time.perf_counter()
-        followed, rows = await transaction.execute(heads, columns)
+        committed = partial(self._committed, time.perf_counter(), len(commands))
+        return self._pipeline.send([(_LOCK, heads), (append, columns)], committed)
+
+    def _committed(self, began: float, commands: int, results: Sequence[Rows]) -> Rows:
+        heads, rows = results
         COMMIT_SECONDS.observe(time.perf_counter() - began)
-        BATCH_COMMANDS.observe(len(commands))
-        self._followed.update(merchant for (merchant,) in followed if merchant is not None)
+        BATCH_COMMANDS.observe(commands)
+        if followed := [merchant.bytes for (merchant,) in heads if merchant is not None]:
+            self._wake_followers(followed)
         return rows
 
     def _results(self, commands: Sequence[Append], rows: Rows) -> Sequence[int | Conflict]:
@@ -110,9 +121,8 @@ class Writer(GroupCommitter[Append, int]):
 
     async def _commit_unlocked(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
         """Defers the commands of merchants whose head is locked. Where a whole table is locked, all commands wait."""
-        assert self._connection is not None
         try:
-            await self._locked.find(self._connection, {pending.command.merchant_id for pending in batch})
+            await self._locked.find(self._pipeline, {pending.command.merchant_id for pending in batch})
         except psycopg.Error as lost:
             if self._is_unknown(lost):
                 await self._resolve(batch)
@@ -145,46 +155,42 @@ class Writer(GroupCommitter[Append, int]):
     # ---------------------------------------------------------------- between batches
 
     async def _between_batches(self) -> None:
-        if self._followed:
-            await self._wake_followers()
         if self._locked.since and self._locked.is_due:
             await self._take_back()
         if self._closing and not self._queue:
             self._locked.reject_all("the service ends")
+            if self._waking is not None:
+                await asyncio.wait([self._waking])
         if self._locked.since:
             asyncio.get_running_loop().call_later(LOOK_S, self._wake.set)
 
     async def _take_back(self) -> None:
         """Puts the commands of merchants that are no longer locked to the head of the queue."""
-        assert self._connection is not None
         try:
-            self._queue.extendleft(reversed(await self._locked.look(self._connection)))
+            self._queue.extendleft(reversed(await self._locked.look(self._pipeline)))
         except psycopg.Error as fault:
             if self._is_unknown(fault):
                 await self._resolve(())
 
-    async def _wake_followers(self) -> None:
-        """Notifies the followers of these logs after their commit.
+    def _wake_followers(self, followed: Sequence[bytes]) -> None:
+        """Notifies the followers of these merchants' logs after their commit.
 
         They also poll: a lost notification loses no event.
         """
-        followed, self._followed = self._followed, set()
-        assert self._connection is not None
-        merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant in followed])
-        try:
-            with QueryTimeout(self._connection):
-                await self._notify.execute(append_statement.WAKE_FOLLOWERS, (merchants,), binary=True)
-        except psycopg.Error as fault:
-            _log.warning("journal_followers_not_told", reason=type(fault).__name__)
+        statement = _WAKE_FOLLOWERS, [ENCODE_ARRAY["uuid"](followed)]
+        self._waking = self._pipeline.send([statement], lambda _: None)
+        self._waking.add_done_callback(_log_unsent)
 
     # ---------------------------------------------------------------- a lost connection, and the end
 
     def _adopt(self, connection: Connection, backend: Backend) -> None:
         super()._adopt(connection, backend)
-        lock, build = append_statement.LOCK_HEADS, append_statement.build_statement
-        self._transaction = SingleSend(connection, lock=lock, append=build(self._common))
-        self._wide = SingleSend(connection, lock_for_all=lock, append_to_all=build(self._tables))
-        self._notify = psycopg.AsyncRawCursor(connection)
+        self._pipeline = Pipeline(connection, self._wake.set)
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._pipeline.close()
+        await super()._disconnect()
 
     def _connection_lost(self, batch: Sequence[PendingAppend]) -> None:
         reject_batch(self._queue, DatabaseUnavailable, "the database went away")
@@ -209,3 +215,8 @@ class Writer(GroupCommitter[Append, int]):
         _log.error("journal_ended", reason=reason, unknown=unknown, waiting=waiting, requests=requests)
         reject_batch(unanswered, CommitUnknown, f"the writer ended: {fault!r}")
         self._locked.reject_all("the writer ended")
+
+
+def _log_unsent(waking: asyncio.Future[None]) -> None:
+    if fault := waking.exception():
+        _log.warning("journal_followers_not_told", reason=type(fault).__name__)
