@@ -80,7 +80,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
     async with AsyncExitStack() as stack:
         ledger = await stack.enter_async_context(open_ledger(settings, tracing=tracing))
         await stack.enter_async_context(ledger.journal.disk.probing(settings.disk_probe_s))
-        queries = Queries(settings.database_url)
+        queries = Queries(settings.database_url, ledger.journal.reader.stream)
         await queries.start()
         stack.push_async_callback(queries.stop)
         limiter = stack.enter_context(closing(RateLimiter(SHARED_DIRECTORY)))

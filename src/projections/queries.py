@@ -22,6 +22,7 @@ from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
 from projections.lists import tally
 from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
+from projections.lists.in_flight import with_heads
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
 from projections.lists.related_customers import customers_found, customers_statement, related_documents_statement
@@ -30,7 +31,7 @@ from projections.lists.statements import page_statements
 from projections.merchants import FoundKey, FoundMerchant, ListedKey
 from projections.orders import month_end, open_calls, table
 from projections.orders.month_end import MonthLine
-from projections.orders.table import OrderRow
+from projections.orders.table import OrderRow, ReadStream
 from projections.payment_methods import MethodQuery
 from projections.products import ProductDocument, ProductQuery
 from projections.subscriptions import invoices, plans, subscriptions
@@ -82,13 +83,19 @@ _POINT_READS: Final = (
 )
 
 
+async def _without_log(_merchant_id: UUID, stream_id: UUID) -> Sequence[Any]:
+    raise AssertionError(f"order {stream_id} is in flight and is rendered from the log: pass `read_stream`")
+
+
 class Queries:
     """The reads of requests, on connections of their own. Call `start` before the first read and `stop` after the last.
 
-    Every read raises DatabaseUnavailable while the database is unavailable, and QueueFull while too many reads wait.
+    `read_stream` reads the log, from which orders in flight are rendered: reads of orders raise what it raises. Every
+    read raises DatabaseUnavailable while the database is unavailable, and QueueFull while too many reads wait.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, read_stream: ReadStream = _without_log) -> None:
+        self._read_stream = read_stream
         self.points = DataLoader[Key, Any](url, "ledger-reads", _fetch)
         self._pages = page_loader(url)
         self._lists = ListPool(url)
@@ -114,7 +121,7 @@ class Queries:
         if not _storable(reference):
             return None
         found: OrderRow | None = await self.points.get((_ORDER, (merchant_id.bytes, reference)))
-        return found
+        return found if found is None or found.head else await found.rendered(merchant_id, self._read_stream)
 
     async def customer(self, merchant_id: UUID, customer_id: UUID) -> bytes | None:
         """Returns the JSON object of the merchant's customer, as orders contain it."""
@@ -282,12 +289,13 @@ class Queries:
         if is_shared(query):
             page = await self._pages.get((merchant_id, query))
             assert page is not None, "every page is read"
-            return page.body(now)
+            return await page.body(now, self._read_stream)
         customers = None
         if query.customer is not None:
             customers = await self._customers(merchant_id, query.customer, related=query.related)
         statements, parameters = page_statements(merchant_id, query, now, customers)
-        return page_body(query, await self._lists.first_rows(statements, parameters), now)
+        rows = await self._lists.first_rows(statements, parameters)
+        return page_body(query, await with_heads(merchant_id, rows, self._read_stream), now)
 
     async def _customers(self, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
         if not _storable(reference):

@@ -1632,9 +1632,9 @@ READS: Final = (
      where o.merchant_id = q.merchant_id and o.order_id between q.order_id and q.order_id
      order by o.order_id limit 1) own on true
   left join lateral (
-    select o.status, o.due_at, o.head, o.payments, o.customer_id
+    select o.order_id, o.version, o.status, o.due_at, o.head, o.payments, o.customer_id
       from claim k cross join lateral (
-        select status, due_at, head, payments, customer_id from payment_order
+        select order_id, version, status, due_at, head, payments, customer_id from payment_order
          where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
      where own.customer_id is null
        and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
@@ -1646,9 +1646,9 @@ READS: Final = (
      where o.order_id between q.order_id and q.order_id
      order by o.order_id limit 1) own on true
   left join lateral (
-    select o.status, o.due_at, o.head, o.payments, o.customer_id
+    select o.order_id, o.version, o.status, o.due_at, o.head, o.payments, o.customer_id
       from claim k cross join lateral (
-        select status, due_at, head, payments, customer_id from payment_order
+        select order_id, version, status, due_at, head, payments, customer_id from payment_order
          where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
      where own.customer_id is null
        and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
@@ -1729,6 +1729,30 @@ READS: Final = (
                     where kind = 1 and text = %(folded)s), 0)
 """,
         ("tests/projections/test_lists_search.py",),
+    ),
+    Mutant(
+        "in-flight-folded-too-far",
+        "an order that settles while it is read is shown as it was found",
+        "src/projections/orders/table.py",
+        "events[:version]",
+        "events",
+        ("tests/projections/test_in_flight.py",),
+    ),
+    Mutant(
+        "stamping-rendered-in-flight",
+        "an order whose document is being stamped is in flight as well",
+        "src/projections/orders/table.py",
+        "if order.call_deadline_at is None else",
+        "if order.open_intent is None else",
+        ("tests/projections/test_in_flight.py",),
+    ),
+    Mutant(
+        "page-with-a-cancelled-fold",
+        "a request that is cancelled leaves the folds of a shared page to the others",
+        "src/projections/lists/shared_pages.py",
+        "asyncio.shield(self._folding)",
+        "self._folding",
+        ("tests/projections/test_in_flight.py",),
     ),
 )
 

@@ -22,8 +22,8 @@ async def journal(database_url: str) -> AsyncIterator[Journal]:
 
 
 @pytest.fixture
-async def reader(database_url: str) -> AsyncIterator[Queries]:
-    reader = Queries(database_url)
+async def reader(database_url: str, journal: Journal) -> AsyncIterator[Queries]:
+    reader = Queries(database_url, journal.reader.stream)
     await reader.start()
     yield reader
     await reader.stop()

@@ -15,14 +15,16 @@ import projections
 ROOT = Path(projections.__file__).parent
 READING = {
     "erasures.py",
+    "lists/in_flight.py",
     "lists/pool.py",
+    "lists/shared_pages.py",
     "orders/month_end.py",
     "orders/open_calls.py",
     "queries.py",
     "search/compaction.py",
     "search/counts.py",
 }
-"""Modules that hold connections: they read rows, or pack and count again what rows already contain."""
+"""Modules that read rows and streams, or pack and count again what rows already contain."""
 NAMES = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
 PURE = sorted(NAMES - READING)
 

@@ -16,8 +16,7 @@ from msgspec import Struct
 from ledger.domain.orders.evolve.order import evolve
 from ledger.operations.ledger import Ledger
 from ledger.postgres.connection import Connection
-from projections.orders.head import render_head
-from projections.orders.payments import render_payments
+from projections.orders.table import rendered
 
 _PAGE: Final = 200
 
@@ -57,6 +56,7 @@ async def _rebuild(ledger: Ledger, connection: Connection, merchant_id: UUID, or
     """Renders one order; returns 1 where its row had other bytes, else 0."""
     order, version = await ledger.journal.load(merchant_id, order_id, evolve)
     assert order is not None, "an order's row follows from its log"
-    row = {"head": render_head(order), "payments": render_payments(order), "version": version}
-    written = await connection.execute(_WRITE, row | {"merchant_id": merchant_id, "order_id": order_id})
+    head, payments = rendered(order)
+    row = {"merchant_id": merchant_id, "order_id": order_id, "version": version, "head": head, "payments": payments}
+    written = await connection.execute(_WRITE, row)
     return written.rowcount

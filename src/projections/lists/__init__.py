@@ -5,5 +5,6 @@ In reading order:
 - `pages`: a query and the JSON of a page. `cursor`: where the next page begins. `statements`: the SQL of a query.
 - `related_customers`: the customers of a query. `tally`: counters, for totals.
 - `customers`: the same for a page of customers.
-- `shared_pages`: pages of orders that requests share. `pool`: the connections of all other list queries.
+- `in_flight`: the orders of a page that are rendered when it is read. `shared_pages`: pages of orders that requests
+  share. `pool`: the connections of all other list queries.
 """

@@ -60,13 +60,13 @@ class OrderPage(Struct, rename="camel"):
 
 
 def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
-    """Returns the JSON of a page from the rows of its statement. `now` is by the merchant's clock."""
+    """Returns the JSON of a page from the rows of its statement, with heads. `now` is by the merchant's clock."""
     total = rows[0][0]
     orders = [row for row in rows if row[1] is not None]
     shown = orders[: query.limit]
     documents: list[Any] = [
         Raw(document(head, customer, None, is_overdue(status, due_at, now)))
-        for _, _, _, status, due_at, head, customer in shown
+        for _, _, _, _, status, due_at, head, customer in shown
     ]
     offset = query.offset if query.cursor is None else query.cursor.behind
     has_more = len(orders) > len(shown)

@@ -6,6 +6,7 @@ Share no page with a search, a customer, dates or an offset: reading it can take
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,34 +14,46 @@ from uuid import UUID
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+from projections.lists.in_flight import lacks_heads, with_heads
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.statements import page_statements
+from projections.orders.table import ReadStream
 
 PageKey = tuple[UUID, OrderQuery]
 """A merchant, and a page of its orders."""
 
-_DUE_AT: Final = 4
+_DUE_AT: Final = 5
 _READ_AT_ONCE: Final = 16
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class SharedPage:
-    """A page as it was read, and its JSON, which is rendered again only where a due date has passed since."""
+    """A page as it was read, and its JSON, which is rendered again only where a due date has passed since.
 
-    __slots__ = ("_body", "_from", "_query", "_rows", "_until")
+    Its requests also share the folds of its orders in flight. These are not part of the fetch, because a stream that
+    cannot be read must fail only the pages with it, and not all those of a round trip.
+    """
 
-    def __init__(self, query: OrderQuery, rows: Sequence[tuple[Any, ...]]) -> None:
-        self._query = query
+    __slots__ = ("_body", "_folding", "_from", "_key", "_rows", "_until")
+
+    def __init__(self, key: PageKey, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._key = key
         self._rows = rows
+        self._folding: asyncio.Task[Sequence[tuple[Any, ...]]] | None = None
         self._body = b""
         self._from = self._until = _NEVER
 
-    def body(self, now: datetime) -> bytes:
-        """Returns the JSON of the page. `now` is by the merchant's clock."""
+    async def body(self, now: datetime, read: ReadStream) -> bytes:
+        """Returns the JSON of the page. `now` is by the merchant's clock. Raises like `read`."""
+        merchant_id, query = self._key
+        if lacks_heads(self._rows):
+            if self._folding is None:
+                self._folding = asyncio.create_task(with_heads(merchant_id, self._rows, read))
+            self._rows = await asyncio.shield(self._folding)  # a request that is cancelled leaves it to the others
         if not self._from <= now <= self._until:
             later = [row[_DUE_AT] for row in self._rows if row[_DUE_AT] is not None and row[_DUE_AT] >= now]
             self._from, self._until = now, min(later, default=_NEVER)
-            self._body = page_body(self._query, self._rows, now)
+            self._body = page_body(query, self._rows, now)
         return self._body
 
 
@@ -69,7 +82,7 @@ async def _fetch(connection: Connection, keys: Sequence[PageKey]) -> Mapping[Pag
         async with connection.pipeline():
             for cursor, key in zip(cursors, keys, strict=True):
                 await _execute(cursor, key)
-    return {key: SharedPage(key[1], await cursor.fetchall()) for cursor, key in zip(cursors, keys, strict=True)}
+    return {key: SharedPage(key, await cursor.fetchall()) for cursor, key in zip(cursors, keys, strict=True)}
 
 
 async def _execute(cursor: Any, key: PageKey) -> None:

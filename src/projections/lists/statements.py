@@ -93,11 +93,11 @@ with counted as (
 # stays until the table is analyzed: without the range, it could read a whole merchant for each order. Only the primary
 # key has the order of the range.
 _PAGE: Final = """
-select t.total, p.created_at, p.order_id, p.status, p.due_at, p.head, p.doc
+select t.total, p.created_at, p.order_id, p.version, p.status, p.due_at, p.head, p.doc
   from counted t left join lateral (
-    select k.created_at, k.order_id, o.status, o.due_at, o.head, c.doc
+    select k.created_at, k.order_id, o.version, o.status, o.due_at, o.head, c.doc
       from ({places} order by created_at {direction}, order_id {direction} offset %(offset)s limit %(limit)s) k
-      join lateral (select status, due_at, head, customer_id from payment_order
+      join lateral (select version, status, due_at, head, customer_id from payment_order
                      where merchant_id = %(merchant_id)s and order_id between k.order_id and k.order_id
                      order by order_id limit 1) o on true
       join lateral (select doc from customer

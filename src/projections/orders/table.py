@@ -2,18 +2,25 @@
 
 Never store `isOverdue` or the customer in the row. They depend on the time of reading and on the customer's current
 data, and are added when the order is read.
+
+While a call is open, `head` and `payments` are empty: the call's outcome replaces the row within a second, and few read
+it before. A reader folds the order's stream up to the row's version instead, so that the document agrees with the
+columns by which the order was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ledger.domain.fold import fold
 from ledger.domain.ids import parse_uuid
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -65,17 +72,18 @@ TABLE: Final = InlineTable(
 # is looked up only if there is none. Kind 1 is ClaimKind.ORDER_EXTERNAL_ID. Each row begins with the number of the key
 # that it answers. An id is looked up as a range for the reason given at _PAGE in `projections.lists.statements`.
 FIND: Final = """
-select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_at), coalesce(own.head, named.head),
+select q.n, coalesce(own.order_id, named.order_id), coalesce(own.version, named.version),
+       coalesce(own.status, named.status), coalesce(own.due_at, named.due_at), coalesce(own.head, named.head),
        coalesce(own.payments, named.payments), c.doc
   from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::text[]) as q(n, merchant_id, order_id, reference)
   left join lateral (
-    select o.status, o.due_at, o.head, o.payments, o.customer_id from payment_order o
+    select o.order_id, o.version, o.status, o.due_at, o.head, o.payments, o.customer_id from payment_order o
      where o.merchant_id = q.merchant_id and o.order_id between q.order_id and q.order_id
      order by o.order_id limit 1) own on true
   left join lateral (
-    select o.status, o.due_at, o.head, o.payments, o.customer_id
+    select o.order_id, o.version, o.status, o.due_at, o.head, o.payments, o.customer_id
       from claim k cross join lateral (
-        select status, due_at, head, payments, customer_id from payment_order
+        select order_id, version, status, due_at, head, payments, customer_id from payment_order
          where merchant_id = k.merchant_id and order_id between k.stream_id and k.stream_id order by order_id limit 1) o
      where own.customer_id is null
        and k.merchant_id = q.merchant_id and k.kind = 1 and k.key = q.reference
@@ -86,14 +94,25 @@ select q.n, coalesce(own.status, named.status), coalesce(own.due_at, named.due_a
 """
 
 
+ReadStream = Callable[[UUID, UUID], Awaitable[Sequence[Any]]]
+"""Returns the events of a merchant's stream, oldest first, as `LogReader.stream` does."""
+
+
 class OrderRow(Struct, frozen=True, gc=False):
     """An order as it is stored, with its customer's current document."""
 
+    stream_id: UUID
+    version: int
     status: str
     due_at: datetime | None
     head: bytes
     payments: bytes
     customer: bytes
+
+    async def rendered(self, merchant_id: UUID, read: ReadStream) -> OrderRow:
+        """Returns the row of an order in flight with the bytes that it lacks. Raises like `read`."""
+        order = await order_at(merchant_id, self.stream_id, self.version, read)
+        return replace(self, head=render_head(order), payments=render_payments(order))
 
     @property
     def order_id(self) -> str:
@@ -104,6 +123,17 @@ class OrderRow(Struct, frozen=True, gc=False):
         """Returns the order's whole document, with texts for payers in a language. `now` is by the merchant's clock."""
         payments = in_language(self.payments, language)
         return document(self.head, self.customer, payments, is_overdue(self.status, self.due_at, now))
+
+
+async def order_at(merchant_id: UUID, order_id: UUID, version: int, read: ReadStream) -> Order:
+    """Returns an order as it was at a version that a row has: the log has at least the events of every row."""
+    events = await read(merchant_id, order_id)
+    return fold(evolve, None, events[:version])
+
+
+def rendered(order: Order) -> tuple[bytes, bytes]:
+    """Returns the columns `head` and `payments`, which are empty while a call is open."""
+    return (render_head(order), render_payments(order)) if order.call_deadline_at is None else (b"", b"")
 
 
 def row(merchant_id: UUID, version: int, order: Order) -> Row:
@@ -123,8 +153,7 @@ def row(merchant_id: UUID, version: int, order: Order) -> Row:
         micros(terms.at),
         micros(order.updated_at),
         None if call_deadline_at is None else micros(call_deadline_at),
-        render_head(order),
-        render_payments(order),
+        *rendered(order),
     )
 
 
