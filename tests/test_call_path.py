@@ -19,7 +19,7 @@ SRC = f"{Path(ledger.__file__).parents[1]}/"
 PER_COLUMN = {"ledger/postgres/arrays.py"}  # entered once per column
 BESIDE = {
     "ledger/postgres/listener.py",
-    "api/http/outage.py",
+    "api/http/open_requests.py",
     "api/app.py",
 }  # a connection and a timer, ten times a second
 COUNTS = {

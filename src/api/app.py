@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from api.customers import change
 from api.customers import create as create_customer
@@ -19,8 +19,7 @@ from api.customers import delete as delete_customer
 from api.customers import list as list_customers
 from api.customers import show as show_customer
 from api.dependencies import DependencyHolder, open_dependencies
-from api.http.endpoint import Endpoint, ExactRouter, ScopedOperation
-from api.http.errors import no_such_operation
+from api.http.endpoint import Endpoint, RouteTable, ScopedOperation
 from api.http.middleware import Middleware
 from api.http.request_metrics import RequestMetrics
 from api.http.response import ERRORS_PAGE
@@ -87,13 +86,11 @@ def create_app(settings: Settings) -> ASGIApp:
         if tracing is not None:
             tracing.stop()
 
-    router = ExactRouter(routes(settings, holder), redirect_slashes=False, default=_unknown_path, lifespan=lifespan)
-
     def has_database() -> bool:
         return holder.deps is None or holder.deps.ledger.has_database
 
     app = Middleware(
-        router,
+        RouteTable(routes(settings, holder), lifespan=lifespan),
         traffic,
         timeout_s=settings.request_timeout_s,
         errors_url=errors_url(settings),
@@ -224,7 +221,3 @@ def _route(holder: DependencyHolder, path: str, **operations: ScopedOperation) -
 
 def _statuses(settings: Settings) -> Mapping[str, Collection[int]]:
     return document.statuses(routes(settings, DependencyHolder()))
-
-
-async def _unknown_path(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise no_such_operation()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,12 +18,11 @@ LATE_MAX_S: Final = 0.1
 
 class Timeouts:
     """The time-outs of one event loop at a time. While there are any, it looks at all of them every tenth of a
-    second, after it has called `before_look`.
+    second.
     """
 
-    def __init__(self, before_look: Callable[[], None] = lambda: None) -> None:
+    def __init__(self) -> None:
         self.open: set[Timeout] = set()
-        self._before_look = before_look
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def within(self, seconds: float) -> Timeout:
@@ -49,7 +47,6 @@ class Timeouts:
                 loop.call_later(LATE_MAX_S, self._look, loop)
             else:
                 self._loop = None
-        self._before_look()
         self._expire()
 
     def _expire(self) -> None:

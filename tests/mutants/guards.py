@@ -466,10 +466,10 @@ PROCESSES: Final = (
     Mutant(
         "request-that-waits-for-the-outage",
         "a request whose commit is of unknown fate is answered during the outage",
-        "src/api/http/outage.py",
-        "                request.timeout.expire()\n",
-        "                pass\n",
-        ("tests/api/http/test_outage.py",),
+        "src/api/http/open_requests.py",
+        "            self._end(waiting)\n",
+        "",
+        ("tests/api/http/test_open_requests.py",),
     ),
     Mutant(
         "ready-without-a-processor",

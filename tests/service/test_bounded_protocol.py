@@ -13,7 +13,7 @@ from ledger.service import connection_guard
 from ledger.service.bounded_protocol import HEAD_FIELDS_MAX, WAITING_BODIES_MAX, WAITING_MAX
 from ledger.service.buffered_transport import WRITE_BUFFER_MAX
 from ledger.service.connection_guard import ConnectionGuard
-from ledger.service.protocol_errors import HEAD_BYTES_MAX
+from ledger.service.http_messages import HEAD_BYTES_MAX
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -12,6 +12,8 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from ledger.service.http_messages import Signal, new_cycle
+
 pytestmark = pytest.mark.anyio
 
 METHODS = [  # what is overridden or called, with the names of its parameters
@@ -28,6 +30,14 @@ METHODS = [  # what is overridden or called, with the names of its parameters
     (HttpToolsProtocol, "on_response_complete", []),
     (HttpToolsProtocol, "shutdown", []),
     (HttpToolsProtocol, "_start_asgi_task", ["cycle", "app"]),
+    (
+        RequestResponseCycle,
+        "__init__",
+        [
+            *("scope", "transport", "flow", "logger", "access_logger", "access_log", "default_headers"),
+            *("message_event", "expect_100_continue", "keep_alive", "on_response"),
+        ],
+    ),
     (FlowControl, "__init__", ["transport"]),
     (FlowControl, "pause_reading", []),
     (FlowControl, "resume_reading", []),
@@ -46,6 +56,10 @@ PROTOCOL = (
     "headers",
     "pipeline",
     "expect_100_continue",
+    "app",
+    "logger",
+    "access_logger",
+    "access_log",
 )
 CYCLE = (
     "scope",
@@ -107,6 +121,46 @@ async def test_a_request_that_was_sent_ahead_waits_in_the_pipeline_and_the_last_
     assert app is protocol.app
     assert protocol.flow.read_paused, "nothing is read while a request waits in the pipeline"
     assert len(protocol.server_state.tasks) == 1, "the first request is being answered"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("/", "/a/b?c=d&e", "/a%2Fb?c%20d", "/?", "/a?b?c", "//a/b?c", "/a#b", "/a?b#c?d", "/a:b@c//d;e?/f:g@h"),
+        *("http://x/a/b?c", "http://x:80?c", "http://user@x/a", "*", "x", "/%e1%88%b4", "/~'()[]{}|^`\\\""),
+    ],
+)
+async def test_a_request_has_the_scope_that_uvicorn_makes(protocol, address):
+    def scope_of(begin):
+        protocol.on_message_begin()
+        protocol.on_url(address.encode())
+        protocol.on_header(b"Host", b"x")
+        try:
+            begin()
+        except Exception as error:  # noqa: BLE001 - the parser answers each with 400
+            return type(error)
+        return protocol.scope
+
+    assert scope_of(lambda: new_cycle(protocol)) == scope_of(protocol.on_headers_complete)
+
+
+async def test_a_signal_wakes_the_task_that_waits_for_it():
+    signal = Signal()
+    waiting = asyncio.create_task(signal.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    signal.set()
+    signal.set()
+    await waiting
+    await signal.wait()
+    signal.clear()
+    waiting = asyncio.create_task(signal.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    signal.set()
+    await signal.wait()
 
 
 def test_uvicorn_shuts_its_connections_down_when_it_ends():

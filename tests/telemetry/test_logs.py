@@ -19,10 +19,11 @@ pytestmark = pytest.mark.anyio
 
 PROGRAM = """
 import logging, structlog
-from ledger.telemetry.logs import REQUEST_ID, configure_logs
+from types import SimpleNamespace
+from ledger.telemetry.logs import REQUEST, configure_logs
 configure_logs("info")
 structlog.get_logger().info("before")
-REQUEST_ID.set("req-1")
+REQUEST.set(SimpleNamespace(request_id="req-1", order_id=None))
 structlog.get_logger().warning("during", reason="because")
 logging.getLogger("library").warning("also during")
 structlog.get_logger().error("own", request_id="req-2")

@@ -6,7 +6,7 @@ In reading order:
   `rate_limits`: how many requests a key may make.
 - `request`, `response`: one request, and its answer. `idempotency_key`: the header, and the request's fingerprint.
 - `decoding`: from bytes to a struct. `field_errors`: all that is wrong with the fields of a request.
-- `errors`: the interface's own errors. `error_responses`: how each rejection and failure is answered. `outage`: an
-  outage of the database.
+- `errors`: the interface's own errors. `error_responses`: how each rejection and failure is answered.
+  `open_requests`: what ends a request that takes too long.
 - `request_metrics`: what passes through this process.
 """

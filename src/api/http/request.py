@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from itertools import count
+from time import perf_counter
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 from uuid import UUID
@@ -24,8 +25,9 @@ from ledger.asgi import RESPOND
 from ledger.operations.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.pan_detection import contains_pan
-from ledger.timeouts import Timeout
 
+REQUEST_SCOPE_KEY: Final = "ledger.call"
+"""The scope's key of the `ApiRequest`."""
 REQUEST_ID_HEADER: Final = b"x-request-id"
 IDEMPOTENCY_HEADER: Final = b"idempotency-key"
 
@@ -45,14 +47,17 @@ class ApiRequest:
     """One HTTP request. `principal` is set once the key is checked; `status` is 0 until an answer is begun.
 
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
-    `needs_database` is set where an endpoint begins to use the database, `lost_database` where the request is ended
-    because the database is away; `timeout` ends the request. `errors_url` is the address of the page about errors,
-    `error_code` the code of the answer to a failure, `order_id` the id of the order that was found or made.
+    `began` is in seconds of `perf_counter`. `needs_database` is set where an endpoint begins to use the database,
+    `has_timed_out` where the request is ended, and `lost_database` where the reason is that the database is away.
+    `errors_url` is the address of the page about errors, `error_code` the code of the answer to a failure, `order_id`
+    the id of the order that was found or made.
     """
 
     __slots__ = (
+        "began",
         "error_code",
         "errors_url",
+        "has_timed_out",
         "headers",
         "is_reading",
         "lost_database",
@@ -64,13 +69,12 @@ class ApiRequest:
         "request_id",
         "scope",
         "status",
-        "timeout",
     )
 
     principal: Principal
-    timeout: Timeout
 
     def __init__(self, scope: Scope, receive: Receive, errors_url: str = ERRORS_PAGE) -> None:
+        self.began = perf_counter()
         self.scope = scope
         self.errors_url = errors_url
         self.receive = receive
@@ -78,7 +82,7 @@ class ApiRequest:
         self.request_id = _request_id(self.headers.get(REQUEST_ID_HEADER))
         self.rate_headers: Headers = ()
         self.is_reading = False
-        self.needs_database = self.lost_database = False
+        self.needs_database = self.has_timed_out = self.lost_database = False
         self.status = 0
         self.error_code: str | None = None
         self.order_id: UUID | str | None = None
@@ -98,6 +102,11 @@ class ApiRequest:
     def key_id(self) -> UUID | None:
         """Returns the API key of the request, or None before the key is checked."""
         return self.principal.key_id if hasattr(self, "principal") else None
+
+    @property
+    def awaits_database(self) -> bool:
+        """Returns whether the request cannot go on without the database."""
+        return self.needs_database and not self.is_reading and not self.status
 
     @property
     def answer_headers(self) -> Headers:

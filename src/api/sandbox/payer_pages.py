@@ -16,8 +16,7 @@ from starlette.types import Receive, Scope, Send
 from api.dependencies import Dependencies, DependencyHolder, not_started
 from api.fields.payer_language import accepted_language
 from api.http.errors import method_not_allowed
-from api.http.middleware import REQUEST_SCOPE_KEY
-from api.http.request import ApiRequest
+from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.orders.responses import customers_language
 from api.sandbox.html import Html, facts, for_developers, form, paragraph, send_html
 from api.sandbox.payer_texts import TEXTS, PayerTexts

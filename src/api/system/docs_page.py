@@ -17,7 +17,7 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.http.errors import method_not_allowed, no_such_operation
-from api.http.middleware import REQUEST_SCOPE_KEY
+from api.http.request import REQUEST_SCOPE_KEY
 
 FIRST: Final = "/"
 DESCRIPTION: Final = "/openapi.json"

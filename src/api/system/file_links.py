@@ -14,8 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.dependencies import DependencyHolder, not_started
 from api.http.errors import ApiError, method_not_allowed
-from api.http.middleware import REQUEST_SCOPE_KEY
-from api.http.request import ApiRequest
+from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 
 _KINDS: Final = {".xml": b"application/xml", ".pdf": b"application/pdf"}
 _QUERY_MAX: Final = 1024

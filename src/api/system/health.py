@@ -18,8 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.dependencies import Dependencies, DependencyHolder
 from api.http.errors import method_not_allowed
-from api.http.middleware import REQUEST_SCOPE_KEY
-from api.http.request import ApiRequest
+from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.http.response import ApiResponse, json_response
 from api.openapi.operation import ANY, OperationSpec
 from api.system.metrics import METRICS

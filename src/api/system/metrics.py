@@ -20,8 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.dependencies import DependencyHolder, not_started
 from api.http.errors import method_not_allowed, no_such_operation
-from api.http.middleware import REQUEST_SCOPE_KEY
-from api.http.request import ApiRequest
+from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from ledger.operations.message_delivery import UNMATCHED
 from ledger.postgres.faults import Fault
 from ledger.settings import Settings

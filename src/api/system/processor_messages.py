@@ -18,8 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.dependencies import DependencyHolder, not_started
 from api.http.errors import ApiError, invalid, method_not_allowed
-from api.http.middleware import REQUEST_SCOPE_KEY
-from api.http.request import ApiRequest
+from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.http.response import json_response
 from api.openapi.operation import ANY, OperationSpec
 from ledger.processors.messages import InvalidSignature, Message, MessageUnreadable, Signed, verify

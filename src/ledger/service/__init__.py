@@ -7,6 +7,6 @@ In reading order:
 - `child_slot`: the place of one process. `child_process`: the parent's view of it. `child_main`: its main function.
   `ping`: whether it answers.
 - `http_server`: the server of an API process. `bounded_protocol`: what one client can make it hold.
-  `connection_guard`: all of its connections. `buffered_transport`: one write for an answer. `protocol_errors`: what a
-  connection answers by itself.
+  `connection_guard`: all of its connections. `buffered_transport`: one write for an answer. `http_messages`: what a
+  connection makes of a request's head, and answers by itself.
 """

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ledger.asgi import RESPOND
 from ledger.service.buffered_transport import BufferedTransport
-from ledger.service.protocol_errors import HEAD_BYTES_MAX
+from ledger.service.http_messages import HEAD_BYTES_MAX, new_cycle
 
 HEAD_FIELDS_MAX: Final = 128
 """The most fields of a head that are kept: more than the application accepts, so that it refuses a head with more."""
@@ -46,7 +46,7 @@ class PausableFlow(FlowControl):
     is_full = False
 
     def resume_reading(self) -> None:
-        if not self.is_full:
+        if self.read_paused and not self.is_full:
             super().resume_reading()
 
 
@@ -95,7 +95,8 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
             self._parse()
         else:  # what nearly every client sends: one request, and the next one after its answer
             self._parse_piece(data)
-            self._count_waiting()
+            if self.pipeline:
+                self._count_waiting()
 
     def on_message_begin(self) -> None:
         HttpToolsProtocol.on_message_begin(self)
@@ -108,14 +109,17 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
             HttpToolsProtocol.on_header(self, name, value)
 
     def on_headers_complete(self) -> None:
-        HttpToolsProtocol.on_headers_complete(self)
+        last = self.cycle
+        self.cycle = new_cycle(self)
         self._awaits_head = False
-        if len(self.pipeline) > len(self._waiting_heads):
-            fields = sum(len(name) + len(value) + _FIELD_BYTES for name, value in self.headers)
-            address = 2 * len(self.url) + getsizeof(
-                self.scope["path"]
-            )  # a single emoji makes all characters four bytes
-            self._waiting_heads.append(_REQUEST_BYTES + address + fields)
+        if last is None or last.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+            return
+        self.flow.pause_reading()
+        self.pipeline.appendleft((self.cycle, self.app))
+        fields = sum(len(name) + len(value) + _FIELD_BYTES for name, value in self.headers)
+        address = 2 * len(self.url) + getsizeof(self.scope["path"])  # a single emoji makes all characters four bytes
+        self._waiting_heads.append(_REQUEST_BYTES + address + fields)
 
     def on_body(self, body: bytes) -> None:
         self._field_bytes = 0
@@ -143,9 +147,7 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
             return False
         if self.flow.write_paused or cycle.scope["method"] == "HEAD":
             return False
-        lines = [STATUS_LINE[status]]
-        for name, value in [*cycle.default_headers, *headers]:
-            lines.append(b"%b: %b\r\n" % (name, value))
+        lines = [STATUS_LINE[status], *[b"%b: %b\r\n" % field for field in (*cycle.default_headers, *headers)]]
         head = b"".join(lines)
         if head.count(b"\n") != len(lines):
             return False

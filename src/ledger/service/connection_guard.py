@@ -19,7 +19,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ledger.service.bounded_protocol import BoundedProtocol
-from ledger.service.protocol_errors import error_response_bytes
+from ledger.service.http_messages import error_response_bytes
 from ledger.settings import Settings, errors_url
 from ledger.telemetry.metrics import CONNECTIONS, CONNECTIONS_ACCEPTED, CONNECTIONS_ENDED
 

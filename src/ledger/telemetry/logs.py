@@ -23,17 +23,17 @@ import structlog
 from msgspec import Struct
 
 
-class AboutOrder(Protocol):
+class LoggedRequest(Protocol):
     """A request, which may be about an order."""
 
+    request_id: str
     order_id: UUID | str | None
 
 
-REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
-"""The request that is being answered. The middleware sets it, and every line that is logged meanwhile carries it."""
-
-ORDER: Final[ContextVar[AboutOrder | None]] = ContextVar("request_about_order", default=None)
-"""Where to note the order that the request is about. Tasks that a request starts share the object."""
+REQUEST: Final[ContextVar[LoggedRequest | None]] = ContextVar("request", default=None)
+"""The request that is being answered. The middleware sets it; every line that is logged meanwhile carries its id, and
+the order that it is about is noted in it. Tasks that a request starts share the object.
+"""
 
 LINES_MAX: Final = 1000
 """How many lines of requests wait to be written."""
@@ -104,7 +104,7 @@ class _Output:
 
 def note_order(order_id: UUID) -> None:
     """Notes the order for the line of the request that is being answered; outside a request does nothing."""
-    if (request := ORDER.get()) is not None:
+    if (request := REQUEST.get()) is not None:
         request.order_id = order_id
 
 
@@ -115,9 +115,8 @@ def stack_locations(failure: BaseException) -> list[str]:
 
 
 def _with_request_id(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    request_id = REQUEST_ID.get()
-    if request_id is not None:
-        line.setdefault("request_id", request_id)
+    if (request := REQUEST.get()) is not None:
+        line.setdefault("request_id", request.request_id)
     return line
 
 
