@@ -120,7 +120,9 @@ async def _send(uow: UnitOfWork, state: Subscription, notice: Notice) -> NoticeO
 
 
 async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice) -> Notification:
-    merchant, customer = await uow.ledger.merchant(uow.merchant_id), await _customer(uow, state)
+    merchant = await uow.ledger.merchant(uow.merchant_id)
+    customer: Customer | None = await uow.load(state.customer_id, evolve_customer)  # as the attempt was decided on it
+    assert customer is not None, "a subscription's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     addressee = Addressee(
         merchant=merchant.name,
