@@ -1,12 +1,8 @@
-"""Log lines about messages that were not sent, with the reason in words."""
+"""Why a message was not sent, in words for operators."""
 
 from __future__ import annotations
 
 from typing import Final
-
-import structlog
-
-_log = structlog.get_logger()
 
 _REASONS: Final = {
     "NOTHING_OWED": "The order waits for no payment any more.",
@@ -23,15 +19,6 @@ _REASONS: Final = {
 }
 
 
-def log_dropped(event: str, because: str, code: str | None, **about: str) -> None:
-    """Logs that a message is not sent: a warning where a mail server caused it, whose code is then given."""
-    about |= {"because": because, "message": _REASONS[because]}
-    if code is None:
-        _log.info(event, **about)
-    else:
-        _log.warning(event, code=code, **about)
-
-
-def log_postponed(event: str, code: str, **about: str) -> None:
-    """Logs that a mail server did not accept a message, which is tried again."""
-    _log.info(event, code=code, **about)
+def in_words(because: str) -> str:
+    """Returns why a message is not sent, as a sentence for an operator."""
+    return _REASONS[because]

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import structlog
+
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods
@@ -39,13 +41,15 @@ from ledger.journal.append import Conflict
 from ledger.notifications.contract import Message, Notification
 from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, payment_failed, renewal_receipt, trial_will_end
-from ledger.notifications.not_sent import log_dropped, log_postponed
+from ledger.notifications.not_sent import in_words
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
 from ledger.telemetry.metrics import SUBSCRIPTION_NOTICES
+
+_log = structlog.get_logger()
 
 
 async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UUID) -> None:
@@ -191,15 +195,19 @@ async def _record(uow: UnitOfWork, subscription_id: UUID, notice: Notice, outcom
 
 
 def _report(uow: UnitOfWork, subscription_id: UUID, events: Sequence[SubscriptionEvent]) -> None:
-    """Counts and logs what was not sent."""
+    """Counts and logs what was not sent. Only what a mail server caused is a warning."""
     about = _about(uow, subscription_id)
     for event in events:
         if isinstance(event, NoticePostponed):
             SUBSCRIPTION_NOTICES.labels("postponed").inc()
-            log_postponed("notice_postponed", event.code, **about)
+            _log.info("notice_postponed", code=event.code, **about)
         elif isinstance(event, NoticeDropped):
             SUBSCRIPTION_NOTICES.labels("dropped").inc()
-            log_dropped("notice_dropped", event.because, event.code, kind=event.kind, **about)
+            reason = {"because": event.because, "message": in_words(event.because)}
+            if event.code is None:
+                _log.info("notice_dropped", kind=event.kind, **reason, **about)
+            else:
+                _log.warning("notice_dropped", code=event.code, kind=event.kind, **reason, **about)
 
 
 def _about(uow: UnitOfWork, subscription_id: UUID) -> dict[str, str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import structlog
+
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.commands import (
@@ -28,12 +30,14 @@ from ledger.journal.append import Conflict
 from ledger.notifications.contract import Notification
 from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, Row, payment_reminder
-from ledger.notifications.not_sent import log_dropped, log_postponed
+from ledger.notifications.not_sent import in_words
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.telemetry.metrics import REMINDERS
+
+_log = structlog.get_logger()
 
 
 async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> None:
@@ -150,15 +154,19 @@ async def _record(uow: UnitOfWork, order_id: UUID, reminder: Reminder, outcome: 
 
 
 def _report(uow: UnitOfWork, plan: Plan) -> None:
-    """Counts and logs what was not sent."""
+    """Counts and logs what was not sent. Only what a mail server caused is a warning."""
     about = _about(uow, plan.stream_id)
     for event in plan.events:
         if isinstance(event, ReminderPostponed):
             REMINDERS.labels("postponed").inc()
-            log_postponed("reminder_postponed", event.code, **about)
+            _log.info("reminder_postponed", code=event.code, **about)
         elif isinstance(event, ReminderDropped):
             REMINDERS.labels("dropped").inc()
-            log_dropped("reminder_dropped", event.because, event.code, **about)
+            reason = {"because": event.because, "message": in_words(event.because)}
+            if event.code is None:
+                _log.info("reminder_dropped", **reason, **about)
+            else:
+                _log.warning("reminder_dropped", code=event.code, **reason, **about)
 
 
 def _about(uow: UnitOfWork, order_id: UUID) -> dict[str, str]:
