@@ -213,7 +213,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="How many due subscriptions a worker begins to bill in a second at most. More make a renewal day "
             "shorter, and requests slower meanwhile.",
         ),
-    ] = 50
+    ] = 40
     recovery_margin_s: Annotated[
         float,
         Meta(

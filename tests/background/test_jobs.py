@@ -113,6 +113,36 @@ async def test_tasks_of_one_stream_run_in_order_and_wait_for_an_earlier_one_that
     assert ("second", first.stream_id) not in tried, "the one before it has not been done"
 
 
+async def test_tasks_of_one_stream_in_several_jobs_run_one_after_another(
+    merchant: Actor, jobs: Jobs, connection: Connection, database_url: str
+) -> None:
+    (first, *others), running, most, ran = tasks(5), 0, 0, 0
+    all_begun, begun = asyncio.Event(), set[UUID]()
+
+    async def handler(_: Ledger, __: UUID, stream_id: UUID, *___: Any) -> None:
+        nonlocal running, most, ran
+        if stream_id != first.stream_id:
+            begun.add(stream_id)
+            if len(begun) == len(others):
+                all_begun.set()
+            return
+        running, most, ran = running + 1, max(most, running + 1), ran + 1
+        await all_begun.wait()
+        running -= 1
+
+    jobs._handlers = {LOOK_AFTER: handler}
+    for other in others:  # a timer that was set again while its job was pending
+        await put(jobs, connection, merchant, [first, other])
+    stop = asyncio.Event()
+    worker = asyncio.create_task(jobs.run(stop))
+    async with asyncio.timeout(60):
+        while rows(database_url, "select from procrastinate_jobs"):  # noqa: ASYNC110 - a table sends no event
+            await asyncio.sleep(0.02)
+    stop.set()
+    await worker
+    assert (ran, most) == (4, 1)
+
+
 async def test_a_worker_killed_within_a_job_leaves_all_of_it_to_others(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done
 ) -> None:

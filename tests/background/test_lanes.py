@@ -1,9 +1,12 @@
-"""Messages have a lane of their own: a mail server without an answer delays no other work, of no merchant."""
+"""Messages and renewals have a lane each: a mail server without an answer, or renewals that wait for their pace, delay
+no other work, of no merchant.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -14,10 +17,11 @@ from tests.operations.test_reminders import to_the_reminder
 from tests.operations.test_timers import Ahead
 from uuid_utils.compat import uuid7
 
+from ledger.background.pace import Pace
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.reactions.registry import HANDLERS
 from ledger.background.scheduler.jobs import Jobs
-from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE
+from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, PACED_KINDS, RENEWALS_AT_ONCE
 from ledger.domain.orders.timers import REMINDER
 from ledger.domain.subscriptions.notices import NOTICE
 from ledger.notifications.contract import Notification
@@ -53,7 +57,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_the_kinds_with_messages_are_those_that_have_a_handler() -> None:
     assert {REMINDER, NOTICE} == MAIL_KINDS
-    assert HANDLERS.keys() > MAIL_KINDS
+    assert HANDLERS.keys() > MAIL_KINDS | PACED_KINDS
 
 
 async def test_a_mail_server_without_an_answer_holds_up_no_other_work(
@@ -79,16 +83,43 @@ async def test_a_mail_server_without_an_answer_holds_up_no_other_work(
     stop = asyncio.Event()
     running = asyncio.create_task(jobs.run(stop))
     try:
-        await until(lambda: jobs._queue._mails_full())
+        await until(lambda: jobs._queue._full_lanes())
         work = [EnqueueJob(LOOK_AFTER, orders[n % 2], NO_PAYMENT, due_at) for n in range(2)]
         for n in range(8):  # beside the messages of its merchant, and of others
             of = merchant.merchant_id if n % 2 else uuid7()
             await jobs.enqueue(connection, [(of, work[n % 2])])
         await until(lambda: len(done.streams) == 8)
-        assert 0 < len(begun) + silent.begun <= 2 * MAILS_AT_ONCE
+        assert 0 < len(begun) + silent.begun <= MAILS_AT_ONCE
         [(at_once,)] = rows(database_url, RUNNING)  # without other work, which may not have been deleted yet
         assert 0 < at_once <= MAILS_AT_ONCE
     finally:
         silent.go_on.set()
+        stop.set()
+        await running
+
+
+async def test_renewals_that_wait_for_their_pace_hold_up_no_other_work(
+    ledger: Ledger, connection: Connection, done: Done, database_url: str, stack: AsyncExitStack
+) -> None:
+    stop, due_at = asyncio.Event(), datetime.now(UTC) - timedelta(minutes=1)
+    (renewal,) = PACED_KINDS
+    renewed: list[UUID] = []
+
+    async def renews(_: Ledger, merchant_id: UUID, *__: object) -> None:
+        renewed.append(merchant_id)
+
+    pace = Pace(PACED_KINDS, 1 / 2_600_000, stop)  # one a month
+    handlers = {renewal: renews, LOOK_AFTER: done}
+    jobs = await stack.enter_async_context(Jobs(database_url, ledger, handlers, pace=pace))
+    for _ in range(2 * RENEWALS_AT_ONCE):  # merchants with one renewal each
+        await jobs.enqueue(connection, [(uuid7(), EnqueueJob(renewal, uuid7(), NO_PAYMENT, due_at))])
+    running = asyncio.create_task(jobs.run(stop))
+    try:
+        await until(lambda: bool(jobs._queue._full_lanes()))
+        for _ in range(8):
+            await jobs.enqueue(connection, [(uuid7(), EnqueueJob(LOOK_AFTER, uuid7(), NO_PAYMENT, due_at))])
+        await until(lambda: len(done.streams) == 8)
+        assert len(renewed) == 1
+    finally:
         stop.set()
         await running

@@ -1399,10 +1399,26 @@ BACKGROUND: Final = (
     Mutant(
         "tasks-of-a-stream-out-of-order",
         "jobs about one stream run one after another",
-        _JOBS,
-        "lock=lock if len(tasks) == 1 else None,",
+        "src/ledger/background/scheduler/stored_jobs.py",
+        "lock=stream_id + lane_of(kind) if len(tasks) == 1 else None,",
         "lock=None,",
         ("tests/background/test_jobs.py",),
+    ),
+    Mutant(
+        "tasks-of-a-stream-at-once",
+        "tasks of one stream in several jobs run one after another",
+        _JOBS,
+        "async with stream, slots.slot(merchant_id):",
+        "async with slots.slot(merchant_id):",
+        ("tests/background/test_jobs.py",),
+    ),
+    Mutant(
+        "renewals-without-a-lane",
+        "renewals that wait for their pace hold up no other work",
+        "src/ledger/background/scheduler/lanes.py",
+        '_Lane("-due", PACED_KINDS, RENEWALS_AT_ONCE)',
+        '_Lane("-due", PACED_KINDS, 10_000)',
+        ("tests/background/test_lanes.py",),
     ),
     Mutant(
         "message-stored-twice",
@@ -2719,9 +2735,9 @@ REMINDERS: Final = (
     Mutant(
         "messages-beside-no-other-work",
         "a mail server without an answer holds up no other work",
-        "src/ledger/background/scheduler/fair_queue.py",
-        "if is_mail(queue)) >= MAILS_AT_ONCE",
-        "if is_mail(queue)) >= 10_000",
+        "src/ledger/background/scheduler/lanes.py",
+        "counts[lane.suffix] >= lane.jobs_max",
+        "counts[lane.suffix] >= 10_000",
         ("tests/background/test_lanes.py",),
     ),
     Mutant(

@@ -17,10 +17,10 @@ from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
-from ledger.background.reactions.subscription_timers import PACED
 from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
+from ledger.background.scheduler.lanes import PACED_KINDS
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.settings import Settings
@@ -51,7 +51,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         OpenCalls(url) as open_calls,
         SearchCompactor(url) as search,
         Erasures(url) as erasures,
-        Jobs(url, ledger, handlers, pace=Pace(PACED, settings.renewals_per_second, stop)) as jobs,
+        Jobs(url, ledger, handlers, pace=Pace(PACED_KINDS, settings.renewals_per_second, stop)) as jobs,
         open_delivery(url, ledger) as delivery,
         ReconciliationLog(url) as reconciled,
         open_lookup(url) as lookup,

@@ -59,6 +59,6 @@ async def hand_over(
     except NotificationUnanswered as unanswered:
         return HandedOver(unanswered.code, unknown=True)
     except Exception as fault:  # noqa: BLE001 - an answer that cannot be read is an unknown outcome
-        _log.error("notifier_failed", notifier=notifier.name, reason=type(fault).__name__)
+        _log.error("notifier_failed", notifier=notifier.name, reason=type(fault).__name__, **about)
         return HandedOver("UNREADABLE", unknown=True)
     return HandedOver()

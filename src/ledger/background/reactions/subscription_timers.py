@@ -15,7 +15,7 @@ from ledger.background.reactions.reaction import Effect, EnqueueJob, SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.orders.events import AuthorizationAbandoned, PaymentCaptured, PaymentDeclined
 from ledger.domain.subscriptions.charge_ids import is_charge
-from ledger.domain.subscriptions.due import charge_over_at, next_due
+from ledger.domain.subscriptions.due import DUE, charge_over_at, next_due
 from ledger.domain.subscriptions.events import TOPICS
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.notices import NOTICE, notices_at
@@ -25,7 +25,6 @@ from ledger.operations.ledger import Ledger
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
 from ledger.operations.subscriptions.notify import notify_customer
 
-_DUE: Final = "subscription-due"
 _CHARGE: Final = "subscription-charge"
 _ORDER: Final = "subscription-order"
 
@@ -52,7 +51,7 @@ class SubscriptionTimers:
             return []
         due = next_due(state)
         moments = {
-            _DUE: None if due is None else due.at,
+            DUE: None if due is None else due.at,
             _CHARGE: charge_over_at(state),
             NOTICE: notices_at(state.notices),
         }
@@ -104,7 +103,4 @@ async def _notify(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: U
     await notify_customer(ledger, merchant_id, subscription_id)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {_DUE: _bill, _CHARGE: _bill, _ORDER: _settle, NOTICE: _notify}
-
-PACED: Final = frozenset({_DUE})
-"""What is due for many subscriptions of a merchant at once: a worker begins it at `LEDGER_RENEWALS_PER_SECOND`."""
+HANDLERS: Final[Mapping[str, Handler]] = {DUE: _bill, _CHARGE: _bill, _ORDER: _settle, NOTICE: _notify}

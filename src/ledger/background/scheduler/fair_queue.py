@@ -2,8 +2,8 @@
 
 procrastinate takes the oldest job of all queues, and reads past every job that waits for its next attempt. Here each
 merchant's queue has its turn, and a merchant has at most four jobs at once in a process: each job holds up to a hundred
-tasks. All messages together have eight (see `lanes`), so that a mail server without an answer leaves the rest to other
-work.
+tasks. All messages together have eight, and all renewals sixteen (see `lanes`), so that a mail server without an answer
+and renewals that wait for their pace leave the rest to other work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-from ledger.background.scheduler.lanes import MAILS_AT_ONCE, is_mail
+from ledger.background.scheduler.lanes import full_lanes
 from ledger.postgres.skip_scan import skip_scan
 
 _log = structlog.get_logger()
@@ -47,7 +47,7 @@ _FETCH: Final = skip_scan(
     then=""", next as (
   select due.id from (
     select value from found
-     where value <> all(%(full)s::text[]) and not (%(mails_full)s and value like '%%-mail')
+     where value <> all(%(full)s::text[]) and right(value, -32) <> all(%(full_lanes)s::text[])
        and (%(queues)s::text[] is null or value = any(%(queues)s::text[]))
      order by value <= %(after)s, value) turn
    cross join lateral (
@@ -94,7 +94,7 @@ class FairQueue(JobManager):
         While a merchant has as many jobs as it may, a worker of all queues waits here, so that it notices their end.
         """
         while (job := await self._fetch(queues, worker_id)) is None:
-            if queues is not None or not (self._full() or self._mails_full()) or self._is_stopping():
+            if queues is not None or not (self._full() or self._full_lanes()) or self._is_stopping():
                 return None
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_ended.wait(), _LOOK_AGAIN_S)
@@ -143,19 +143,19 @@ class FairQueue(JobManager):
 
     async def _fetch(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         self._worker_id = worker_id
-        only, full = (None, self._full()) if queues is None else (list(queues), [])
+        only, full, full_lanes = (None, self._full(), self._full_lanes()) if queues is None else (list(queues), [], [])
         rows = await self.connector.execute_query_all_async(
             _FETCH,
             queues=only,
             full=full,
-            mails_full=queues is None and self._mails_full(),
+            full_lanes=full_lanes,
             after=self._last,
             worker_id=worker_id,
         )
         return Job.from_row(rows[0]) if rows else None
 
-    def _mails_full(self) -> bool:
-        return sum(count for queue, count in self._running.items() if is_mail(queue)) >= MAILS_AT_ONCE
+    def _full_lanes(self) -> list[str]:
+        return full_lanes(self._running.items())
 
     def _full(self) -> list[str]:
         return [queue for queue, count in self._running.items() if count >= _OF_A_MERCHANT]

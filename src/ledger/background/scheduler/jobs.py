@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import psycopg
 import structlog
@@ -32,8 +33,9 @@ from ledger.background.pace import Pace
 from ledger.background.periodic import pause
 from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.scheduler.fair_queue import PLANNING, FairQueue
-from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, queue_of, queues_of
+from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, lane_of, queues_of
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
+from ledger.background.scheduler.stored_jobs import TASK, job_of, task_of
 from ledger.operations.ledger import Ledger
 from ledger.telemetry.metrics import JOBS
 
@@ -45,7 +47,6 @@ Handler = Callable[[Ledger, UUID, UUID, UUID, datetime], Awaitable[None]]
 It may be called twice. When it raises, it is called again later.
 """
 
-_TASK: Final = "ledger.due"
 _AT_ONCE, _TASKS_PER_JOB, _POLL_S = 32, 100, 2.0
 _HEARTBEAT_S, _STALLED_S = 2.0, 15.0
 """How often a worker updates its heartbeat, and after how long without one other workers take over its jobs."""
@@ -100,6 +101,7 @@ class Jobs:
         logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
         self._ledger, self._handlers = ledger, handlers
         self._slots, self._mail_slots = FairSlots[None](), FairSlots[None](MAILS_AT_ONCE, MAILS_AT_ONCE // 2)
+        self._streams = WeakValueDictionary[tuple[UUID, bool], asyncio.Lock]()  # those with a task that runs or waits
         self._pace = pace
         self._stopping = self._connected = False
         self._connector = PsycopgConnector(
@@ -112,7 +114,7 @@ class Jobs:
         )
         self._app = App(connector=self._connector)
         self._queue = self._app.job_manager = FairQueue(self._connector, lambda: self._stopping)
-        self._app.task(name=_TASK, pass_context=True, retry=JobRetry())(self._run_job)
+        self._app.task(name=TASK, pass_context=True, retry=JobRetry())(self._run_job)
 
     async def __aenter__(self) -> Self:
         """Connects. Raises procrastinate's ConnectorException where the database is unreachable."""
@@ -145,13 +147,13 @@ class Jobs:
 
     async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, EnqueueJob]]) -> None:
         """Enqueues work for its merchants, in this connection's transaction. The connection uses the jobs' schema."""
-        tasks: dict[tuple[UUID, bool], list[EnqueueJob]] = {}
+        tasks: dict[tuple[UUID, str], list[EnqueueJob]] = {}
         for merchant_id, task in jobs:
-            tasks.setdefault((merchant_id, task.kind in MAIL_KINDS), []).append(task)
+            tasks.setdefault((merchant_id, lane_of(task.kind)), []).append(task)
         await self._defer(
             connection,
             [
-                _job(merchant_id, some[n : n + _TASKS_PER_JOB])
+                job_of(merchant_id, some[n : n + _TASKS_PER_JOB])
                 for (merchant_id, _), some in tasks.items()
                 for n in range(0, len(some), _TASKS_PER_JOB)
             ],
@@ -211,32 +213,38 @@ class Jobs:
     async def _run_job(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
         with self._queue.running(context.job):
             await self._ledger.clock.refresh(UUID(merchant_id))
-            await self._run_tasks(context.job, UUID(merchant_id), [_task(row) for row in things])
+            await self._run_tasks(context.job, UUID(merchant_id), [task_of(row) for row in things])
 
     async def _run_tasks(self, job: Job, merchant_id: UUID, tasks: Sequence[EnqueueJob]) -> None:
-        if len(tasks) == 1:
-            await self._run_task(merchant_id, tasks[0], job.attempts)
-            return
         streams: dict[UUID, list[EnqueueJob]] = {}
         for task in tasks:
             streams.setdefault(task.stream_id, []).append(task)
-        undone = await asyncio.gather(*[self._run_in_order(merchant_id, some) for some in streams.values()])
+        attempts = job.attempts if len(tasks) == 1 else 0
+        undone = await asyncio.gather(*[self._run_in_order(merchant_id, some, attempts) for some in streams.values()])
+        if len(tasks) == 1 and undone[0].failure is not None:
+            raise undone[0].failure  # the job has one task, and keeps its attempts
         await self._put_back(job, merchant_id, undone)
 
-    async def _run_in_order(self, merchant_id: UUID, tasks: Sequence[EnqueueJob]) -> _Undone:
-        """Runs the tasks of one stream until one fails; returns that one and those after it."""
-        slots = self._mail_slots if tasks[0].kind in MAIL_KINDS else self._slots
+    async def _run_in_order(self, merchant_id: UUID, tasks: Sequence[EnqueueJob], attempts: int) -> _Undone:
+        """Runs the tasks of one stream until one fails; returns that one and those after it.
+
+        A task of the same stream in another job is waited for: a timer that was set again while its first job was
+        pending is then found done.
+        """
+        is_mail = tasks[0].kind in MAIL_KINDS
+        slots = self._mail_slots if is_mail else self._slots
+        stream = self._streams.setdefault((tasks[0].stream_id, is_mail), asyncio.Lock())
         for n, task in enumerate(tasks):
             if self._pace is not None:
                 await self._pace.turn(task.kind)
-            async with slots.slot(merchant_id):
+            async with stream, slots.slot(merchant_id):
                 if self._stopping:
-                    return _Undone(begun=False, tasks=tasks[n:])
+                    return _Undone(tasks=tasks[n:])
                 try:
-                    await self._run_task(merchant_id, task, 0)
-                except Exception:  # noqa: BLE001 - it was logged, and is tried again
-                    return _Undone(begun=True, tasks=tasks[n:])
-        return _Undone(begun=False, tasks=())
+                    await self._run_task(merchant_id, task, attempts)
+                except Exception as failure:  # noqa: BLE001 - it was logged, and is tried again
+                    return _Undone(tasks=tasks[n:], failure=failure)
+        return _Undone(tasks=())
 
     async def _run_task(self, merchant_id: UUID, task: EnqueueJob, attempts: int) -> None:
         try:
@@ -255,9 +263,11 @@ class Jobs:
 
     async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
         """Enqueues in one transaction what failed, each as a job for later, and what has not begun, as one job."""
-        failed = [_job(merchant_id, [task], next_attempt_at(0)) for some in undone if some.begun for task in some.tasks]
-        if rest := [task for some in undone if not some.begun for task in some.tasks]:
-            failed.append(_job(merchant_id, rest))
+        failed = [
+            job_of(merchant_id, [task], next_attempt_at(0)) for some in undone if some.failure for task in some.tasks
+        ]
+        if rest := [task for some in undone if not some.failure for task in some.tasks]:
+            failed.append(job_of(merchant_id, rest))
         if failed:
             async with self._connector.pool.connection() as connection, connection.transaction():
                 await self._defer(connection, failed)
@@ -265,35 +275,12 @@ class Jobs:
 
 
 class _Undone(Struct, frozen=True):
-    """The tasks of a stream that are not done, and whether the first of them was tried."""
+    """The tasks of a stream that are not done, and the failure of the first of them, None where it has not begun."""
 
-    begun: bool
     tasks: Sequence[EnqueueJob]
+    failure: Exception | None = None
 
 
 def _pool(**options: Any) -> AsyncConnectionPool[Any]:
     """Returns a pool that does not check a connection before each use: the check took half of a job's time."""
     return AsyncConnectionPool(**options | {"check": None})
-
-
-def _job(merchant_id: UUID, tasks: Sequence[EnqueueJob], at: datetime | None = None) -> Job:
-    """Returns a job. Jobs with one task each about the same stream run one after another, in the order of due times.
-
-    A message waits for no other work on its stream, and no other work for it.
-    """
-    rows: Any = [[task.kind, str(task.stream_id), str(task.payment_id), task.due_at.isoformat()] for task in tasks]
-    stream_id, kind = str(tasks[0].stream_id), tasks[0].kind
-    lock = f"{stream_id}-mail" if kind in MAIL_KINDS else stream_id
-    return Job(
-        queue=queue_of(merchant_id, kind),
-        lock=lock if len(tasks) == 1 else None,
-        queueing_lock=None,
-        task_name=_TASK,
-        task_kwargs={"merchant_id": str(merchant_id), "things": rows},
-        scheduled_at=at,
-    )
-
-
-def _task(row: Sequence[str]) -> EnqueueJob:
-    kind, stream_id, payment_id, due_at = row
-    return EnqueueJob(kind, UUID(stream_id), UUID(payment_id), datetime.fromisoformat(due_at))

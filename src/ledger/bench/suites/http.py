@@ -137,7 +137,7 @@ class Service:
 
 @contextmanager
 def service(
-    url: str, settings: Settings, folder: Path, workers: int = 1, renewals_per_second: int = 50
+    url: str, settings: Settings, folder: Path, workers: int = 1, renewals_per_second: int = 40
 ) -> Iterator[Service]:
     """Runs `ledger serve` on that database with so many API processes and a new merchant. Raises CannotRun."""
     environment = _environment(url, folder) | {

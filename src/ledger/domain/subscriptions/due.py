@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 
 from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 
+DUE: Final = "subscription-due"
+"""The kind of the timer of a subscription's next work."""
+
 TRIAL_NOTICE: Final = timedelta(days=3)
 """How long before the end of a trial the event `trial_will_end` is recorded."""
 

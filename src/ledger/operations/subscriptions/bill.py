@@ -11,6 +11,7 @@ from uuid import UUID
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.commands import RunDue
 from ledger.domain.subscriptions.decide.due_work import decide_due
+from ledger.domain.subscriptions.events import ChargeBegun
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Conflict
 from ledger.operations.inputs import Actor
@@ -34,13 +35,17 @@ async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: 
         return await subscription_plan(uow, subscription_id, decide_due(state, RunDue(at=uow.now)))
 
     unknown: UUID | None = None  # the order of a charge whose outcome is not known yet
+    begun_now = False
     state = await load_subscription(uow, subscription_id)
     while state is not None:
         charge = state.charge
         if charge is not None and charge.order_id != unknown:
-            unknown = None if await settle_charge(uow, state) else charge.order_id
-        elif not (await execute(uow, attempt)).events:
-            return state
+            unknown = None if await settle_charge(uow, state, begun_now=begun_now) else charge.order_id
+        else:
+            plan = await execute(uow, attempt)
+            if not plan.events:
+                return state
+            begun_now = any(isinstance(event, ChargeBegun) for event in plan.events)
         state = await load_subscription(uow, subscription_id)
     return None
 

@@ -52,14 +52,15 @@ _PARTIAL: Final = "INSUFFICIENT_FUNDS"
 _PASSING: Final = (ConcurrentUpdate, RequestInProgress)
 
 
-async def settle_charge(uow: UnitOfWork, subscription: Subscription) -> bool:
+async def settle_charge(uow: UnitOfWork, subscription: Subscription, *, begun_now: bool = False) -> bool:
     """Makes the payment order of the charge in progress, unless it is made, and records its outcome.
 
-    Returns False where the outcome is not known yet. Raises ConcurrentUpdate, a Fault.
+    `begun_now`: the caller has just begun the charge, so its order is not looked for before it is made. Returns False
+    where the outcome is not known yet. Raises ConcurrentUpdate, a Fault.
     """
     charge = subscription.charge
     assert charge is not None, "a charge is in progress"
-    order = await load_charge_order(uow.ledger, uow.merchant_id, charge.order_id)
+    order = None if begun_now else await load_charge_order(uow.ledger, uow.merchant_id, charge.order_id)
     outcome = await _make(uow, subscription, charge) if order is None else await charge_outcome(uow, order)
     if outcome is None:
         return False

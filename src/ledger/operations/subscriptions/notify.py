@@ -41,6 +41,7 @@ from ledger.journal.append import Conflict
 from ledger.notifications.contract import Message, Notification
 from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, payment_failed, renewal_receipt, trial_will_end
+from ledger.notifications.not_sent import in_words
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
@@ -74,7 +75,7 @@ async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UU
 
     while True:
         plan = await execute(uow, attempt)
-        _report(subscription_id, plan.events)
+        _report(uow, subscription_id, plan.events)
         state: Subscription = plan.changes[0].after
         for event in plan.events:
             if isinstance(event, NoticeRequested):
@@ -111,16 +112,17 @@ async def _send(uow: UnitOfWork, state: Subscription, notice: Notice) -> NoticeO
     """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
     assert notice.deadline_at is not None, "the attempt was just recorded"
     written = _notification(uow, state, notice)
-    ended = await hand_over(
-        uow.ledger.notifier, written, notice.deadline_at, subscription_id=str(state.subscription_id)
-    )
+    about = _about(uow, state.subscription_id)
+    ended = await hand_over(uow.ledger.notifier, written, notice.deadline_at, **about)
     if ended.code is None:
         return NoticeAccepted()
     return NoticeRefused(ended.code) if ended.refused else NoticeNotAccepted(ended.code, ended.unknown)
 
 
 async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice) -> Notification:
-    merchant, customer = await uow.ledger.merchant(uow.merchant_id), await _customer(uow, state)
+    merchant = await uow.ledger.merchant(uow.merchant_id)
+    customer: Customer | None = await uow.load(state.customer_id, evolve_customer)  # as the attempt was decided on it
+    assert customer is not None, "a subscription's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     addressee = Addressee(
         merchant=merchant.name,
@@ -187,22 +189,27 @@ async def _record(uow: UnitOfWork, subscription_id: UUID, notice: Notice, outcom
         command = RecordNotice(notice_id=notice.notice_id, outcome=outcome, at=uow.now)
         return await subscription_plan(uow, subscription_id, decide_notice_outcome(state, command))
 
-    _report(subscription_id, (await execute(uow, attempt, is_fact=True)).events)
+    _report(uow, subscription_id, (await execute(uow, attempt, is_fact=True)).events)
     if isinstance(outcome, NoticeAccepted):
         SUBSCRIPTION_NOTICES.labels("sent").inc()
 
 
-def _report(subscription_id: UUID, events: Sequence[SubscriptionEvent]) -> None:
-    """Counts and logs what was not sent. Only what a mail server or a missing answer caused is a warning."""
+def _report(uow: UnitOfWork, subscription_id: UUID, events: Sequence[SubscriptionEvent]) -> None:
+    """Counts and logs what was not sent. Only what a mail server caused is a warning."""
+    about = _about(uow, subscription_id)
     for event in events:
-        about = {"subscription_id": str(subscription_id)}
         if isinstance(event, NoticePostponed):
             SUBSCRIPTION_NOTICES.labels("postponed").inc()
             _log.info("notice_postponed", code=event.code, **about)
         elif isinstance(event, NoticeDropped):
             SUBSCRIPTION_NOTICES.labels("dropped").inc()
-            about |= {"because": event.because, "kind": event.kind}
+            reason = {"because": event.because, "message": in_words(event.because)}
             if event.code is None:
-                _log.info("notice_dropped", **about)
+                _log.info("notice_dropped", kind=event.kind, **reason, **about)
             else:
-                _log.warning("notice_dropped", code=event.code, **about)
+                _log.warning("notice_dropped", code=event.code, kind=event.kind, **reason, **about)
+
+
+def _about(uow: UnitOfWork, subscription_id: UUID) -> dict[str, str]:
+    """Returns what the log lines of a subscription's message name."""
+    return {"merchant_id": str(uow.merchant_id), "subscription_id": str(subscription_id)}

@@ -30,6 +30,7 @@ from ledger.journal.append import Conflict
 from ledger.notifications.contract import Notification
 from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, Row, payment_reminder
+from ledger.notifications.not_sent import in_words
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
@@ -62,7 +63,7 @@ async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
         return Plan(changes=[uow.change_order(order_id, decide_reminder(order, command))])
 
     plan = await execute(uow, attempt)
-    _report(plan)
+    _report(uow, plan)
     order = await uow.order(order_id)
     reminder = None if order.reminders is None else order.reminders.pending
     if reminder is None or reminder.deadline_at is None:
@@ -93,7 +94,8 @@ async def _send(uow: UnitOfWork, order: Order, reminder: Reminder) -> ReminderOu
     """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
     assert reminder.deadline_at is not None, "the attempt was just recorded"
     written = _notification(uow, order, reminder)
-    ended = await hand_over(uow.ledger.notifier, written, reminder.deadline_at, order_id=str(order.terms.order_id))
+    about = _about(uow, order.terms.order_id)
+    ended = await hand_over(uow.ledger.notifier, written, reminder.deadline_at, **about)
     if ended.code is None:
         return ReminderAccepted()
     return ReminderRefused(ended.code) if ended.refused else ReminderNotAccepted(ended.code, ended.unknown)
@@ -146,21 +148,27 @@ async def _record(uow: UnitOfWork, order_id: UUID, reminder: Reminder, outcome: 
         command = RecordReminder(reminder_id=reminder.reminder_id, outcome=outcome, at=uow.now)
         return Plan(changes=[uow.change_order(order_id, decide_reminder_outcome(order, command))])
 
-    _report(await execute(uow, attempt, is_fact=True))
+    _report(uow, await execute(uow, attempt, is_fact=True))
     if isinstance(outcome, ReminderAccepted):
         REMINDERS.labels("sent").inc()
 
 
-def _report(plan: Plan) -> None:
-    """Counts and logs what was not sent. Only what a mail server or a missing answer caused is a warning."""
+def _report(uow: UnitOfWork, plan: Plan) -> None:
+    """Counts and logs what was not sent. Only what a mail server caused is a warning."""
+    about = _about(uow, plan.stream_id)
     for event in plan.events:
         if isinstance(event, ReminderPostponed):
             REMINDERS.labels("postponed").inc()
-            _log.info("reminder_postponed", order_id=str(plan.stream_id), code=event.code)
+            _log.info("reminder_postponed", code=event.code, **about)
         elif isinstance(event, ReminderDropped):
             REMINDERS.labels("dropped").inc()
-            about = {"because": event.because, "order_id": str(plan.stream_id)}
+            reason = {"because": event.because, "message": in_words(event.because)}
             if event.code is None:
-                _log.info("reminder_dropped", **about)
+                _log.info("reminder_dropped", **reason, **about)
             else:
-                _log.warning("reminder_dropped", code=event.code, **about)
+                _log.warning("reminder_dropped", code=event.code, **reason, **about)
+
+
+def _about(uow: UnitOfWork, order_id: UUID) -> dict[str, str]:
+    """Returns what the log lines of an order's reminder name."""
+    return {"merchant_id": str(uow.merchant_id), "order_id": str(order_id)}
