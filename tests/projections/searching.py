@@ -33,9 +33,9 @@ def an_address(chance: random.Random) -> str:
     return f"{a_word(chance)}@{chance.choice(DOMAINS)}"
 
 
-async def pack(database_url: str, block_bytes: int = 120) -> int:
+async def pack(database_url: str, block_bytes: int = 120, counted_from: int = 0) -> int:
     """Packs and counts all lines, a few to a row. The last lines stay unpacked, as always."""
-    async with SearchCompactor(database_url, rows_min=1, block_bytes=block_bytes) as packing:
+    async with SearchCompactor(database_url, rows_min=1, block_bytes=block_bytes, counted_from=counted_from) as packing:
         return await packing.pack()
 
 

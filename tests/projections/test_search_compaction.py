@@ -4,38 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 
 import psycopg
 import pytest
 from tests.projections.listing import ids, page, total
-from tests.projections.searching import a_word, an_address, counted, pack
+from tests.projections.searching import Bazaar, a_word, an_address, counted, pack
 from tests.projections.shop import Shop, change_email, customer
 
 from ledger.domain.customers.state import Customer
 from ledger.postgres.faults import DatabaseUnavailable
 from projections.queries import Queries
-from projections.search import counts
+from projections.search import compaction, counts
 from projections.search.blocks import gram_bits, grams
 from projections.search.compaction import SearchCompactor
 
 pytestmark = pytest.mark.anyio
 
+# How many rows of orders have bits and are not counted, and how many have no bits.
+_LEFT = """
+select count(*) filter (where not packed and grams is not null), count(*) filter (where grams is null)
+  from search_block where kind = 1
+"""
 
+
+@pytest.mark.parametrize(("counted_from", "unpacked"), [(0, 1), (1_000, 4)])
 async def test_packing_keeps_every_line_once_and_fits_fifty_long_lines_on_a_page(
-    shop: Shop, reader: Queries, database_url: str
+    shop: Shop, database_url: str, counted_from: int, unpacked: int
 ) -> None:
     for n in range(150):
         await shop.order(f"order-{n}-" + "x" * 40)
     with psycopg.connect(database_url, autocommit=True) as connection:
         lines = "select * from search_line order by id"
         before = connection.execute(lines).fetchall()
-        async with SearchCompactor(database_url) as packing, SearchCompactor(database_url) as rival:
+        packing, rival = (SearchCompactor(database_url, counted_from=counted_from) for _ in range(2))
+        async with packing, rival:
             await asyncio.gather(packing.pack(), rival.pack())
         assert connection.execute(lines).fetchall() == before
-        rows = connection.execute("select packed, pg_column_size(b.*) from search_block b where kind = 1").fetchall()
+        every = "select packed, grams is null, pg_column_size(b.*) from search_block b where kind = 1"
+        rows = connection.execute(every).fetchall()
         assert len(rows) == 4
-        assert max(size for _, size in rows) < 8_160
-        assert [packed for packed, _ in rows].count(False) == 1
+        assert max(row[2] for row in rows) < 8_160
+        assert [row[0] for row in rows].count(False) == unpacked
+        assert [row[1] for row in rows].count(True) == 1
 
 
 async def test_a_compactor_whose_connection_was_ended_connects_again(shop: Shop, database_url: str) -> None:
@@ -106,6 +117,61 @@ async def test_counters_stay_exact_while_two_compactors_run_and_orders_and_e_mai
     stored, expected = counted(database_url)
     assert stored == expected
     assert stored[1, "-"] > 40
+
+
+async def test_a_merchant_is_counted_once_it_has_enough_full_blocks_and_every_total_is_exact_on_the_way(
+    shop: Shop, reader: Queries, database_url: str
+) -> None:
+    chance = random.Random(11)
+    bazaar = await Bazaar.open(shop, chance, payers=4)
+    texts = ["a", "0", "aa", "@", "e", "example", "@aa.b", "no", "N"]
+    counted_yet = []
+    for _ in range(7):
+        for _ in range(12):
+            await bazaar.sell(chance)
+        for _ in range(2):
+            await pack(database_url, counted_from=30)
+            stored, expected = counted(database_url)
+            assert stored == expected
+            for text in texts:
+                assert await total(reader, shop, text) == len(bazaar.having(text)), text
+            await bazaar.move(chance.randrange(4), chance.choice([None, an_address(chance)]))
+        counted_yet.append(bool(stored))
+    assert counted_yet[0] is False
+    assert counted_yet == sorted(counted_yet)
+    assert counted_yet[-1] is True
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute(_LEFT).fetchone() == (0, 1)
+
+
+async def test_all_blocks_of_a_merchant_with_enough_are_counted_at_once_however_few_are_taken_at_a_time(
+    shop: Shop, reader: Queries, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_BYTES_MAX", 150)
+    chance = random.Random(12)
+    bazaar = await Bazaar.open(shop, chance, payers=2)
+    for _ in range(20):
+        await bazaar.sell(chance)
+        await pack(database_url, counted_from=1_000)
+    assert counted(database_url) == (Counter(), Counter())
+    async with SearchCompactor(database_url, rows_min=1, block_bytes=120, counted_from=3) as packing:
+        await packing.pack()
+    stored, expected = counted(database_url)
+    assert stored == expected
+    assert stored[1, "n"] >= 17
+    assert await total(reader, shop, "n") == 20
+
+
+async def test_counters_are_not_used_beside_full_blocks_that_are_not_counted(
+    shop: Shop, reader: Queries, database_url: str
+) -> None:
+    for n in range(12):
+        await shop.order(f"pedido-{n:02}")
+    await pack(database_url, counted_from=1_000)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        wrong = "insert into search_count (merchant_id, kind, text, orders) values (%s, 1, 'o-', 5)"
+        connection.execute(wrong, (shop.merchant_id,))
+    assert await total(reader, shop, "o-") == 12
 
 
 async def test_a_packed_block_shares_the_beginnings_of_all_its_lines(

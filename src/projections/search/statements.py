@@ -16,8 +16,8 @@ from typing import Final
 # Splits a block `b` into its numbered lines.
 _LINES: Final = "cross join lateral string_to_table(b.texts, chr(10)) with ordinality as u(line, n)"
 
-# Tests whether a block may contain the text: it does not if one of three bits of the text is missing. A block that was
-# not packed yet has no bits, and is opened.
+# Tests whether a block may contain the text: it does not if one of three bits of the text is missing. A row that an
+# append wrote has no bits, and is opened.
 _MAY_HOLD: Final = """
        (get_bit(b.grams, %(first_bit)s::int8) = 1) is not false
    and (get_bit(b.grams, %(middle_bit)s::int8) = 1) is not false
@@ -36,16 +36,20 @@ strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate 
 
 # `uncounted`: the lines of the orders that the counters lack.
 # `counters.are_exact`: whether counters and uncounted orders together give exact totals, which they do if few orders
-# are uncounted and no e-mail has changed since the others were counted.
+# are uncounted and no e-mail has changed since the others were counted. They are not used where whole blocks are
+# uncounted: few orders are read faster than counted one by one.
 _UNCOUNTED: Final = """
 uncounted as materialized (
   select u.id, u.line
     from search_block b cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as u(id, line)
    where b.merchant_id = %(merchant_id)s and b.kind = 1 and not b.packed limit %(lookups_max)s::int8 + 1),
 counters as materialized (
-  select (select count(*) from uncounted) <= %(lookups_max)s
+  select not exists (
+       select from search_block where merchant_id = %(merchant_id)s and kind = 3 and not packed)
      and not exists (
-       select from search_block where merchant_id = %(merchant_id)s and kind = 3 and not packed) as are_exact),
+       select from search_block
+        where merchant_id = %(merchant_id)s and kind = 1 and not packed and grams is not null)
+     and (select count(*) from uncounted) <= %(lookups_max)s as are_exact),
 """.lstrip()
 
 # Joins the e-mail of the customer of an uncounted order `f`.
@@ -96,14 +100,14 @@ counted as (
 """
 SHORT_PLACES: Final = "select created_at, order_id from scanned"
 
-# `everywhere.found`: whether the lines of all orders contain the text, by what the lines of each packed block share and
+# `everywhere.found`: whether the lines of all orders contain the text, by what the lines of each full block share and
 # by the lines of the few other blocks. It stops at the first block without the text.
 EVERYWHERE: Final = """
 everywhere as materialized (
   select not exists (
     select from search_block b
      where b.merchant_id = %(merchant_id)s and b.kind = 1 and (strpos(b.shared, %(folded)s) > 0) is not true
-       and (b.packed or exists (select from string_to_table(b.texts, chr(10)) as u(line)
+       and (b.shared is not null or exists (select from string_to_table(b.texts, chr(10)) as u(line)
                                  where (strpos(u.line, %(folded)s) > 0) is not true))) as found)
 """
 
