@@ -100,7 +100,7 @@ def test_another_api_process_is_measured_with_what_it_costs(postgres_url, tmp_pa
 
 
 def test_an_unknown_benchmark_is_named_as_one():
-    with pytest.raises(CannotRun, match="journal, http, profile, history"):
+    with pytest.raises(CannotRun, match="journal, peers, http, profile, "):
         run.bench(Settings(), "speed")
 
 

@@ -16,15 +16,19 @@ from msgspec import Struct
 from ledger.bench.measure import report
 from ledger.bench.measure.report import Report
 from ledger.bench.scratch import scratch_database, scratch_server
-from ledger.bench.suites import ceiling, documents, history, http, journal, profile, renewals, search
+from ledger.bench.suites import ceiling, documents, history, http, journal, peers, profile, renewals, search
 from ledger.settings import CannotRun, Settings
 
 
 class Sizes(Struct, frozen=True):
-    """How many events the long history has, and how many subscriptions are due at once; None is the suite's own."""
+    """How many events the long history has, and how many subscriptions are due at once; None is the suite's own.
+
+    `node_modules` is the folder with the npm packages of the journal's peers.
+    """
 
     events: int = history.EVENTS
     subscriptions: int | None = None
+    node_modules: Path | None = None
 
 
 Run = Callable[[str, Settings, float, int, Sizes], list[Report]]
@@ -33,6 +37,11 @@ Run = Callable[[str, Settings, float, int, Sizes], list[Report]]
 def _journal(server_url: str, _settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     with scratch_database(server_url) as url:
         return journal.reports(url, seconds, rounds)
+
+
+def _peers(server_url: str, _settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    with scratch_database(server_url) as url:
+        return [peers.report(url, seconds, rounds, sizes.node_modules)]
 
 
 def _http(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
@@ -79,6 +88,7 @@ def _documents(server_url: str, settings: Settings, seconds: float, rounds: int,
 
 BENCHMARKS: Final[dict[str, Run]] = {
     "journal": _journal,
+    "peers": _peers,
     "http": _http,
     "profile": _profile,
     "history": _history,
@@ -99,20 +109,23 @@ def bench(
     rounds: int = 3,
     events: int = history.EVENTS,
     subscriptions: int | None = None,
+    node_modules: Path | None = None,
 ) -> None:
     """Runs the benchmark of this name, or all, and prints the reports.
 
     Each sample takes `seconds`, each comparison `rounds` samples; `events` is the length of the long history,
-    `subscriptions` how many are due at once (None: 1,000, and 10,000 on the renewal day). Raises CannotRun for an
+    `subscriptions` how many are due at once (None: 1,000, and 10,000 on the renewal day), `node_modules` the folder
+    with the peers' npm packages (None: that of the working directory). Raises CannotRun for an
     unknown name, or where a program or a server is missing.
     """
     if name is not None and name not in BENCHMARKS:
         raise CannotRun(f"there is no benchmark {name}; there are {', '.join(BENCHMARKS)}")
     reports: list[Report] = []
+    sizes = Sizes(events, subscriptions, node_modules)
     with scratch_server(settings) as server_url:
         machine = report.machine(server_url)
         for benchmark in [name] if name is not None else BENCHMARKS:
-            reports += BENCHMARKS[benchmark](server_url, settings, seconds, rounds, Sizes(events, subscriptions))
+            reports += BENCHMARKS[benchmark](server_url, settings, seconds, rounds, sizes)
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[2K")
     if json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="journal, http, profile, history, search, ceiling, documents, renewals or renewal-day; without it, all of them."
+            help="journal, peers, http, profile, history, search, ceiling, documents, renewals or renewal-day; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -23,6 +24,9 @@ def bench(
     events: Annotated[int, typer.Option(min=1, help="How many events the long history has.")] = 5_000_000,
     subscriptions: Annotated[
         int | None, typer.Option(min=1, help="How many subscriptions are due at one moment. [default: 1000 and 10000]")
+    ] = None,
+    node_modules: Annotated[
+        Path | None, typer.Option(help="The folder with the npm packages of message-db and Emmett, for `peers`.")
     ] = None,
 ) -> None:
     """Measure the journal, HTTP, lists, documents and renewals, in turn with their limits. Takes minutes."""
@@ -37,4 +41,5 @@ def bench(
         rounds=rounds,
         events=events,
         subscriptions=subscriptions,
+        node_modules=node_modules,
     )

@@ -24,7 +24,7 @@ from ledger.bench.measure.samples import Sample, sample
 from ledger.domain.fold import fold
 from ledger.domain.orders.decide.payments import decide_create
 from ledger.domain.orders.evolve.order import evolve
-from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -59,7 +59,7 @@ create table if not exists bench_row (
   merchant_id uuid not null, stream_id uuid not null, version int4 not null, status text not null, amount int8 not null,
   updated_at timestamptz not null, primary key (merchant_id, stream_id))
 """
-_LEAN_TABLE: Final = InlineTable(
+LEAN_TABLE: Final = InlineTable(
     "bench_row",
     (
         ("merchant_id", "uuid"),
@@ -80,14 +80,14 @@ _LEAN_CODEC: Final = Codec({"lean-happened.v1": LeanHappened})
 class _LeanRows:
     """The small read model of the lean event."""
 
-    tables: Sequence[InlineTable] = (_LEAN_TABLE,)
+    tables: Sequence[InlineTable] = (LEAN_TABLE,)
 
     def rows(self, merchant_id: UUID, change: Change) -> Mapping[str, Sequence[Row]]:
         (event,) = change.events
         assert isinstance(event, LeanHappened)
         version = change.expected + 1
         row = (merchant_id.bytes, change.stream_id.bytes, version, b"PENDING", 10_000, postgres_micros(event.at))
-        return {_LEAN_TABLE.name: [row]}
+        return {LEAN_TABLE.name: [row]}
 
 
 class _Without:
@@ -108,6 +108,14 @@ Command = tuple[Sequence[Change], Sequence[Claim]]
 def _lean() -> Command:
     stream_id = uuid7()
     return [Change(stream_id, 0, [LeanHappened(order_id=stream_id, at=datetime.now(UTC))], None, None)], ()
+
+
+def lean_append(merchant_id: UUID) -> Append:
+    """Returns the lean command encoded, as the journal submits it to its writer."""
+    changes, claims = _lean()
+    (change,) = changes
+    stream = StreamWrite(change.stream_id.bytes, 0, [_LEAN_CODEC.encode(event) for event in change.events])
+    return Append(merchant_id.bytes, uuid7().bytes, b"{}", [stream], claims, _LeanRows().rows(merchant_id, change))
 
 
 def _order() -> Callable[[], Command]:

@@ -43,12 +43,16 @@ class Ratio(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The result of one benchmark. `samples` are typical runs by name; `facts` are other findings."""
+    """The result of one benchmark. `samples` are typical runs by name; `facts` are other findings.
+
+    `shares` are further columns of the table of samples: by title, the ratio of each sample to the one that it names.
+    """
 
     name: str
     samples: dict[str, Sample]
     ratios: list[Ratio]
     facts: dict[str, str] = {}
+    shares: dict[str, dict[str, float]] = {}
 
 
 def as_json(reports: list[Report], machine: dict[str, str]) -> bytes:
@@ -63,6 +67,7 @@ def as_json(reports: list[Report], machine: dict[str, str]) -> bytes:
                         "samples": {name: _sample(one) for name, one in report.samples.items()},
                         "ratios": [_ratio(one) for one in report.ratios],
                         "facts": report.facts,
+                        "shares": report.shares,
                     }
                     for report in reports
                 ],
@@ -90,10 +95,12 @@ def show(reports: list[Report], machine: dict[str, str]) -> None:
     console = Console()
     console.print(", ".join(f"{name} {value}" for name, value in machine.items()), style="dim")
     for report in reports:
-        samples = Table("", "per second", "p50 ms", "p99 ms", "errors", title=report.name, title_justify="left")
+        titles = ("", "per second", "p50 ms", "p99 ms", *report.shares, "errors")
+        samples = Table(*titles, title=report.name, title_justify="left")
         for name, one in report.samples.items():
             errors = ", ".join(f"{times} {what}" for what, times in one.others.items())
-            samples.add_row(name, f"{one.per_second:,.0f}", f"{one.p50_ms:.2f}", f"{one.p99_ms:.2f}", errors)
+            shares = [f"{share[name]:.3f}" if name in share else "" for share in report.shares.values()]
+            samples.add_row(name, f"{one.per_second:,.0f}", f"{one.p50_ms:.2f}", f"{one.p99_ms:.2f}", *shares, errors)
         console.print(samples if report.samples else report.name)
         ratios = Table("ratio", "of", "to", "target", "")
         for ratio in report.ratios:
