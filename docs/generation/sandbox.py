@@ -72,9 +72,8 @@ def page() -> str:
         "## Time",
         f"The sandbox's answer to card `{grouped('4000000000000119')}` never comes: after "
         f"{Settings().sandbox_deadline_s:g} seconds (`LEDGER_SANDBOX_DEADLINE_S`) the request is answered 201 with an order in "
-        "`PROCESSING`. The recovery looks the payment up once the intent's deadline and its margin have passed, "
-        f"{Settings().processor_timeout_s:g} + {Settings().recovery_margin_s:g} seconds after the call, and finds it approved. "
-        "`LEDGER_SANDBOX_DELAY_MS` delays every other answer.",
+        f"`PROCESSING`. {Settings().recovery_margin_s:g} seconds later (`LEDGER_RECOVERY_MARGIN_S`) the recovery looks the "
+        "payment up and finds it approved. `LEDGER_SANDBOX_DELAY_MS` delays every other answer.",
     )
 
 

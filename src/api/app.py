@@ -54,6 +54,7 @@ from api.system import docs_page, errors_page, health
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from api.system.processor_messages import ProcessorMessages
+from api.system.readiness import ReadinessLog
 from ledger.invoicing.files import FOLDER
 from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, errors_url
@@ -66,7 +67,7 @@ def create_app(settings: Settings) -> ASGIApp:
     """Returns the service as an ASGI application. It connects when the server starts it, by `settings.database_url`."""
     holder = DependencyHolder()
     logs = settings.access_log == "on" and settings.log_level in ("debug", "info")
-    access_log = AccessLog(log_format=settings.log_format) if logs else None
+    access_log = AccessLog(log_format=settings.log_format, process=PROCESS) if logs else None
     tracing = start_tracing(settings, PROCESS)
     if tracing is None:
         traffic = RequestMetrics(access_log)
@@ -80,7 +81,8 @@ def create_app(settings: Settings) -> ASGIApp:
         async with open_dependencies(settings, tracing) as deps:
             holder.deps = deps
             with sampling(deps.ledger.journal.sample_metrics):
-                yield
+                async with ReadinessLog(holder).running():
+                    yield
             holder.deps = None
         traffic.close()
         if tracing is not None:

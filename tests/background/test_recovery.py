@@ -29,6 +29,7 @@ from ledger.operations.ledger import CallTimeouts, Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.settings import Settings
 from projections.orders.open_calls import OpenCalls
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +87,44 @@ async def test_a_call_that_came_back_unanswered_is_looked_up_long_before_its_dea
     assert order.open_intent is not None
     assert order.open_intent.over_at < order.open_intent.deadline_at
     await sweep(await open_another(), database_url, KNOWN_ONLY)  # another process: the log records when it came back
+    assert (await order_of(ledger, merchant, order.terms.order_id)).status is OrderStatus.COMPLETED
+
+
+class Clock(datetime):
+    """The real time that the recovery reads."""
+
+    at: datetime
+
+    @classmethod
+    def now(cls, _: object = None) -> datetime:  # type: ignore[override]
+        return cls.at
+
+
+async def test_card_0119_is_completed_by_one_look_up_five_seconds_after_the_silence(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the service's own settings, within 15 s of the request: neither a second later nor after the deadline."""
+    settings = Settings()
+    assert settings.sandbox_deadline_s + settings.recovery_margin_s + Windows().poll_s < 15
+    ledger.call_timeouts = CallTimeouts(processor_timeout_s=settings.processor_timeout_s)
+    order = (await create_order(ledger, merchant, an_order("1", by_card(SILENT)))).order
+    assert order.open_intent is not None
+    came_back_at, looked_up = order.open_intent.over_at, []
+    assert came_back_at < order.open_intent.deadline_at
+    look_up = ledger.processor.look_up  # type: ignore[union-attr]
+
+    async def counted(*asked: object, **options: bool) -> object:
+        looked_up.append(Clock.at)
+        return await look_up(*asked, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ledger.processor, "look_up", counted)
+    monkeypatch.setattr(recovery, "datetime", Clock)
+    async with OpenCalls(database_url) as open_calls:
+        worker = Recovery(ledger, open_calls.due, Windows(margin_s=settings.recovery_margin_s))
+        for after_s in (0.0, 4.9, 5.0, 6.0):
+            Clock.at = came_back_at + timedelta(seconds=after_s)
+            await worker.sweep()
+    assert looked_up == [came_back_at + timedelta(seconds=5)]
     assert (await order_of(ledger, merchant, order.terms.order_id)).status is OrderStatus.COMPLETED
 
 

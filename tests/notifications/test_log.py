@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 from tests.notifications.conftest import NOTIFICATION, SENDER
 
@@ -12,9 +13,9 @@ from ledger.wiring import _notifier
 
 
 @pytest.mark.anyio
-async def test_a_logged_message_names_no_person() -> None:
+async def test_a_logged_message_names_its_order_and_no_person() -> None:
     with capture_logs() as logged:
-        await LogNotifier().send(NOTIFICATION, 1.0)
+        await LogNotifier().send(replace(NOTIFICATION, about={"order_id": "019a"}), 1.0)
     assert logged == [
         {
             "event": "message_logged",
@@ -22,6 +23,7 @@ async def test_a_logged_message_names_no_person() -> None:
             "notification_id": str(NOTIFICATION.notification_id),
             "kind": "PAYMENT_REMINDER",
             "language": "es",
+            "order_id": "019a",
         }
     ]
 

@@ -21,7 +21,7 @@ PROGRAM = """
 import logging, structlog
 from types import SimpleNamespace
 from ledger.telemetry.logs import REQUEST, configure_logs
-configure_logs("info")
+configure_logs("info", process="worker-2")
 structlog.get_logger().info("before")
 REQUEST.set(SimpleNamespace(request_id="req-1", order_id=None))
 structlog.get_logger().warning("during", reason="because")
@@ -35,6 +35,9 @@ def test_every_line_carries_the_request_that_it_belongs_to():
         [sys.executable, "-c", PROGRAM], env=environment(), capture_output=True, text=True, check=True
     ).stderr
     before, during, foreign, own = [json.loads(line) for line in stderr.splitlines()]
+    for line in (before, during, foreign, own):
+        assert list(line)[:4] == ["timestamp", "level", "event", "process"], "every line has them in this order"
+        assert line["process"] == "worker-2"
     assert "request_id" not in before
     assert (during["request_id"], during["reason"], during["level"]) == ("req-1", "because", "warning")
     assert (foreign["request_id"], foreign["logger"]) == ("req-1", "library")
@@ -42,7 +45,7 @@ def test_every_line_carries_the_request_that_it_belongs_to():
 
 
 def test_lines_as_text_are_for_a_person(tmp_path):
-    program = PROGRAM.replace('configure_logs("info")', 'configure_logs("info", "text")')
+    program = PROGRAM.replace('configure_logs("info", process="worker-2")', 'configure_logs("info", "text")')
     stderr = subprocess.run(
         [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
     ).stderr
@@ -57,17 +60,17 @@ def test_lines_as_text_are_for_a_person(tmp_path):
 
 async def test_the_line_of_a_request_as_text(tmp_path):
     with (tmp_path / "log").open("wb") as file:
-        log = AccessLog(file.fileno(), "text")
+        log = AccessLog(file.fileno(), "text", "api-1")
         order_id = UUID("0197f1a0-0000-7000-8000-000000000001")
         log.note("POST", "/a/{id}", 409, 0.0123, "req-1", None, None, "INVALID_ORDER_STATE", order_id)
         log.note("GET", "/a/{id}", 500, 0.001, 'req "2"', None)
         log.flush()
     first, second = (line.partition("Z ")[2] for line in (tmp_path / "log").read_text().splitlines())
     assert first == (
-        "info    request method=POST route=/a/{id} status=409 ms=12.3 request_id=req-1 "
+        "info    request process=api-1 method=POST route=/a/{id} status=409 ms=12.3 request_id=req-1 "
         f"error_code=INVALID_ORDER_STATE order_id={order_id}"
     )
-    assert second == 'error   request method=GET route=/a/{id} status=500 ms=1.0 request_id="req \\"2\\""'
+    assert second == 'error   request process=api-1 method=GET route=/a/{id} status=500 ms=1.0 request_id="req \\"2\\""'
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a full disk")

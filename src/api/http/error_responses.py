@@ -26,6 +26,7 @@ from ledger.domain.rejections import Rejected
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import FilesUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
+from ledger.operations.results import NothingSent
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.logs import stack_locations
@@ -159,6 +160,16 @@ class Conflict(Error, kw_only=True, rename="camel"):
     advice: Annotated[Advice | UnsetType, Meta(description="What the merchant should do about the saved card.")] = UNSET
 
 
+class Unavailable(Error, kw_only=True, rename="camel"):
+    """The answer to a request that could not be sent to a processor. The order it is about exists all the same."""
+
+    id: Annotated[UUID | UnsetType, Meta(description="The order, where the request made one or is about one.")] = UNSET
+    external_id: Annotated[str | UnsetType, Meta(description="The merchant's id of the order.")] = UNSET
+    status: Annotated[
+        OrderStatus | UnsetType, Meta(description="The order's status: FAILED where this was its only payment.")
+    ] = UNSET
+
+
 class Wait(Struct, rename="camel"):
     """The time to wait before the next request."""
 
@@ -215,7 +226,7 @@ def error_response(failure: Exception, request_id: str, errors_url: str = ERRORS
         case _:
             for kind, (code, message) in _UNAVAILABLE.items():
                 if isinstance(failure, kind):
-                    return _unavailable(code, message, answered)
+                    return _unavailable(failure, answered.about(code, f"{message} Try again in a moment."))
             _log_failure(failure, request_id)
             return _failed(answered)
 
@@ -262,8 +273,11 @@ def _too_many(error: errors.TooManyRequests, answered: Answered) -> ApiResponse:
     return json_response(429, body, headers)
 
 
-def _unavailable(code: str, message: str, answered: Answered) -> ApiResponse:
-    body = Error(**answered.about(code, f"{message} Try again in a moment."))
+def _unavailable(failure: Exception, about: dict[str, Any]) -> ApiResponse:
+    body = Error(**about)
+    if isinstance(failure, NothingSent):
+        terms = failure.order.terms
+        body = Unavailable(**about, id=terms.order_id, external_id=terms.external_id, status=failure.order.status)
     return json_response(503, body, _RETRY)
 
 

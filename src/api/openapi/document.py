@@ -13,7 +13,7 @@ from typing import Any, Final
 from starlette.routing import Route
 
 from api.http.endpoint import Endpoint
-from api.http.error_responses import Conflict, Error, TooManyRequests
+from api.http.error_responses import Conflict, Error, TooManyRequests, Unavailable
 from api.openapi import components, examples
 from api.openapi.error_descriptions import words
 from api.openapi.links import LINKS, REFUND_LINKS
@@ -203,6 +203,7 @@ def _error_schema(status: int, codes: tuple[str, ...], *, has_order: bool) -> Js
         429: TooManyRequests,
         409: Conflict,
         422: Conflict,
+        503: Unavailable if "PROCESSOR_UNAVAILABLE" in codes else Error,
     }.get(status, Error)
     schema = _with_codes(components.reference(struct), plain)
     declined = tuple(code for code in codes if code not in plain)
@@ -237,6 +238,7 @@ def _components(used: Iterable[OperationSpec]) -> Json:
         Error,
         Conflict,
         TooManyRequests,
+        Unavailable,
         Declined,
     ]
     for spec in used:

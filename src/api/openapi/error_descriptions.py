@@ -114,7 +114,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "until one is allowed again.",
     "INTERNAL_ERROR": "An error in the service. Its log has the details under the `requestId`.",
     "PROCESSOR_UNAVAILABLE": "The processor could not be reached. Nothing was sent to it; the order has "
-    "the payment as FAILED.",
+    "the payment as FAILED, and the answer names the order. The same request tries again.",
     "DATABASE_UNAVAILABLE": "The database is unavailable, or too many commands wait. Send the request "
     "again with the same "
     "`externalId` to get the result of the first attempt.",

@@ -117,12 +117,14 @@ def capture_refused_response(result: OrderResult, deps: Dependencies, request: A
 
 
 def _decline(result: OrderResult, payment: Payment, document: bytes, request: ApiRequest) -> Declined:
+    """Returns the answer to a declined payment, and keeps its code for the log."""
     order, failure = result.order, payment.failure
     assert failure is not None, "a declined payment has a failure"
     reason = decline(failure.code)
     answered = Answered(request.request_id, request.errors_url)
+    request.error_code = public_code(failure.refused_by)
     return Declined(
-        **answered.about(public_code(failure.refused_by), reason.message),
+        **answered.about(request.error_code, reason.message),
         payer_message=payer_message(reason.code, _language(result, request)),
         decline_code=reason.code,
         retryable=reason.retryable,

@@ -8,6 +8,7 @@ handed over is missing, raise `NotificationUnanswered`: the outcome is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
@@ -37,13 +38,14 @@ class Message(Struct, frozen=True, kw_only=True):
 
 class Notification(Struct, frozen=True, kw_only=True):
     """A message to one recipient. `notification_id` is the same in every attempt: a mail's Message-ID is derived from
-    it.
+    it. `about` names the merchant and the order or subscription, for the log.
     """
 
     notification_id: UUID
     sender_name: str
     recipient: str
     message: Message
+    about: Mapping[str, str] = {}
 
 
 class NotificationFailed(Exception):

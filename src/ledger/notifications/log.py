@@ -10,7 +10,7 @@ _log = structlog.get_logger()
 
 
 class LogNotifier:
-    """Logs the kind, the language and the id of a message. It accepts every message."""
+    """Logs the kind, the language and the id of a message, and what it is about. It accepts every message."""
 
     name = "log"
     timeout_s = 10.0
@@ -23,4 +23,5 @@ class LogNotifier:
             notification_id=str(notification.notification_id),
             kind=message.kind,
             language=message.language,
+            **notification.about,
         )

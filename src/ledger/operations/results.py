@@ -1,4 +1,4 @@
-"""What a request is about, and what an operation on an order returns."""
+"""What a request is about, and what an operation on an order returns, or raises where nothing left the service."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.state import Order
+from ledger.processors.contract import ProcessorUnavailable
 
 
 class RequestTarget(Struct, frozen=True, kw_only=True):
@@ -37,3 +38,11 @@ class OrderResult(Struct, frozen=True, kw_only=True):
     replayed: bool = False
     repeated: bool = False
     refund_id: UUID | None = None
+
+
+class NothingSent(ProcessorUnavailable):
+    """No call of a request left this process. The order exists all the same: `order` is its state after the request."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__("The payment processor cannot be reached; nothing was charged. Try again later.")
+        self.order = order

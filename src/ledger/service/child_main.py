@@ -58,8 +58,9 @@ def main() -> None:
     gc.enable()
     config = msgspec.json.decode(lines.get(), type=ChildConfig, dec_hook=_path)
     from ledger.telemetry.logs import configure_logs
+    from ledger.telemetry.metrics import PROCESS
 
-    configure_logs(config.settings.log_level, config.settings.log_format)
+    configure_logs(config.settings.log_level, config.settings.log_format, PROCESS)
 
     def ready() -> None:
         os.write(int(to_parent), b"1")

@@ -15,6 +15,7 @@ import traceback
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Protocol, TextIO, cast
 from uuid import UUID
 
@@ -43,12 +44,13 @@ _LINES_AT_ONCE: Final = 10  # together less than a page, which a pipe that has r
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
-def configure_logs(level: str, log_format: str = "json") -> None:
+def configure_logs(level: str, log_format: str = "json", process: str | None = None) -> None:
     """Gives structlog and the standard library's loggers one output, from `level` on ("info", "warning", …).
 
-    `log_format` is "json" or "text".
+    `log_format` is "json" or "text"; `process` is the place of this process in its service, which every line names.
     """
     render = _as_text if log_format == "text" else structlog.processors.JSONRenderer()
+    in_order = partial(_in_order, process)
     severity = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         _with_request_id,
@@ -57,7 +59,7 @@ def configure_logs(level: str, log_format: str = "json") -> None:
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[*shared, render],
+        processors=[*shared, in_order, render],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Output(sys.stderr))),
         cache_logger_on_first_use=True,
@@ -68,11 +70,20 @@ def configure_logs(level: str, log_format: str = "json") -> None:
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                in_order,
                 render,
             ],
         )
     )
     logging.basicConfig(level=max(severity, logging.WARNING), handlers=[handler], force=True)
+
+
+def _in_order(
+    process: str | None, _logger: object, _method: str, line: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Returns a line with the fields that all lines have first, in one order: see `Access`."""
+    head = {"timestamp": line.pop("timestamp"), "level": line.pop("level"), "event": line.pop("event")}
+    return {**head, **({} if process is None else {"process": process}), **line}
 
 
 def _as_text(_logger: object, _method: str, line: structlog.typing.EventDict) -> str:
@@ -129,6 +140,7 @@ class Access(Struct, frozen=True, omit_defaults=True):
     timestamp: datetime
     level: str
     event: str
+    process: str
     method: str
     route: str
     status: int
@@ -151,8 +163,9 @@ class AccessLog:
     `dropped` counts the lines for which the reader of the output left no room.
     """
 
-    def __init__(self, descriptor: int = 2, log_format: str = "json") -> None:
+    def __init__(self, descriptor: int = 2, log_format: str = "json", process: str = "api-0") -> None:
         self._descriptor = descriptor
+        self._process = process
         self._encode = _encode_as_text if log_format == "text" else _encode_lines
         self._lines: list[Access] = []
         self.dropped = 0
@@ -177,11 +190,8 @@ class AccessLog:
         ms = round(seconds * 1e3, 2)
         now = datetime.now(UTC)
         level = "error" if status >= 500 else "info"
-        self._lines.append(
-            Access(
-                now, level, "request", method, route, status, ms, request_id, merchant_id, key_id, error_code, order_id
-            )
-        )
+        about = request_id, merchant_id, key_id, error_code, order_id
+        self._lines.append(Access(now, level, "request", self._process, method, route, status, ms, *about))
 
     def flush(self) -> None:
         """Writes the lines that are kept. A reader that does not keep up loses lines; no request waits for it."""

@@ -12,6 +12,10 @@ import msgspec
 _SEVERITY: Final = ("debug", "info", "warning", "error")
 
 
+PROCESS: Final = "supervisor"
+"""The parent's name in its lines."""
+
+
 class ServiceLog:
     """Writes each line at once, without any thread or buffer: the parent has nothing to lose when it ends.
 
@@ -41,8 +45,8 @@ class ServiceLog:
             return
         text = f"ledger: {message}"
         if not self._as_text:
-            line = {"timestamp": datetime.now(UTC), "level": level, "event": event, "message": message, **fields}
-            text = msgspec.json.encode(line).decode()
+            head = {"timestamp": datetime.now(UTC), "level": level, "event": event, "process": PROCESS}
+            text = msgspec.json.encode({**head, "message": message, **fields}).decode()
         with suppress(OSError):  # its file's disk may be full, and the process that read it may have ended
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()

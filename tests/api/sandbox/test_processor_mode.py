@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.api.bodies import encoded, field_of, paid_order
-from tests.api.storefront import Merchant, Storefront
+from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.sandbox.processor_mode import _decode
 
@@ -22,7 +22,15 @@ async def test_a_processor_that_is_down_for_one_call_is_up_for_the_next(store: S
     refused = await merchant.create(paid_order())
     assert (refused.status_code, refused.json()["code"]) == (503, "PROCESSOR_UNAVAILABLE")
     assert (await other.create(paid_order())).status_code == 201
-    assert (await merchant.create(paid_order())).status_code == 201
+    left = (await merchant.get(f"{ORDERS}/{refused.json()['id']}")).json()
+    assert {name: refused.json()[name] for name in ("id", "externalId", "status")} == {
+        "id": left["id"],
+        "externalId": left["externalId"],
+        "status": "FAILED",
+    }, "the refusal names the order that the attempt has left"
+    assert left["status"] == "FAILED"
+    again = await merchant.create(paid_order())
+    assert (again.status_code, again.json()["id"]) == (201, left["id"])
 
 
 async def test_a_processor_stays_down_until_it_is_set_otherwise(merchant: Merchant):

@@ -6,10 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 from tests.api.storefront import Storefront
 
-from api.system import health
+from api.system import readiness
 from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.operations.clock import MerchantClocks
@@ -62,7 +61,7 @@ async def test_a_process_without_order_numbers_is_not_ready(store: Storefront, m
 async def test_a_process_whose_service_lacks_another_process_is_not_ready(
     store: Storefront, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(health, "all_ready", partial(all_processes.all_ready, str(tmp_path)))
+    monkeypatch.setattr(readiness, "all_ready", partial(all_processes.all_ready, str(tmp_path)))
     answer = await store.client.get("/health/ready")
     assert answer.status_code == 503
     assert [name for name, passed in answer.json()["checks"].items() if not passed] == ["processes"]
@@ -70,19 +69,3 @@ async def test_a_process_whose_service_lacks_another_process_is_not_ready(
     assert (await store.client.get("/health/ready")).status_code == 200
     assert all_processes.report(tmp_path, all_ready=False)
     assert (await store.client.get("/health/ready")).status_code == 503
-
-
-async def test_each_change_of_readiness_is_one_line_that_names_what_fails(
-    store: Storefront, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await store.client.get("/health/ready")  # an earlier test may have left it otherwise
-    with capture_logs() as lines:
-        for alive in (True, False, False, True, True):
-            monkeypatch.setattr(ChargeWriter, "alive", alive)
-            await store.client.get("/health/ready")
-    assert [
-        (line["event"], line["log_level"], line.get("failed")) for line in lines if "readiness" in line["event"]
-    ] == [
-        ("readiness_lost", "warning", ["processor"]),
-        ("readiness_back", "warning", None),
-    ]

@@ -13,7 +13,7 @@ import msgspec
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.api.bodies import order, paid_order
+from tests.api.bodies import DECLINED, by_card, card, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
 from api.system.metrics import METRICS
@@ -190,8 +190,9 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
         for reference in (made.json()["id"], "very-secret"):
             await merchant.post(f"{ORDERS}/{reference}/cancel", {})
         await merchant.get(f"{ORDERS}/nothing")
-        await asyncio.sleep(0.3)
-        stderr = capfd.readouterr().err
+        declined = by_card(cardDetails=card(number=DECLINED))
+        refused = await merchant.post(ORDERS, paid_order(externalId="secret-2", paymentMethod=declined))
+    stderr = capfd.readouterr().err
     lines = [json.loads(line) for line in stderr.splitlines() if '"event":"request"' in line]
     assert [(line["method"], line["route"], line["status"]) for line in lines] == [
         ("POST", ORDERS, 201),
@@ -200,9 +201,13 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
         ("GET", f"{ONE}/payments", 200),
         *[("POST", f"{ONE}/cancel", 409)] * 2,
         ("GET", ONE, 404),
+        ("POST", ORDERS, 422),
     ]
     order_id = made.json()["id"]
-    assert [line.get("order_id") for line in lines] == [order_id, order_id, None, *[order_id] * 3, None]
+    ids = [order_id, order_id, None, *[order_id] * 3, None, refused.json()["id"]]
+    assert [line.get("order_id") for line in lines] == ids
+    assert {tuple(line)[:4] for line in lines} == {("timestamp", "level", "event", "process")}
+    assert {line["process"] for line in lines} == {"api-0"}
     assert lines[0]["request_id"] == "mine-1"
     assert [line.get("merchant_id") for line in lines] == [
         None if line["status"] == 401 else str(merchant.merchant_id) for line in lines
@@ -210,7 +215,7 @@ async def test_each_request_has_a_line_that_names_nobody(settings: Settings, cap
     assert lines[0]["key_id"] == lines[1]["key_id"]
     assert [line.get("error_code") for line in lines] == [
         *(None, None, "INVALID_API_KEY"),
-        *(None, "ORDER_HAS_CAPTURED_FUNDS", "ORDER_HAS_CAPTURED_FUNDS", "ORDER_NOT_FOUND"),
+        *(None, "ORDER_HAS_CAPTURED_FUNDS", "ORDER_HAS_CAPTURED_FUNDS", "ORDER_NOT_FOUND", "PAYMENT_DECLINED"),
     ]
     assert "key_id" not in lines[2]
     assert all(line["ms"] > 0 and line["level"] == "info" and line["timestamp"] for line in lines)

@@ -51,7 +51,7 @@ from ledger.operations.pipeline.processor_requests import (
     withdraw_reference,
 )
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.results import OrderResult
+from ledger.operations.results import NothingSent, OrderResult
 from ledger.processors.card_data import masked
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.metrics import CONTRADICTIONS
@@ -227,9 +227,7 @@ async def _result(uow: UnitOfWork, plan: Plan) -> OrderResult:
         if uow.key is not None:
             await uow.record_answer(plan, replayed=True)
     elif uow.calls_ended and not uow.calls_sent:
-        raise uow.not_sent_because or ProcessorUnavailable(
-            "The payment processor cannot be reached; nothing was charged. Try again later."
-        )
+        raise uow.not_sent_because or NothingSent(uow.states[change.stream_id])
     order: Order = uow.states[change.stream_id]
     customer_id = order.terms.customer_id
     customer: Customer | None = uow.states.get(customer_id)

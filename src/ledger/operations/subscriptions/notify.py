@@ -111,15 +111,15 @@ def _withheld(customer: Customer) -> Mapping[NoticeKind, NoticeDroppedBecause]:
 async def _send(uow: UnitOfWork, state: Subscription, notice: Notice) -> NoticeOutcome:
     """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
     assert notice.deadline_at is not None, "the attempt was just recorded"
-    written = _notification(uow, state, notice)
     about = _about(uow, state.subscription_id)
+    written = _notification(uow, state, notice, about)
     ended = await hand_over(uow.ledger.notifier, written, notice.deadline_at, **about)
     if ended.code is None:
         return NoticeAccepted()
     return NoticeRefused(ended.code) if ended.refused else NoticeNotAccepted(ended.code, ended.unknown)
 
 
-async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice) -> Notification:
+async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice, about: Mapping[str, str]) -> Notification:
     merchant = await uow.ledger.merchant(uow.merchant_id)
     customer: Customer | None = await uow.load(state.customer_id, evolve_customer)  # as the attempt was decided on it
     assert customer is not None, "a subscription's customer is never deleted"
@@ -132,7 +132,11 @@ async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice) ->
     )
     message = _message(addressee, state, notice, await _last4(uow, state, notice))
     return Notification(
-        notification_id=notice.notice_id, sender_name=merchant.name, recipient=customer.email, message=message
+        notification_id=notice.notice_id,
+        sender_name=merchant.name,
+        recipient=customer.email,
+        message=message,
+        about=about,
     )
 
 

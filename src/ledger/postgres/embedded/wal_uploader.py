@@ -70,7 +70,7 @@ def main() -> None:
     """Uploads until the server has ended after the parent's end, which is the end of standard input."""
     from ledger.telemetry.logs import configure_logs
 
-    configure_logs("info")
+    configure_logs("info", process="wal-uploader")
     url, spool, cluster = sys.argv[1:]
     orphaned = threading.Event()
     threading.Thread(target=_await_end_of_parent, args=[orphaned], daemon=True).start()

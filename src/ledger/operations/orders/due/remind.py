@@ -7,6 +7,7 @@ then the payer may receive the message twice, under one Message-ID.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -93,15 +94,15 @@ def _withheld(customer: Customer) -> ReminderDroppedBecause | None:
 async def _send(uow: UnitOfWork, order: Order, reminder: Reminder) -> ReminderOutcome:
     """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
     assert reminder.deadline_at is not None, "the attempt was just recorded"
-    written = _notification(uow, order, reminder)
     about = _about(uow, order.terms.order_id)
+    written = _notification(uow, order, reminder, about)
     ended = await hand_over(uow.ledger.notifier, written, reminder.deadline_at, **about)
     if ended.code is None:
         return ReminderAccepted()
     return ReminderRefused(ended.code) if ended.refused else ReminderNotAccepted(ended.code, ended.unknown)
 
 
-async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder) -> Notification:
+async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder, about: Mapping[str, str]) -> Notification:
     merchant, customer = await uow.ledger.merchant(uow.merchant_id), await _customer(uow, order)
     assert customer.email is not None, "the decider withholds what has no address"
     assert order.reminders is not None, "only an order with a due date has reminders"
@@ -122,7 +123,11 @@ async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder) -> No
         overdue=reminder.kind is ReminderKind.OVERDUE,
     )
     return Notification(
-        notification_id=reminder.reminder_id, sender_name=merchant.name, recipient=customer.email, message=message
+        notification_id=reminder.reminder_id,
+        sender_name=merchant.name,
+        recipient=customer.email,
+        message=message,
+        about=about,
     )
 
 
