@@ -42,7 +42,7 @@ class OrderNumbers(DatabaseClient):
     def __init__(self, url: str, key: bytes) -> None:
         super().__init__(url, "ledger-ordinals")
         self._key = key
-        self._unused: list[int] = []
+        self._unused: list[str] = []
         self._lock = asyncio.Lock()
 
     async def take(self) -> str:
@@ -52,7 +52,7 @@ class OrderNumbers(DatabaseClient):
         """
         while not self._unused:
             await self.provide()
-        return order_number(self._unused.pop())
+        return self._unused.pop()
 
     async def provide(self) -> None:
         """Takes a new block where the last one is used up. Raises DatabaseUnavailable."""
@@ -69,7 +69,7 @@ class OrderNumbers(DatabaseClient):
                 row = await (await connection.execute(_NEXT_BLOCK)).fetchone()
         assert row is not None, "a select without from has one row"
         first = row[0] * _BLOCK
-        self._unused = permute(range(first, first + _BLOCK), self._key)
+        self._unused = [order_number(place) for place in permute(range(first, first + _BLOCK), self._key)]
 
 
 def move_on(connection: psycopg.Connection) -> None:
