@@ -50,6 +50,7 @@ _STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
 _GROUP_COMMIT: Final = "src/ledger/postgres/group_commit.py"
 _PIPELINE_MODULE: Final = "src/ledger/postgres/pipeline.py"
+_OVERLAPPING: Final = "src/ledger/journal/commit/overlapping_batches.py"
 _IMPORT: Final = "src/ledger/operations/products/import_products.py"
 _READER: Final = "src/ledger/journal/reader.py"
 _CODEC: Final = "src/ledger/journal/codec.py"
@@ -187,6 +188,54 @@ JOURNAL: Final = (
         'return fault.sqlstate is not None and fault.diag.severity_nonlocalized == "ERROR"',
         "return True",
         ("tests/journal/test_unknown_commits.py",),
+    ),
+    Mutant(
+        "second-batch-taken-for-rolled-back",
+        "after a lost connection, both batches in flight are looked up in the log",
+        _OVERLAPPING,
+        "self._fail(batch, fault, is_unknown=self._is_unknown(fault))\n            return",
+        "self._fail(batch, fault, is_unknown=False)\n            return",
+        ("tests/journal/test_overlapping_batches.py",),
+    ),
+    Mutant(
+        "unreadable-answer-taken-for-a-rollback",
+        "a batch whose answer cannot be read is looked up, not sent again",
+        _OVERLAPPING,
+        "self._fail(batch, fault, is_unknown=True)",
+        "self._fail(batch, fault, is_unknown=False)",
+        ("tests/journal/test_overlapping_batches.py",),
+    ),
+    Mutant(
+        "batch-refused-for-the-one-before",
+        "a batch is sent again whose statement the batch before it failed to prepare",
+        _OVERLAPPING,
+        "_TRY_AGAIN: Final = (*TRY_AGAIN, psycopg.errors.InvalidSqlStatementName)",
+        "_TRY_AGAIN: Final = TRY_AGAIN",
+        ("tests/journal/test_overlapping_batches.py",),
+    ),
+    Mutant(
+        "failed-statement-taken-for-prepared",
+        "a statement that could not be prepared is prepared with the next batch",
+        _PIPELINE_MODULE,
+        "self._prepared.discard(name)",
+        "pass",
+        ("tests/journal/test_overlapping_batches.py",),
+    ),
+    Mutant(
+        "error-at-the-commit-overlooked",
+        "a transaction that fails at its commit is not answered as committed",
+        _PIPELINE_MODULE,
+        "next((result for result in results if",
+        "next((result for result in results[: len(transaction.preparing) + 2] if",
+        ("tests/journal/test_overlapping_batches.py",),
+    ),
+    Mutant(
+        "silence-behind-an-answered-batch",
+        "a server that answers the first of two batches and then falls silent is given up",
+        _PIPELINE_MODULE,
+        "        if self._in_flight:\n            self._timeout.start()\n",
+        "",
+        ("tests/journal/test_overlapping_batches.py::test_a_second_batch_without_an_answer_is_given_up",),
     ),
     Mutant(
         "commit-of-another-command",

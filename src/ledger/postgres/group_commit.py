@@ -42,7 +42,8 @@ COMMIT_MAX_S: Final = 5.0
 """How long a commit may take, its client's part included. Postgres 17 ends the connection of one that takes longer, and
 `journal.commit.locked_merchants` does it on an older Postgres."""
 
-_TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+"""A batch that meets one of these is rolled back through no fault of its own."""
 _TRIES: Final = 5
 _ABORT_PATIENCE_S: Final = 1.0
 
@@ -72,6 +73,7 @@ class GroupCommitter(ABC, Generic[C, R]):
     def __init__(self, url: str, *, batch_max: int = 256, queue_max: int = 10_000) -> None:
         self._url, self._batch_max, self._queue_max = url, batch_max, queue_max
         self._queue: deque[PendingCommand[C, R]] = deque()
+        self._taken: list[Sequence[PendingCommand[C, R]]] = []
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._backend: Backend = ()
@@ -122,7 +124,7 @@ class GroupCommitter(ABC, Generic[C, R]):
             raise QueueFull(f"{self._queue_max} commands wait for {self._name} already: try again later")
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._queue.append(PendingCommand(command, future, time.monotonic()))
-        self._wake.set()
+        self._queued()
         return future
 
     # ---------------------------------------------------------------- what a subclass supplies
@@ -157,7 +159,11 @@ class GroupCommitter(ABC, Generic[C, R]):
 
     @abstractmethod
     def _ended(self, unanswered: Sequence[PendingCommand[C, R]], fault: BaseException) -> None:
-        """Rejects the commands of the last batch: the task ends before it could find out whether they are committed."""
+        """Rejects the commands that were sent: the task ends before it could find out whether they are committed."""
+
+    def _queued(self) -> None:
+        """Has a command that was queued committed."""
+        self._wake.set()
 
     async def _between_batches(self) -> None:
         """Does what is due before the next batch is taken."""
@@ -165,24 +171,29 @@ class GroupCommitter(ABC, Generic[C, R]):
     # ---------------------------------------------------------------- the task
 
     async def _run(self) -> None:
-        while True:
+        try:
             await self._between_batches()
-            if self._queue:
-                batch = self._take()
-                try:
-                    await self._commit(batch)
-                except BaseException as fault:
-                    self._ended([pending for pending in batch if not pending.future.done()], fault)
-                    reject_batch(self._queue, DatabaseUnavailable, f"{self._name} ended before it wrote this")
-                    self._queue.clear()
-                    raise
-            elif self._closing:
-                return
-            elif self._connection is None or self._connection.closed:
-                await self._resolve(())
-            else:
-                self._wake.clear()
-                await self._wake.wait()
+            while self._queue or not self._closing:
+                await self._step()
+                await self._between_batches()
+        except BaseException as fault:
+            if self._taken:
+                self._ended([pending for batch in self._taken for pending in batch if not pending.future.done()], fault)
+            reject_batch(self._queue, DatabaseUnavailable, f"{self._name} ended before it wrote this")
+            self._queue.clear()
+            raise
+
+    async def _step(self) -> None:
+        """Commits a batch, replaces a lost connection, or waits for a command."""
+        if self._queue:
+            self._taken.append(batch := self._take())
+            await self._commit(batch)
+            self._taken.clear()
+        elif self._connection is None or self._connection.closed:
+            await self._resolve(())
+        else:
+            self._wake.clear()
+            await self._wake.wait()
 
     async def _commit(self, batch: Sequence[PendingCommand[C, R]]) -> None:
         """Commits a batch, again after each deadlock, and resolves or rejects every future of it."""
@@ -195,15 +206,12 @@ class GroupCommitter(ABC, Generic[C, R]):
             try:
                 with QueryTimeout(connection):
                     rows = await self._execute(connection, commands)
-            except _TRY_AGAIN:
+            except TRY_AGAIN:
                 continue
             except Exception as fault:  # noqa: BLE001 - one command's fault must not end the task
-                if self._is_unknown(fault):
-                    await self._resolve(batch)
-                else:
-                    await self._rolled_back(batch, fault)
+                await (self._resolve(batch) if self._is_unknown(fault) else self._rolled_back(batch, fault))
             else:
-                _answer(batch, self._results(commands, rows))
+                answer_batch(batch, self._results(commands, rows))
             return
         reject_batch(batch, DatabaseUnavailable, f"the batch met {_TRIES} deadlocks: try again")
 
@@ -212,10 +220,7 @@ class GroupCommitter(ABC, Generic[C, R]):
         return self._connection is None or self._connection.closed or not is_rolled_back(fault)
 
     async def _abort(self, task: asyncio.Task[None]) -> None:
-        """Ends a task that waits for the server.
-
-        The task first notices its broken connection, and is cancelled a second later.
-        """
+        """Ends a task that waits for the server: by its connection and, a second later, by a cancellation."""
         if self._connection is not None:
             abort_connection(self._connection)
             await asyncio.wait([task], timeout=_ABORT_PATIENCE_S)
@@ -237,14 +242,11 @@ class GroupCommitter(ABC, Generic[C, R]):
         await self._disconnect()
         self._connection_lost(batch)
         committed = await self._reconnect([pending.command for pending in batch])
-        _answer([batch[n] for n in committed], committed.values())
+        answer_batch([batch[n] for n in committed], committed.values())
         self._connection_back(len(committed), [pending for n, pending in enumerate(batch) if n not in committed])
 
     async def _reconnect(self, commands: Sequence[C]) -> Mapping[int, R]:
-        """Connects, ends the old backend, and returns what is committed of `commands`.
-
-        Retries with back-off for as long as it takes.
-        """
+        """Connects, for as long as it takes, ends the old backend, and returns what is committed of `commands`."""
         while True:
             connection = await reconnect(
                 self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S
@@ -285,7 +287,8 @@ def reject_batch(
             pending.future.set_exception(exception)
 
 
-def _answer(batch: Iterable[PendingCommand[C, R]], results: Iterable[R | Exception]) -> None:
+def answer_batch(batch: Iterable[PendingCommand[C, R]], results: Iterable[R | Exception]) -> None:
+    """Resolves the future of each command with its result."""
     for pending, result in zip(batch, results, strict=True):
         if pending.future.done():
             continue

@@ -1,6 +1,7 @@
 """The journal's writer: the group commit of appends. One bad command or locked merchant does not fail its batch.
 
-Read `postgres.group_commit` first: the queue, the task and the lost connection are there.
+Read `postgres.group_commit` and `overlapping_batches` first: the queue, the task, the lost connection and the order in
+which batches are sent are there.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from ledger.journal.append import Append, CommitUnknown, Conflict, DataRefused
 from ledger.journal.commit import append_statement
 from ledger.journal.commit.batch import Batch, PendingAppend, request_ids, results_of
 from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOCKED, LOOK_S, LockedMerchants, split_late
+from ledger.journal.commit.overlapping_batches import OverlappingCommitter
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Backend, Connection
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.group_commit import GroupCommitter, Rows, reject_batch
+from ledger.postgres.group_commit import Rows, reject_batch
 from ledger.postgres.pipeline import Pipeline, Statement
 from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, CONFLICTS, RECONNECTS
 
@@ -32,7 +34,7 @@ _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
 
-class Writer(GroupCommitter[Append, int]):
+class Writer(OverlappingCommitter[Append, int]):
     """The group commit of appends. The result of each is the merchant's position of its last event.
 
     `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. The writer
@@ -83,6 +85,9 @@ class Writer(GroupCommitter[Append, int]):
             (taken if batch.admit(pending.command) else later).append(pending)
         self._queue.extendleft(reversed(later))
         return taken
+
+    def _may_overlap(self) -> bool:
+        return not self._locked.since and super()._may_overlap()
 
     async def _commit(self, batch: Sequence[PendingAppend]) -> None:
         await super()._commit(self._locked.defer(batch) if self._locked.since else batch)
