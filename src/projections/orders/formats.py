@@ -80,9 +80,12 @@ def metadata_or_null(metadata: Raw | UnsetType) -> Raw | None:
     return None if isinstance(metadata, UnsetType) else metadata
 
 
+_KINDS: Final = {type_: type_.value for type_ in MethodType} | {MethodType.PAYCASH: "CIE_CASH_NET"}
+
+
 def method_kind(method: PaymentMethod) -> str:
     """Returns the interface's kind of a method: PAYCASH references are CIE_CASH_NET with a channel (N16)."""
-    return "CIE_CASH_NET" if method.type is MethodType.PAYCASH else method.type.value
+    return _KINDS[method.type]
 
 
 def render_once(render: Callable[[Order], T]) -> Callable[[Order], T]:

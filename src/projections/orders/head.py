@@ -11,6 +11,7 @@ from typing import Annotated
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Raw, Struct
+from msgspec.structs import replace
 
 from ledger.domain.money import plain, shortest
 from ledger.domain.orders.events import PaymentStarted
@@ -33,7 +34,6 @@ from projections.orders.formats import (
     render_once,
 )
 from projections.orders.invoices import (
-    NOT_INVOICED,
     Cancellation,
     Complements,
     CreditNotes,
@@ -168,46 +168,47 @@ def render_head(order: Order) -> bytes:
     terms = order.terms
     billing = _billing(order)
     amount, refunded = shortest(order.amount), shortest(order.amount_refunded)
-    return encode(
-        OrderHead(
-            id=terms.order_id,
-            external_id=terms.external_id,
-            external_merchant_reference=terms.external_id,
-            order_number=terms.order_number,
-            invoice_number=terms.invoice_number,
-            status=order.status,
-            currency=terms.currency,
-            amount=amount,
-            amount_formatted=for_people(plain(amount), terms.currency),
-            subtotal_amount=shortest(terms.amount),
-            surcharge_amount=number_or_null(order.surcharge_amount),
-            surcharge_rate=None if terms.surcharge is None else shortest(terms.surcharge.rate),
-            amount_paid=shortest(order.amount_paid),
-            amount_pending=shortest(order.amount_pending),
-            overpaid_amount=shortest(order.overpaid_amount),
-            late_deposit=order.late_deposit,
-            amount_refunded=refunded,
-            refunded_amount=refunded,
-            allow_partials=terms.allow_partials,
-            capture_method=terms.capture_method,
-            virtual_terminal=terms.virtual_terminal,
-            description=terms.description,
-            metadata=metadata_or_null(terms.metadata),
-            due_date=moment_or_null(terms.due_date),
-            billing_address_line=billing.address,
-            billing_city=billing.city,
-            billing_state=billing.state,
-            billing_postal_code=billing.postal_code,
-            billing_country=billing.country,
-            payment_method=_method(order.payments[-1]) if order.payments else None,
-            payer_authentication=payer_authentication(order.payments[-1]) if order.payments else None,
-            line_items=terms.line_items,
-            customer_fiscal_data=terms.fiscal,
-            **(invoice_fields(order) if order.is_fiscal else NOT_INVOICED),
-            created_at=moment(terms.at),
-            updated_at=moment(order.updated_at),
-        )
+    head = OrderHead(
+        id=terms.order_id,
+        external_id=terms.external_id,
+        external_merchant_reference=terms.external_id,
+        order_number=terms.order_number,
+        invoice_number=terms.invoice_number,
+        status=order.status,
+        currency=terms.currency,
+        amount=amount,
+        amount_formatted=for_people(plain(amount), terms.currency),
+        subtotal_amount=shortest(terms.amount),
+        surcharge_amount=number_or_null(order.surcharge_amount),
+        surcharge_rate=None if terms.surcharge is None else shortest(terms.surcharge.rate),
+        amount_paid=shortest(order.amount_paid),
+        amount_pending=shortest(order.amount_pending),
+        overpaid_amount=shortest(order.overpaid_amount),
+        late_deposit=order.late_deposit,
+        amount_refunded=refunded,
+        refunded_amount=refunded,
+        allow_partials=terms.allow_partials,
+        capture_method=terms.capture_method,
+        virtual_terminal=terms.virtual_terminal,
+        description=terms.description,
+        metadata=metadata_or_null(terms.metadata),
+        due_date=moment_or_null(terms.due_date),
+        billing_address_line=billing.address,
+        billing_city=billing.city,
+        billing_state=billing.state,
+        billing_postal_code=billing.postal_code,
+        billing_country=billing.country,
+        payment_method=_method(order.payments[-1]) if order.payments else None,
+        payer_authentication=payer_authentication(order.payments[-1]) if order.payments else None,
+        line_items=terms.line_items,
+        customer_fiscal_data=terms.fiscal,
+        invoice_type=None,
+        complements=[],
+        credit_notes=[],
+        created_at=moment(terms.at),
+        updated_at=moment(order.updated_at),
     )
+    return encode(replace(head, **invoice_fields(order)) if order.is_fiscal else head)
 
 
 def _billing(order: Order) -> BillingAddress:

@@ -126,15 +126,15 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def open_intent(self) -> Intent | None:
         """The call to a processor without an outcome that is over first."""
-        intents = (payment.intent for payment in self.payments if payment.intent is not None)
-        return min(intents, key=lambda intent: intent.over_at, default=None)
+        intents = [payment.intent for payment in self.payments if payment.intent is not None]
+        return min(intents, key=lambda intent: intent.over_at) if intents else None
 
     @property
     def is_fiscal(self) -> bool:
         """Whether the order is invoiced: fiscal data was given, also where it has been erased since."""
         return self.invoices is not None or self.terms.fiscal is not None
 
-    @property
+    @lazy
     def call_deadline_at(self) -> datetime | None:
         """The earliest real time from which a call to a processor or a stamping provider without an outcome is over."""
         call, stamping = self.open_intent, None if self.invoices is None else self.invoices.open_intent
