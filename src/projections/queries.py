@@ -7,6 +7,7 @@ answered like an id that does not exist.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -38,6 +39,8 @@ from projections.subscriptions import invoices, plans, subscriptions
 from projections.subscriptions.invoices import InvoiceQuery
 from projections.subscriptions.plans import PlanQuery
 from projections.subscriptions.subscriptions import SubscriptionQuery
+
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -305,7 +308,7 @@ class Queries:
 
 def _storable(text: str) -> bool:
     """Returns whether the database can hold a text. A NUL or a surrogate would fail every read of the round trip."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+    return _UNSTORABLE.search(text) is None
 
 
 async def _fetch(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:

@@ -151,7 +151,7 @@ async def test_a_signal_wakes_the_task_that_waits_for_it():
     assert not waiting.done()
     signal.set()
     signal.set()
-    await waiting
+    await asyncio.wait_for(waiting, 60)
     await signal.wait()
     signal.clear()
     waiting = asyncio.create_task(signal.wait())

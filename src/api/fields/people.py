@@ -9,9 +9,10 @@ of two classes are never equal.)
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from api.fields.fiscal import CfdiUse, PaymentForm, TaxSystem, ZipCode, parse_receiver
 from api.fields.types import Country, Email, Id, TaxId, Text
@@ -39,7 +40,9 @@ class Customer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
 
 
-class BillingAddress(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class BillingAddress(
+    terms.BillingAddress, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True
+):
     """The billing address of the card. Required with a card."""
 
     address: Annotated[Text | None, Meta(description="Street and number.")] = None
@@ -137,6 +140,9 @@ def check_customer(customer: Customer | None, customer_id: str | None, errors: F
         errors.check(customer_input, customer, customer_id)
 
 
+_NO_ADDRESS: Final = BillingAddress()
+
+
 def billing_address(address: BillingAddress | None) -> terms.BillingAddress | None:
     """Returns where a card is billed, or None for an object without any value. Raises ApiError (400)."""
     if address is None:
@@ -147,15 +153,9 @@ def billing_address(address: BillingAddress | None) -> terms.BillingAddress | No
             raise invalid(
                 "billingAddress.country", "must be a country code of two letters such as MX", "INVALID_FORMAT"
             )
-        country = country.upper()
-    billing = terms.BillingAddress(
-        address=address.address,
-        city=address.city,
-        state=address.state,
-        postal_code=address.postal_code,
-        country=country,
-    )
-    return None if billing == terms.BillingAddress() else billing
+        if not country.isupper():
+            return replace(address, country=country.upper())
+    return None if address == _NO_ADDRESS else address
 
 
 def billing_address_required(sent: BillingAddress | None) -> ApiError:

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote
 from uuid import UUID
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from api.http.auth import Principal
 from api.http.errors import ApiError, ClientGone, invalid, order_not_found
@@ -192,7 +192,7 @@ class ApiRequest:
         if declared.isdigit() and int(declared[:20]) > limit:
             raise _too_large(limit)
         self.is_reading = True
-        body, more = await self._piece()
+        body, more = _piece(await self.receive())
         if more:
             body = await self._rest(body, limit)
         self.is_reading = False
@@ -216,16 +216,17 @@ class ApiRequest:
         while more:
             if size > limit:
                 raise _too_large(limit)
-            piece, more = await self._piece()
+            piece, more = _piece(await self.receive())
             pieces.append(piece)
             size += len(piece)
         return b"".join(pieces)
 
-    async def _piece(self) -> tuple[bytes, bool]:
-        message = await self.receive()
-        if message["type"] != "http.request":
-            raise ClientGone
-        return message.get("body", b""), message.get("more_body", False)
+
+def _piece(message: Message) -> tuple[bytes, bool]:
+    """Returns a piece of the body, and whether more follow. Raises ClientGone."""
+    if message["type"] != "http.request":
+        raise ClientGone
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def _too_large(limit: int) -> ApiError:

@@ -106,7 +106,10 @@ class BoundedProtocol(HttpToolsProtocol, ABC):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keeps a field of the head. One that follows the body is dropped, so that no trailer becomes a header."""
         if self._awaits_head and len(self.headers) < HEAD_FIELDS_MAX:
-            HttpToolsProtocol.on_header(self, name, value)
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         last = self.cycle

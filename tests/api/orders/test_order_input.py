@@ -21,7 +21,8 @@ from tests.api.bodies import (
     refusal_of,
 )
 
-from ledger.domain.orders.terms import BillingAddress, CaptureMethod, MethodType
+from api.fields.people import BillingAddress
+from ledger.domain.orders.terms import CaptureMethod, MethodType
 
 FISCAL = {
     "taxId": "XAXX010101000",
