@@ -9,13 +9,10 @@ import pytest
 from tests.domain.builders import NOON, create, new_payment
 from tests.domain.scenario import given
 
+from ledger.domain.customers.terms import Accepted, AttemptOutcome, NotAccepted, Refused
 from ledger.domain.fold import fold
 from ledger.domain.orders.commands import (
     RecordReminder,
-    ReminderAccepted,
-    ReminderNotAccepted,
-    ReminderOutcome,
-    ReminderRefused,
     RemindPayer,
 )
 from ledger.domain.orders.decide.payments import decide_create
@@ -65,7 +62,7 @@ def after(*commands: RemindPayer | RecordReminder, start: list[Any] | None = Non
     return order
 
 
-def ended(outcome: ReminderOutcome, at: datetime = THREE_BEFORE, order: Order | None = None) -> RecordReminder:
+def ended(outcome: AttemptOutcome, at: datetime = THREE_BEFORE, order: Order | None = None) -> RecordReminder:
     order = order or after(remind(at))
     assert order.reminders is not None
     return RecordReminder(reminder_id=order.reminders.recorded[-1].reminder_id, outcome=outcome, at=at)
@@ -107,7 +104,7 @@ def test_times_before_the_order_are_left_out() -> None:
 
 def test_a_due_date_that_is_moved_moves_the_reminders() -> None:
     later = RemindersScheduled(due_date=DUE + 10 * DAY, policy=POLICY, at=ON_IT)
-    sent = after(remind(THREE_BEFORE), ended(ReminderAccepted()))
+    sent = after(remind(THREE_BEFORE), ended(Accepted()))
     assert reminder_at(sent) == ON_IT
     assert reminder_at(fold(evolve, sent, [later])) == THREE_BEFORE + 10 * DAY
 
@@ -130,10 +127,10 @@ def test_an_attempt_that_runs_is_not_repeated_and_one_that_ended_is_recorded_onc
     running = after(remind(THREE_BEFORE))
     assert decide_reminder(running, remind(THREE_BEFORE)) == []
     assert reminder_at(running) is None
-    (sent,) = decide_reminder_outcome(running, ended(ReminderAccepted()))
+    (sent,) = decide_reminder_outcome(running, ended(Accepted()))
     assert isinstance(sent, ReminderSent)
     done = fold(evolve, running, [sent])
-    assert decide_reminder_outcome(done, ended(ReminderAccepted())) == []
+    assert decide_reminder_outcome(done, ended(Accepted())) == []
     assert (decide_reminder(done, remind(THREE_BEFORE)), reminder_at(done)) == ([], ON_IT)
     assert done.updated_at == NOON  # nothing that the merchant reads has changed
 
@@ -187,8 +184,8 @@ def test_an_order_that_owes_nothing_or_is_being_paid_reminds_no_one() -> None:
 
 def test_what_was_certainly_not_accepted_is_tried_again_with_growing_pauses_until_an_end() -> None:
     order, at, pauses = after(), THREE_BEFORE, []
-    while not isinstance(last := _attempt(order, at, ReminderNotAccepted("CONNECT FAILED"))[-1], ReminderDropped):
-        order = fold(evolve, order, _attempt(order, at, ReminderNotAccepted("CONNECT FAILED")))
+    while not isinstance(last := _attempt(order, at, NotAccepted("CONNECT FAILED"))[-1], ReminderDropped):
+        order = fold(evolve, order, _attempt(order, at, NotAccepted("CONNECT FAILED")))
         assert isinstance(last, ReminderPostponed)
         pauses.append(last.retry_at - at)
         assert decide_reminder(order, remind(last.retry_at - timedelta(milliseconds=1))) == []
@@ -200,14 +197,14 @@ def test_what_was_certainly_not_accepted_is_tried_again_with_growing_pauses_unti
     assert sum(pauses, timedelta()) < DAY
 
 
-def _attempt(order: Order, at: datetime, outcome: ReminderOutcome) -> list[Any]:
+def _attempt(order: Order, at: datetime, outcome: AttemptOutcome) -> list[Any]:
     events = decide_reminder(order, remind(at))
     order = fold(evolve, order, events)
     return [*events, *decide_reminder_outcome(order, ended(outcome, at, order))]
 
 
 def test_a_refusal_is_final() -> None:
-    (dropped,) = decide_reminder_outcome(after(remind(THREE_BEFORE)), ended(ReminderRefused("RCPT 550 5.1.1")))
+    (dropped,) = decide_reminder_outcome(after(remind(THREE_BEFORE)), ended(Refused("RCPT 550 5.1.1")))
     assert (dropped.because, dropped.code) == (B.REFUSED, "RCPT 550 5.1.1")
 
 
@@ -217,20 +214,18 @@ def test_a_message_whose_outcome_is_unknown_is_sent_once_more_and_not_a_third_ti
     order = after(remind(THREE_BEFORE))
     at, later = THREE_BEFORE, UNTIL
     if not crashes:
-        order = fold(
-            evolve, order, decide_reminder_outcome(order, ended(ReminderNotAccepted("DATA TIMEOUT", unknown=True)))
-        )
+        order = fold(evolve, order, decide_reminder_outcome(order, ended(NotAccepted("DATA TIMEOUT", unknown=True))))
         at = at + timedelta(minutes=1)
     second = decide_reminder(order, remind(at, real_at=later, deadline_at=later + timedelta(seconds=15)))
     assert [type(event) for event in second] == [ReminderRequested]
     order = fold(evolve, order, second)
     (dropped,) = decide_reminder(order, remind(at, real_at=later + DAY))
     assert dropped.because is B.UNKNOWN
-    (dropped,) = decide_reminder_outcome(order, ended(ReminderNotAccepted("DATA TIMEOUT", unknown=True), at, order))
+    (dropped,) = decide_reminder_outcome(order, ended(NotAccepted("DATA TIMEOUT", unknown=True), at, order))
     assert dropped.because is B.UNKNOWN
 
 
 def test_the_commands_can_be_repeated() -> None:
     given(*created()).when(remind(THREE_BEFORE)).then_events()
     running = [*created(), *decide_reminder(after(), remind(THREE_BEFORE))]
-    given(*running).when(ended(ReminderAccepted())).then_events()
+    given(*running).when(ended(Accepted())).then_events()

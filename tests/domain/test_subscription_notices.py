@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from tests.domain.test_subscriptions import HARD, PAID, SOFT, START, due, plan, requested, settled, then
 
+from ledger.domain.customers.terms import Accepted, AttemptOutcome, NotAccepted, Refused
 from ledger.domain.plans.terms import OnRetriesExhausted
 from ledger.domain.subscriptions import commands
 from ledger.domain.subscriptions.decide.changes import decide_cancel
@@ -26,7 +27,7 @@ from ledger.domain.subscriptions.state import Subscription
 
 B, K = NoticeDroppedBecause, NoticeKind
 ATTEMPT = timedelta(seconds=15)
-NOT_NOW, SILENT = commands.NoticeNotAccepted("CONNECT FAILED"), commands.NoticeNotAccepted("DATA TIMEOUT", unknown=True)
+NOT_NOW, SILENT = NotAccepted("CONNECT FAILED"), NotAccepted("DATA TIMEOUT", unknown=True)
 
 
 def tried(state: Subscription, at: datetime = START, *, real_at: datetime = START, **withheld: Any) -> list[Any]:
@@ -40,7 +41,7 @@ def tried(state: Subscription, at: datetime = START, *, real_at: datetime = STAR
     return decide_notice(state, command)
 
 
-def ended(state: Subscription, outcome: commands.NoticeOutcome, at: datetime = START) -> list[Any]:
+def ended(state: Subscription, outcome: AttemptOutcome, at: datetime = START) -> list[Any]:
     notice = state.notices[0]
     return decide_notice_outcome(state, commands.RecordNotice(notice_id=notice.notice_id, outcome=outcome, at=at))
 
@@ -79,7 +80,7 @@ def test_a_message_is_requested_and_sent_once_and_changes_nothing_that_a_merchan
     assert isinstance(event, NoticeRequested)
     running = then(state, [event])
     assert (tried(running), notices_at(running.notices)) == ([], None)
-    (sent,) = ended(running, commands.NoticeAccepted())
+    (sent,) = ended(running, Accepted())
     assert isinstance(sent, NoticeSent)
     done = then(running, [sent])
     assert (done.notices, done.updated_at, tried(done)) == ((), state.updated_at, [])
@@ -116,7 +117,7 @@ def test_a_message_whose_outcome_is_unknown_is_tried_twice_at_most(interrupted: 
 
 def test_a_refused_message_is_not_tried_again() -> None:
     state = settled(requested(), PAID)
-    (dropped,) = ended(then(state, tried(state)), commands.NoticeRefused("RCPT 550 5.1.1"))
+    (dropped,) = ended(then(state, tried(state)), Refused("RCPT 550 5.1.1"))
     assert (dropped.because, dropped.code) == (B.REFUSED, "RCPT 550 5.1.1")
 
 

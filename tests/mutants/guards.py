@@ -2690,6 +2690,7 @@ DOCUMENTS: Final = (
     ),
 )
 
+_ATTEMPTS: Final = "src/ledger/domain/customers/terms.py"
 _ORDER_TIMERS: Final = "src/ledger/domain/orders/timers.py"
 _REMINDERS: Final = "src/ledger/domain/orders/evolve/reminders.py"
 _REMIND: Final = "src/ledger/operations/orders/due/remind.py"
@@ -2720,32 +2721,32 @@ REMINDERS: Final = (
     Mutant(
         "reminder-third-after-crashes",
         "a message is sent twice at most after crashes",
-        _ORDER_TIMERS,
-        "reminder.deadline_at is not None and reminder.unknown + 1 >= _UNKNOWN_MAX",
+        _ATTEMPTS,
+        "message.deadline_at is not None and message.unknown + 1 >= _UNKNOWN_MAX",
         "False",
         _REMINDER_CORE,
     ),
     Mutant(
         "reminder-third-after-silence",
         "a message is sent twice at most without an answer",
-        _ORDER_TIMERS,
-        "outcome.unknown and reminder.unknown + 1 >= _UNKNOWN_MAX",
+        _ATTEMPTS,
+        "outcome.unknown and message.unknown + 1 >= _UNKNOWN_MAX",
         "False",
         _REMINDER_CORE,
     ),
     Mutant(
         "reminder-attempts-without-an-end",
         "the attempts to send a reminder end",
-        _ORDER_TIMERS,
-        "reminder.attempts > len(_PAUSES)",
+        _ATTEMPTS,
+        "message.attempts > len(_PAUSES)",
         "False",
         _REMINDER_CORE,
     ),
     Mutant(
         "reminder-long-after-its-time",
         "a reminder that is late by more than a day is not sent",
-        _ORDER_TIMERS,
-        "reminder.attempts == 0 and command.at > reminder.send_at + _MISSED_AFTER",
+        _ATTEMPTS,
+        "message.attempts == 0 and at > send_at + _MISSED_AFTER",
         "False",
         _REMINDER_CORE,
     ),
@@ -2811,14 +2812,6 @@ REMINDERS: Final = (
         _NOTICES,
         "status not in _NOTHING_OWED",
         "status is not None",
-        _NOTICE_CORE,
-    ),
-    Mutant(
-        "notice-third-after-silence",
-        "a subscriber receives a message twice at most",
-        _NOTICES,
-        "outcome.unknown and notice.unknown + 1 >= _UNKNOWN_MAX",
-        "False",
         _NOTICE_CORE,
     ),
     Mutant(

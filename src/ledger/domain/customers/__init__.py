@@ -3,4 +3,5 @@
 In reading order:
 
 - `events`: created, changed, erased. `state`, `commands`, `decide`, `evolve`: the parts of every stream.
+- `terms`: the terms on which orders and subscriptions send messages to a customer.
 """

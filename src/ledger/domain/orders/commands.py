@@ -15,6 +15,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.customers.terms import AttemptOutcome
 from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.orders.events import ReminderDroppedBecause
 from ledger.domain.orders.processor_outcomes import (
@@ -303,31 +304,11 @@ class RemindPayer(Struct, frozen=True, kw_only=True):
     withheld: ReminderDroppedBecause | None = None
 
 
-class ReminderAccepted(Struct, frozen=True):
-    """The notifier accepted the message."""
-
-
-class ReminderRefused(Struct, frozen=True):
-    """The notifier refused the message for good."""
-
-    code: str
-
-
-class ReminderNotAccepted(Struct, frozen=True):
-    """The notifier did not accept the message now, or, where it is `unknown`, may have accepted it."""
-
-    code: str
-    unknown: bool = False
-
-
-ReminderOutcome = ReminderAccepted | ReminderRefused | ReminderNotAccepted
-
-
 class RecordReminder(Struct, frozen=True, kw_only=True):
     """Records the outcome of an attempt to hand a reminder to a notifier."""
 
     reminder_id: UUID
-    outcome: ReminderOutcome
+    outcome: AttemptOutcome
     at: datetime
 
 

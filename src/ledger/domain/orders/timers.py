@@ -13,12 +13,11 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
+from ledger.domain.customers.terms import Accepted, NotAccepted, after_failure, why_not_begun
 from ledger.domain.orders.commands import (
     CancelPayment,
     ExpirePayment,
     RecordReminder,
-    ReminderAccepted,
-    ReminderRefused,
     RemindPayer,
     StartScheduledCapture,
 )
@@ -54,11 +53,6 @@ _AWAITS_PAYER: Final = frozenset(
         OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
     }
 )
-_MISSED_AFTER: Final = timedelta(hours=24)
-_PAUSES: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
-"""The pauses between the attempts to send a reminder, by the merchant's clock: seven attempts in 21 hours."""
-_UNKNOWN_MAX: Final = 2
-"""How many attempts may end without an answer: so often, at most, a payer receives the same message."""
 
 _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 
@@ -171,20 +165,14 @@ def decide_reminder_outcome(order: Order, command: RecordReminder) -> list[Order
     if reminder is None or reminder.reminder_id != command.reminder_id or reminder.deadline_at is None:
         return []
     reminder_id, at, outcome = command.reminder_id, command.at, command.outcome
-    if isinstance(outcome, ReminderAccepted):
+    if isinstance(outcome, Accepted):
         return [ReminderSent(reminder_id=reminder_id, at=at)]
-    because = None
-    if isinstance(outcome, ReminderRefused):
-        because = ReminderDroppedBecause.REFUSED
-    elif outcome.unknown and reminder.unknown + 1 >= _UNKNOWN_MAX:
-        because = ReminderDroppedBecause.UNKNOWN
-    elif reminder.attempts > len(_PAUSES):
-        because = ReminderDroppedBecause.UNDELIVERED
-    if because is not None:
+    pause = after_failure(reminder, outcome)
+    if not isinstance(pause, timedelta):
+        because = ReminderDroppedBecause(pause)
         return [ReminderDropped(reminder_id=reminder_id, because=because, code=outcome.code, at=at)]
-    retry_at = at + _PAUSES[reminder.attempts - 1]
-    unknown = not isinstance(outcome, ReminderRefused) and outcome.unknown
-    return [ReminderPostponed(reminder_id=reminder_id, code=outcome.code, retry_at=retry_at, at=at, unknown=unknown)]
+    unknown = isinstance(outcome, NotAccepted) and outcome.unknown
+    return [ReminderPostponed(reminder_id=reminder_id, code=outcome.code, retry_at=at + pause, at=at, unknown=unknown)]
 
 
 def _reminder_due(order: Order, time: ReminderTime, at: datetime) -> ReminderDue:
@@ -210,11 +198,8 @@ def _why_not_sent(order: Order, reminder: Reminder, command: RemindPayer) -> Rem
         return ReminderDroppedBecause.ERASED
     if command.withheld is not None:
         return command.withheld
-    if reminder.deadline_at is not None and reminder.unknown + 1 >= _UNKNOWN_MAX:
-        return ReminderDroppedBecause.UNKNOWN
-    if reminder.attempts == 0 and command.at > reminder.send_at + _MISSED_AFTER:
-        return ReminderDroppedBecause.MISSED
-    return None
+    given_up = why_not_begun(reminder, reminder.send_at, command.at)
+    return None if given_up is None else ReminderDroppedBecause(given_up)
 
 
 def _timers_of_payment(order: Order, payment: Payment) -> list[Timer]:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.customers.terms import AttemptOutcome
 from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.events import CanceledBecause
 from ledger.domain.subscriptions.notice_events import NoticeDroppedBecause, NoticeKind
@@ -135,29 +136,9 @@ class NotifyCustomer(Struct, frozen=True, kw_only=True):
     withheld: Mapping[NoticeKind, NoticeDroppedBecause]
 
 
-class NoticeAccepted(Struct, frozen=True):
-    """The notifier accepted the message."""
-
-
-class NoticeRefused(Struct, frozen=True):
-    """The notifier refused the message for good."""
-
-    code: str
-
-
-class NoticeNotAccepted(Struct, frozen=True):
-    """The notifier did not accept the message now, or, where it is `unknown`, may have accepted it."""
-
-    code: str
-    unknown: bool = False
-
-
-NoticeOutcome = NoticeAccepted | NoticeRefused | NoticeNotAccepted
-
-
 class RecordNotice(Struct, frozen=True, kw_only=True):
     """Records the outcome of an attempt to hand a message to a notifier."""
 
     notice_id: UUID
-    outcome: NoticeOutcome
+    outcome: AttemptOutcome
     at: datetime

@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import Final, assert_never
 from uuid import UUID, uuid5
 
-from msgspec import Struct
-from msgspec.structs import replace
-
+from ledger.domain.customers.terms import Attempts, begun, postponed
 from ledger.domain.subscriptions.notice_events import (
     NoticeDropped,
     NoticeEvent,
@@ -25,12 +23,11 @@ NOTICE: Final = "subscription-notice"
 """The kind of the timer of a subscription's next message."""
 
 
-class Notice(Struct, frozen=True, kw_only=True):
+class Notice(Attempts, frozen=True, kw_only=True):
     """A message that is neither sent nor dropped.
 
-    `send_at` is when the next attempt is due by the merchant's clock. `attempts` counts the attempts, `unknown` those
-    without an answer. `deadline_at` ends the running attempt, in real time. `payment_method_id` is the card that was
-    charged, `next_attempt_at` when it is charged again, as both were at the cause.
+    `send_at` is when the next attempt is due by the merchant's clock. `payment_method_id` is the card that was charged,
+    `next_attempt_at` when it is charged again, as both were at the cause.
     """
 
     notice_id: UUID
@@ -40,9 +37,6 @@ class Notice(Struct, frozen=True, kw_only=True):
     invoice_id: UUID | None = None
     payment_method_id: UUID | None = None
     next_attempt_at: datetime | None = None
-    attempts: int = 0
-    unknown: int = 0
-    deadline_at: datetime | None = None
 
 
 def trial_notice(subscription_id: UUID, at: datetime, trial_end: datetime) -> Notice:
@@ -96,15 +90,8 @@ def notices_at(notices: tuple[Notice, ...]) -> datetime | None:
 def _evolve(notice: Notice, event: NoticeRequested | NoticePostponed) -> Notice:
     match event:
         case NoticeRequested():
-            unanswered = notice.deadline_at is not None  # the attempt before was interrupted
-            return replace(
-                notice,
-                attempts=notice.attempts + 1,
-                unknown=notice.unknown + unanswered,
-                deadline_at=event.deadline_at,
-            )
+            return begun(notice, event.deadline_at)
         case NoticePostponed():
-            unknown = notice.unknown + event.unknown
-            return replace(notice, send_at=event.retry_at, deadline_at=None, unknown=unknown)
+            return postponed(notice, event.retry_at, unknown=event.unknown)
         case _:
             assert_never(event)

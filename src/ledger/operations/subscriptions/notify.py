@@ -16,13 +16,10 @@ import structlog
 
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
+from ledger.domain.customers.terms import Accepted, AttemptOutcome, attempt_outcome
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
 from ledger.domain.subscriptions.commands import (
-    NoticeAccepted,
-    NoticeNotAccepted,
-    NoticeOutcome,
-    NoticeRefused,
     NotifyCustomer,
     RecordNotice,
 )
@@ -108,15 +105,13 @@ def _withheld(customer: Customer) -> Mapping[NoticeKind, NoticeDroppedBecause]:
     return unwanted if customer.email else {**dict.fromkeys(NoticeKind, NoticeDroppedBecause.NO_ADDRESS), **unwanted}
 
 
-async def _send(uow: UnitOfWork, state: Subscription, notice: Notice) -> NoticeOutcome:
+async def _send(uow: UnitOfWork, state: Subscription, notice: Notice) -> AttemptOutcome:
     """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
     assert notice.deadline_at is not None, "the attempt was just recorded"
     about = _about(uow, state.subscription_id)
     written = _notification(uow, state, notice, about)
     ended = await hand_over(uow.ledger.notifier, written, notice.deadline_at, **about)
-    if ended.code is None:
-        return NoticeAccepted()
-    return NoticeRefused(ended.code) if ended.refused else NoticeNotAccepted(ended.code, ended.unknown)
+    return attempt_outcome(ended.code, refused=ended.refused, unknown=ended.unknown)
 
 
 async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice, about: Mapping[str, str]) -> Notification:
@@ -186,7 +181,7 @@ async def _last4(uow: UnitOfWork, state: Subscription, notice: Notice) -> str | 
     return None if method is None or method.card is None else method.card.last4
 
 
-async def _record(uow: UnitOfWork, subscription_id: UUID, notice: Notice, outcome: NoticeOutcome) -> None:
+async def _record(uow: UnitOfWork, subscription_id: UUID, notice: Notice, outcome: AttemptOutcome) -> None:
     async def attempt(_: Conflict | None) -> Plan:
         state = await load_subscription(uow, subscription_id)
         assert state is not None, "a subscription is never deleted"
@@ -194,7 +189,7 @@ async def _record(uow: UnitOfWork, subscription_id: UUID, notice: Notice, outcom
         return await subscription_plan(uow, subscription_id, decide_notice_outcome(state, command))
 
     _report(uow, subscription_id, (await execute(uow, attempt, is_fact=True)).events)
-    if isinstance(outcome, NoticeAccepted):
+    if isinstance(outcome, Accepted):
         SUBSCRIPTION_NOTICES.labels("sent").inc()
 
 

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ledger.domain.customers.terms import Attempts, begun, postponed
 from ledger.domain.orders.events import (
     ReminderDropped,
     ReminderDroppedBecause,
@@ -40,12 +41,10 @@ class ReminderTime(NamedTuple):
     kind: ReminderKind
 
 
-class Reminder(Struct, frozen=True, kw_only=True):
+class Reminder(Attempts, frozen=True, kw_only=True):
     """One reminder whose time came.
 
     `send_at` is when the next attempt is due by the merchant's clock; None once the reminder is sent or dropped.
-    `attempts` counts the attempts, `unknown` those without an answer. `deadline_at` ends the running attempt, in real
-    time.
     """
 
     reminder_id: UUID
@@ -53,9 +52,6 @@ class Reminder(Struct, frozen=True, kw_only=True):
     due_date: datetime
     scheduled_at: datetime
     send_at: datetime | None
-    attempts: int = 0
-    unknown: int = 0
-    deadline_at: datetime | None = None
     sent_at: datetime | None = None
     dropped: ReminderDroppedBecause | None = None
 
@@ -125,16 +121,9 @@ def _evolve_reminder(
 ) -> Reminder:
     match event:
         case ReminderRequested():
-            unanswered = reminder.deadline_at is not None  # the attempt before was interrupted
-            return replace(
-                reminder,
-                attempts=reminder.attempts + 1,
-                unknown=reminder.unknown + unanswered,
-                deadline_at=event.deadline_at,
-            )
+            return begun(reminder, event.deadline_at)
         case ReminderPostponed():
-            unknown = reminder.unknown + event.unknown
-            return replace(reminder, send_at=event.retry_at, deadline_at=None, unknown=unknown)
+            return postponed(reminder, event.retry_at, unknown=event.unknown)
         case ReminderSent():
             return replace(reminder, send_at=None, deadline_at=None, sent_at=event.at)
         case ReminderDropped():

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from ledger.domain.subscriptions.commands import NoticeAccepted, NoticeRefused, NotifyCustomer, RecordNotice
+from ledger.domain.customers.terms import Accepted, NotAccepted, after_failure, why_not_begun
+from ledger.domain.subscriptions.commands import NotifyCustomer, RecordNotice
 from ledger.domain.subscriptions.notice_events import (
     NoticeDropped,
     NoticeDroppedBecause,
@@ -19,11 +20,6 @@ from ledger.domain.subscriptions.notice_events import (
 from ledger.domain.subscriptions.notices import Notice
 from ledger.domain.subscriptions.state import InvoiceStatus, Subscription, SubscriptionStatus
 
-_MISSED_AFTER: Final = timedelta(hours=24)
-_PAUSES: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
-"""The pauses between the attempts to send a message, by the merchant's clock: seven attempts in 21 hours."""
-_UNKNOWN_MAX: Final = 2
-"""How many attempts may end without an answer: so often, at most, a customer receives the same message."""
 _NOTHING_OWED: Final = (InvoiceStatus.PAID, InvoiceStatus.VOID)
 
 
@@ -55,20 +51,14 @@ def decide_notice_outcome(state: Subscription, command: RecordNotice) -> list[No
     if notice is None or notice.deadline_at is None:
         return []
     notice_id, at, outcome = command.notice_id, command.at, command.outcome
-    if isinstance(outcome, NoticeAccepted):
+    if isinstance(outcome, Accepted):
         return [NoticeSent(notice_id=notice_id, at=at)]
-    because = None
-    if isinstance(outcome, NoticeRefused):
-        because = NoticeDroppedBecause.REFUSED
-    elif outcome.unknown and notice.unknown + 1 >= _UNKNOWN_MAX:
-        because = NoticeDroppedBecause.UNKNOWN
-    elif notice.attempts > len(_PAUSES):
-        because = NoticeDroppedBecause.UNDELIVERED
-    if because is not None:
+    pause = after_failure(notice, outcome)
+    if not isinstance(pause, timedelta):
+        because = NoticeDroppedBecause(pause)
         return [NoticeDropped(notice_id=notice_id, kind=notice.kind, because=because, code=outcome.code, at=at)]
-    retry_at = at + _PAUSES[notice.attempts - 1]
-    unknown = not isinstance(outcome, NoticeRefused) and outcome.unknown
-    return [NoticePostponed(notice_id=notice_id, code=outcome.code, retry_at=retry_at, at=at, unknown=unknown)]
+    unknown = isinstance(outcome, NotAccepted) and outcome.unknown
+    return [NoticePostponed(notice_id=notice_id, code=outcome.code, retry_at=at + pause, at=at, unknown=unknown)]
 
 
 def _due(state: Subscription, command: NotifyCustomer) -> Iterator[Notice]:
@@ -87,11 +77,8 @@ def _why_not_sent(state: Subscription, notice: Notice, command: NotifyCustomer) 
     withheld = command.withheld.get(notice.kind)
     if withheld is not None:
         return withheld
-    if notice.deadline_at is not None and notice.unknown + 1 >= _UNKNOWN_MAX:
-        return NoticeDroppedBecause.UNKNOWN
-    if notice.attempts == 0 and command.at > notice.send_at + _MISSED_AFTER:
-        return NoticeDroppedBecause.MISSED
-    return None
+    given_up = why_not_begun(notice, notice.send_at, command.at)
+    return None if given_up is None else NoticeDroppedBecause(given_up)
 
 
 def _is_needed(state: Subscription, notice: Notice) -> bool:

@@ -15,12 +15,9 @@ import structlog
 
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
+from ledger.domain.customers.terms import Accepted, AttemptOutcome, attempt_outcome
 from ledger.domain.orders.commands import (
     RecordReminder,
-    ReminderAccepted,
-    ReminderNotAccepted,
-    ReminderOutcome,
-    ReminderRefused,
     RemindPayer,
 )
 from ledger.domain.orders.events import ReminderDropped, ReminderDroppedBecause, ReminderKind, ReminderPostponed
@@ -91,15 +88,13 @@ def _withheld(customer: Customer) -> ReminderDroppedBecause | None:
     return None if customer.email else ReminderDroppedBecause.NO_ADDRESS
 
 
-async def _send(uow: UnitOfWork, order: Order, reminder: Reminder) -> ReminderOutcome:
+async def _send(uow: UnitOfWork, order: Order, reminder: Reminder) -> AttemptOutcome:
     """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
     assert reminder.deadline_at is not None, "the attempt was just recorded"
     about = _about(uow, order.terms.order_id)
     written = _notification(uow, order, reminder, about)
     ended = await hand_over(uow.ledger.notifier, written, reminder.deadline_at, **about)
-    if ended.code is None:
-        return ReminderAccepted()
-    return ReminderRefused(ended.code) if ended.refused else ReminderNotAccepted(ended.code, ended.unknown)
+    return attempt_outcome(ended.code, refused=ended.refused, unknown=ended.unknown)
 
 
 async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder, about: Mapping[str, str]) -> Notification:
@@ -145,7 +140,7 @@ def _references(order: Order, now: datetime) -> list[Row]:
     return []
 
 
-async def _record(uow: UnitOfWork, order_id: UUID, reminder: Reminder, outcome: ReminderOutcome) -> None:
+async def _record(uow: UnitOfWork, order_id: UUID, reminder: Reminder, outcome: AttemptOutcome) -> None:
     uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the attempt took time
 
     async def attempt(_: Conflict | None) -> Plan:
@@ -154,7 +149,7 @@ async def _record(uow: UnitOfWork, order_id: UUID, reminder: Reminder, outcome: 
         return Plan(changes=[uow.change_order(order_id, decide_reminder_outcome(order, command))])
 
     _report(uow, await execute(uow, attempt, is_fact=True))
-    if isinstance(outcome, ReminderAccepted):
+    if isinstance(outcome, Accepted):
         REMINDERS.labels("sent").inc()
 
 
