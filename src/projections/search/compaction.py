@@ -159,6 +159,8 @@ class SearchCompactor(DatabaseClient):
         about = {"merchant_id": merchant_id, "kind": LineKind.ORDER.value, "short": Counted.SHORT.value}
         row = await (await connection.execute(_COUNTED, {**about, "counted_from": self._counted_from})).fetchone()
         assert row is not None, "a select without from has one row"
+        is_begun: bool
+        uncounted: int
         is_begun, uncounted = row
         counters = SearchCounters(connection, merchant_id) if is_begun or uncounted >= self._counted_from else None
         await self._refresh(connection, merchant_id, counters if is_begun else None)

@@ -19,7 +19,7 @@ from ledger.domain.orders.events import (
     ReferenceIssued,
     RefundRequested,
 )
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 
 
 class PaymentIndex:
@@ -38,7 +38,7 @@ class PaymentIndex:
         }
     )
 
-    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         """Returns the aliases that an event gives its payment."""
         event = recorded.event
         for name in _names(event):
