@@ -38,7 +38,7 @@ SCANNED_MAX: Final = 16_384
 """How many orders of the list are read to find a page before all matches are put together."""
 
 SKIPS_FROM: Final = 1_000
-"""From which offset on a list without a search skips whole days by their counters, before it counts orders one by one."""
+"""From which offset on a list without a search skips whole days by their counters."""
 
 _NO_ID: Final = UUID(int=0)
 _BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)

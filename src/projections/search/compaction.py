@@ -32,8 +32,8 @@ from projections.search.lines import LineKind
 ROWS_MIN: Final = 16
 """How many unpacked rows of a merchant are worth packing."""
 COUNTED_FROM_BLOCKS: Final = 250
-"""From how many full blocks on, about 20,000 orders, a merchant's texts are counted. Reading fewer blocks takes a search
-2 to 9 ms.
+"""From how many full blocks on, about 20,000 orders, a merchant's texts are counted. Most searches read fewer blocks in
+1 to 8 ms.
 """
 _MERCHANTS_MAX: Final = 200
 _BYTES_MAX: Final = 500_000
