@@ -15,7 +15,7 @@ from tests.operations.conftest import Open, ledger, merchant, open_another, regi
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.reaction import Effect, SetTimer
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 from ledger.operations.ledger import Ledger
 from ledger.postgres.connection import Connection, connect
 
@@ -31,7 +31,7 @@ class LookAfter:
     name = "test"
     topics = frozenset({"order-created.v1"})
 
-    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         yield SetTimer(LOOK_AFTER, recorded.stream_id, NO_PAYMENT, recorded.event.at + timedelta(hours=1))
 
 

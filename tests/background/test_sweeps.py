@@ -11,13 +11,14 @@ import psycopg
 import pytest
 from tests.background.conftest import LookAfter, register, rows, worker_connection
 from tests.background.test_dispatcher import cursors, due, enqueued, make_all_due, orders
+from tests.domain.builders import NOON
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.reaction import Effect, EnqueueJob
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.jobs import Jobs
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
@@ -34,9 +35,9 @@ class Noted:
         self.topics = frozenset(topics)
         self.shown: list[tuple[int, str]] = []
 
-    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         self.shown.append((recorded.position, recorded.topic))
-        yield EnqueueJob(self.name, recorded.stream_id, UUID(int=recorded.position), recorded.recorded_at)
+        yield EnqueueJob(self.name, recorded.stream_id, UUID(int=recorded.position), NOON)
 
 
 async def test_one_sweep_shows_each_reaction_all_events_of_its_topics_once(

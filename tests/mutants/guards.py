@@ -265,8 +265,8 @@ JOURNAL: Final = (
         "reactions-to-the-events-of-any-merchant",
         "reactions to a merchant's log are shown only its own events",
         _READER,
-        "from event where merchant_id = %s and position > %s and position <= %s and topic",
-        "from event where %s::uuid is not null and position > %s and position <= %s and topic",
+        "where merchant_id = k.m and position > k.after and position <= k.until",
+        "where position > k.after and position <= k.until",
         ("tests/background/test_sweeps.py", "tests/background/test_dispatcher.py"),
     ),
     Mutant(

@@ -142,6 +142,41 @@ async def test_every_combination_of_filters_lists_and_counts_the_same_as_the_mod
     assert found > 200, "most combinations must not be empty by accident"
 
 
+async def test_a_page_by_offset_that_skips_whole_days_is_the_same_page(
+    market: Market, reader: Queries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "SKIPS_FROM", 1)
+    some: list[tuple[OrderStatus, ...]] = [(), (OrderStatus.PENDING,), (OrderStatus.COMPLETED, OrderStatus.FAILED)]
+    for wanted, ascending in product(some, (False, True)):
+        whole = market.matching(OrderQuery(statuses=wanted, ascending=ascending))
+        days = [order.terms.at.date() for order in market.orders if not wanted or order.status in wanted]
+        ends = {sum(day > first for day in days) for first in days} | {sum(day < last for day in days) for last in days}
+        for offset in sorted({1, 99, len(whole) - 1, len(whole), 400, *(end + n for end in ends for n in (-1, 0, 1))}):
+            if offset > 0:
+                query = {"statuses": wanted, "ascending": ascending, "limit": 7, "offset": offset}
+                listed = await page(reader, market.shop, NOW, **query)
+                assert ids(listed) == whole[offset : offset + 7], query
+                assert listed["pagination"]["total"] == len(whole), query
+
+
+@pytest.mark.parametrize(
+    ("query", "is_skipping"),
+    [
+        (OrderQuery(offset=1_000), True),
+        (OrderQuery(offset=1_000, statuses=(OrderStatus.PENDING,), ascending=True), True),
+        (OrderQuery(offset=999), False),
+        (OrderQuery(offset=1_000, created_from=NOON), False),
+        (OrderQuery(offset=1_000, exclude_overdue=True), False),
+        (OrderQuery(offset=1_000, search="po"), False),
+    ],
+)
+def test_days_are_skipped_where_their_counters_have_just_the_orders_of_the_list(
+    query: OrderQuery, is_skipping: bool
+) -> None:
+    found, _ = statements.page_statements(uuid7(), query, NOW)
+    assert any("skipped" in statement for statement in found) is is_skipping
+
+
 async def test_related_customers_are_the_whole_chain_in_both_directions_and_no_others(
     market: Market, reader: Queries
 ) -> None:

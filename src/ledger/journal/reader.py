@@ -52,6 +52,16 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
   from event where merchant_id = %s and position > %s and position <= %s and topic = any(%s) order by position
 """
 
+# What reactions need of the events of some topics, between two positions each of several logs.
+_STRETCHES: Final = """
+select k.n, e.position, e.stream_id, e.version, e.topic, e.data
+  from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as k(n, m, after, until)
+ cross join lateral (select position, stream_id, version, topic, data from event
+                      where merchant_id = k.m and position > k.after and position <= k.until
+                        and topic = any(%s::text[]) order by position) e
+ order by k.n, e.position
+"""
+
 # One stream, with everything that the log stores of each event.
 _HISTORY: Final = """
 select position, stream_id, version, recorded_at, command_id, topic, data, context
@@ -60,10 +70,22 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
 
 # Version, topic and bytes of each event of a stream, and the keys that they need.
 _Stored = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]
+StoredEvent = tuple[int, UUID, int, str, bytes]
+"""An event as it is stored: its position, stream, version, topic and bytes."""
 StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
 _LastKey = tuple[UUID, ClaimKind, str, None]
 """A claim of which the last event of its stream is read; its value is a row of _CLAIMED_LAST without the number."""
+
+
+class SeenEvent(Struct, frozen=True):
+    """An event as a reaction sees it."""
+
+    position: int
+    stream_id: UUID
+    version: int
+    topic: str
+    event: Any
 
 
 class RecordedEvent(Struct, frozen=True):
@@ -171,6 +193,38 @@ class LogReader:
         cursor = connection.cursor(binary=True)
         rows = await cursor.execute(_STRETCH, (merchant_id, after, until, list(topics)))
         return await self._recorded(connection, merchant_id, await rows.fetchall())
+
+    async def stored(
+        self, connection: Connection, ranges: Sequence[tuple[UUID, int, int]], topics: Sequence[str]
+    ) -> list[list[StoredEvent]]:
+        """Returns the events of these topics of each range: of a merchant, behind the first position and up to the
+        second.
+
+        Nothing is decoded: `opened` does that, so that what cannot be read fails alone.
+        """
+        merchants, after, until = zip(*ranges, strict=True)
+        rows = await connection.cursor(binary=True).execute(
+            _STRETCHES,
+            (
+                ENCODE_ARRAY["int4"](range(len(ranges))),
+                ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id in merchants]),
+                ENCODE_ARRAY["int8"](after),
+                ENCODE_ARRAY["int8"](until),
+                ENCODE_ARRAY["text"]([topic.encode() for topic in topics]),
+            ),
+        )
+        found: list[list[StoredEvent]] = [[] for _ in ranges]
+        for n, position, stream_id, version, topic, data in await rows.fetchall():
+            found[n].append((position, stream_id, version, topic, data))
+        return found
+
+    async def opened(self, connection: Connection, merchant_id: UUID, stored: Sequence[StoredEvent]) -> list[SeenEvent]:
+        """Returns the content of stored events of a merchant. Raises like `stream`."""
+        keys = await self._data_keys(connection, ((merchant_id, data) for *_, data in stored))
+        return [
+            SeenEvent(position, stream, version, topic, self._event(merchant_id, stream, version, topic, data, keys))
+            for position, stream, version, topic, data in stored
+        ]
 
     async def history(self, connection: Connection, merchant_id: UUID, stream_id: UUID) -> list[RecordedEvent]:
         """Returns a stream's events with what the log stores beside them, oldest first. Raises like `stream`."""

@@ -37,6 +37,9 @@ EMAIL_LOOKUPS_MAX: Final = 8_000
 SCANNED_MAX: Final = 16_384
 """How many orders of the list are read to find a page before all matches are put together."""
 
+SKIPS_FROM: Final = 1_000
+"""From which offset on a list without a search skips whole days by their counters."""
+
 _NO_ID: Final = UUID(int=0)
 _BEGINNING: Final = datetime(1, 1, 1, tzinfo=UTC)
 _END: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -78,6 +81,21 @@ with counted as (
 _OVERDUE: Final = """
        - (select count(*) from payment_order
            where merchant_id = %(merchant_id)s and due_at < %(now)s {in_range} {status})"""
+
+# The whole UTC days that lie before the offset, by the counters: how many orders they have, and the time at which they
+# end in the list's direction.
+_SKIPPED: Final = """,
+skipped as materialized (
+  select coalesce(max(d.upto), 0)::int8 as orders, coalesce({day_end}, '{everything}') as at
+    from (select day, sum(sum(n)) over (order by day {direction}) as upto
+            from tally where merchant_id = %(merchant_id)s {status} group by day) d
+   where d.upto <= %(offset)s::int8)
+"""
+_DAY_END: Final = {
+    True: {"day_end": "(max(d.day) + 1)::timestamp at time zone 'UTC'", "everything": "-infinity", "after": ">="},
+    False: {"day_end": "min(d.day)::timestamp at time zone 'UTC'", "everything": "infinity", "after": "<"},
+}
+_BEHIND_SKIPPED: Final = "and created_at {after} (select s.at from skipped s)"
 
 # The total of some customers.
 _CUSTOMERS_TOTAL: Final = """
@@ -134,7 +152,8 @@ def page_statements(
         not_overdue=query.exclude_overdue,
         ascending=is_ascending(query),
     )
-    statements = [_listed(filters)]
+    skips = query.offset >= SKIPS_FROM and query.cursor is None and filters.days_tell_offset
+    statements = [_listed(filters, skips=skips)]
     if query.search is not None:
         statements = [_listed(filters, if_everywhere=True), _searched(filters)]
         if folded is not None and is_counted(folded) and not filters.beyond_lines and not filters.dates:
@@ -185,6 +204,11 @@ class _Filters(Struct, frozen=True, kw_only=True):
         return self.statuses or self.customers or self.not_overdue
 
     @property
+    def days_tell_offset(self) -> bool:
+        """Whether the counters of days have just the orders of the list."""
+        return not self.dates and not self.customers and not self.not_overdue
+
+    @property
     def pieces(self) -> dict[str, str]:
         """The pieces of SQL for these filters, by their placeholders."""
         return {
@@ -199,8 +223,10 @@ class _Filters(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _listed(filters: _Filters, *, if_everywhere: bool = False) -> str:
-    """Returns the list without a search. With `if_everywhere`, it has rows only if all orders contain the text."""
+def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = False) -> str:
+    """Returns the list without a search. With `if_everywhere`, it has rows only if all orders contain the text. With
+    `skips`, it starts behind the whole days that lie before the offset.
+    """
     pieces = filters.pieces
     if filters.customers:
         total, places = _CUSTOMERS_TOTAL.format(**pieces), _EACH_PLACES
@@ -208,11 +234,18 @@ def _listed(filters: _Filters, *, if_everywhere: bool = False) -> str:
     else:
         overdue = _OVERDUE.format(**pieces) if filters.not_overdue else ""
         total, places = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if filters.statuses else _PLACES
+        if skips:
+            end = _DAY_END[filters.ascending]
+            total = total.rstrip() + _SKIPPED.format(**pieces, **end)
+            pieces["in_range"] = _BEHIND_SKIPPED.format(**end)
         pieces |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
     condition = ""
     if if_everywhere:
         total, condition = total.rstrip() + "," + sql.EVERYWHERE, " where (select e.found from everywhere e)\n"
-    return total + _page(filters, places.format(**pieces), condition)
+    page = _page(filters, places.format(**pieces), condition)
+    if skips:
+        page = page.replace("%(offset)s", "(%(offset)s::int8 - (select s.orders from skipped s))")
+    return total + page
 
 
 @cache

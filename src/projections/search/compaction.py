@@ -32,8 +32,8 @@ from projections.search.lines import LineKind
 ROWS_MIN: Final = 16
 """How many unpacked rows of a merchant are worth packing."""
 COUNTED_FROM_BLOCKS: Final = 250
-"""From how many full blocks on, about 20,000 orders, a merchant's texts are counted. Reading fewer blocks takes a search
-2 to 9 ms.
+"""From how many full blocks on, about 20,000 orders, a merchant's texts are counted. Most searches read fewer blocks in
+1 to 8 ms.
 """
 _MERCHANTS_MAX: Final = 200
 _BYTES_MAX: Final = 500_000
@@ -159,6 +159,8 @@ class SearchCompactor(DatabaseClient):
         about = {"merchant_id": merchant_id, "kind": LineKind.ORDER.value, "short": Counted.SHORT.value}
         row = await (await connection.execute(_COUNTED, {**about, "counted_from": self._counted_from})).fetchone()
         assert row is not None, "a select without from has one row"
+        is_begun: bool
+        uncounted: int
         is_begun, uncounted = row
         counters = SearchCounters(connection, merchant_id) if is_begun or uncounted >= self._counted_from else None
         await self._refresh(connection, merchant_id, counters if is_begun else None)

@@ -15,7 +15,7 @@ from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
 from api import dependencies
 from ledger.background.reactions.reaction import Effect, SetTimer
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 from ledger.operations.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ class Chain:
     name = "test-chain"
     topics = frozenset({"order-created.v1"})
 
-    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         step = timedelta(hours=int(recorded.event.external_id.removeprefix("h")))
         yield SetTimer("remember", recorded.stream_id, UUID(int=0), recorded.event.at + step)
 

@@ -20,12 +20,12 @@ from ledger.background.reactions.quarantine import UNREADABLE, Quarantine
 from ledger.background.reactions.reaction import Effect, EnqueueJob, NoteAlias, Reaction, StateReaction
 from ledger.background.scheduler.jobs import Jobs
 from ledger.journal.journal import Journal
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent, StoredEvent
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
 
 _AT_ONCE: Final = 64
-_EVENTS_AT_ONCE: Final = 500  # of one merchant in one transaction
+_EVENTS_AT_ONCE: Final = 1_000  # of one merchant in one transaction
 _BEHIND_MAX: Final = 1000
 
 # Merchants whose log continues after a reaction's cursor, of all merchants or of some; without those in quarantine.
@@ -106,6 +106,7 @@ class Dispatcher:
         self._journal = journal
         self._jobs = jobs
         self._reactions = {reaction.name: reaction for reaction in reactions}
+        self._topics = sorted({topic for reaction in reactions for topic in reaction.topics})
         self.quarantine = Quarantine()
         self.dispatched = 0
 
@@ -142,13 +143,14 @@ class Dispatcher:
         """Returns the cursors that are behind the ends of their logs, and creates those that do not exist yet."""
         quarantined = self.quarantine.now()
         values = {
-            "reactions": list(self._reactions),
-            "quarantined": [name for name, _ in quarantined],
-            "quarantined_of": [merchant_id for _, merchant_id in quarantined],
-            "merchants": merchants if merchants is None else list(merchants),
+            "reactions": _texts(self._reactions),
+            "quarantined": _texts(name for name, _ in quarantined),
+            "quarantined_of": _uuids(merchant_id for _, merchant_id in quarantined),
+            "merchants": None if merchants is None else _uuids(merchants),
             "limit": _BEHIND_MAX,
         }
-        rows = await connection.execute(_ALL_BEHIND if merchants is None else _SOME_BEHIND, values)
+        statement = _ALL_BEHIND if merchants is None else _SOME_BEHIND
+        rows = await connection.execute(statement, values, binary=True)
         found = await rows.fetchall()
         behind = [(name, merchant_id) for name, merchant_id, _ in found]
         if merchants is None and len(behind) < _BEHIND_MAX:
@@ -156,43 +158,51 @@ class Dispatcher:
         if new := [(name, merchant_id) for name, merchant_id, is_new in found if is_new]:
             # Committed at once: in the later transaction, a new cursor would make every other dispatcher wait for its
             # end.
-            await connection.execute(_BEGIN, _columns(new))
+            await connection.execute(_BEGIN, _cursor_columns(new))
         return behind
 
     async def _react(self, connection: Connection, cursors: Sequence[_Cursor]) -> Sequence[_Range]:
         """Moves the cursors that can be locked, in one transaction; returns the ranges of those."""
         async with connection.transaction():
-            locked = await connection.execute(_LOCK, (*_columns(cursors), _EVENTS_AT_ONCE))
+            locked = await connection.execute(_LOCK, (*_cursor_columns(cursors), _EVENTS_AT_ONCE), binary=True)
             ranges = [_Range(*row) for row in await locked.fetchall()]
+            if not ranges:
+                return ranges
+            places = [(each.merchant_id, each.after, each.until) for each in ranges]
+            stored = await self._journal.reader.stored(connection, places, self._topics)
             effects: list[_MerchantEffect] = []
             moved: list[tuple[str, UUID, int]] = []
-            for each in ranges:
-                for name in await self._show(connection, each, effects):
+            for each, events in zip(ranges, stored, strict=True):
+                for name in await self._show(connection, each, events, effects):
                     self.quarantine.release(name, each.merchant_id)
                     moved.append((name, each.merchant_id, each.until))
             await self._write(connection, effects)
             if moved:
-                await connection.execute(_MOVE, _columns(moved))
+                positions = ENCODE_ARRAY["int8"]([until for *_, until in moved])
+                await connection.execute(_MOVE, (*_cursor_columns(moved), positions))
         return ranges
 
     async def _show(
         self,
         connection: Connection,
         new: _Range,
+        stored: Sequence[StoredEvent],
         effects: list[_MerchantEffect],
     ) -> Sequence[str]:
         """Shows a range to its reactions and adds their effects; returns the reactions that could read it."""
         merchant_id = new.merchant_id
-        topics = sorted({topic for name in new.reactions for topic in self._reactions[name].topics})
+        if len(new.reactions) < len(self._reactions):
+            topics = {topic for name in new.reactions for topic in self._reactions[name].topics}
+            stored = [event for event in stored if event[3] in topics]
         try:
-            seen = await self._journal.reader.range(connection, merchant_id, new.after, new.until, topics)
+            seen = await self._journal.reader.opened(connection, merchant_id, stored)
         except UNREADABLE as fault:
             if len(new.reactions) == 1:
                 self.quarantine.add(new.reactions[0], merchant_id, fault)
                 return []
             # Each with its own topics alone: another one's may be readable.
             alone = [replace(new, reactions=[name]) for name in new.reactions]
-            return [name for one in alone for name in await self._show(connection, one, effects)]
+            return [name for one in alone for name in await self._show(connection, one, stored, effects)]
         able = []
         for name in new.reactions:
             reaction = self._reactions[name]
@@ -207,12 +217,12 @@ class Dispatcher:
         return able
 
     async def _effects(
-        self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[RecordedEvent]
+        self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[SeenEvent]
     ) -> Sequence[_MerchantEffect]:
         """Returns a reaction's effects of a range. Raises one of `UNREADABLE` before anything is written."""
         if not isinstance(reaction, StateReaction):
             return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
-        shown: dict[UUID, list[RecordedEvent]] = {}
+        shown: dict[UUID, list[SeenEvent]] = {}
         for each in seen:
             shown.setdefault(each.stream_id, []).append(each)
         touched = sorted(stream_id for stream_id, events in shown.items() if not reaction.is_settled(events))
@@ -224,35 +234,44 @@ class Dispatcher:
         return [(merchant_id, timer) for each in timers for timer in each]
 
     async def _write(self, connection: Connection, effects: Sequence[_MerchantEffect]) -> None:
-        timers: dict[
-            tuple[UUID, str, UUID, UUID], datetime
-        ] = {}  # a later timer replaces an earlier one of the same key
+        # By key: a later timer replaces an earlier one, and most captures have the alias of their authorisation.
+        timers: dict[tuple[bytes, bytes, bytes, bytes], datetime] = {}
+        aliases: dict[tuple[bytes, bytes, bytes, bytes], None] = {}
         jobs: list[tuple[UUID, EnqueueJob]] = []
-        aliases: dict[tuple[UUID, str, UUID, UUID], None] = {}  # most captures have the name of their authorisation
         for merchant_id, effect in effects:
             if isinstance(effect, EnqueueJob):
                 jobs.append((merchant_id, effect))
-            elif isinstance(effect, NoteAlias):
-                aliases[merchant_id, effect.name, effect.stream_id, effect.payment_id] = None
+                continue
+            stream, payment = effect.stream_id.bytes, effect.payment_id.bytes
+            if isinstance(effect, NoteAlias):
+                aliases[merchant_id.bytes, effect.name.encode(), stream, payment] = None
             else:
-                timers[merchant_id, effect.kind, effect.stream_id, effect.payment_id] = effect.due_at
+                timers[merchant_id.bytes, effect.kind.encode(), stream, payment] = effect.due_at
         if timers:
-            await connection.execute(_SET, _columns([(*key, due_at) for key, due_at in timers.items()]))
+            await connection.execute(_SET, (*_columns(timers), list(timers.values())))
         if aliases:
-            await connection.execute(_NAME, _encoded(aliases))
+            await connection.execute(_NAME, _columns(aliases))
         await self._jobs.enqueue(connection, jobs)
 
 
-def _encoded(names: Iterable[tuple[UUID, str, UUID, UUID]]) -> list[Array]:
-    """Returns the columns of `_NAME` in binary.
-
-    An order by card has two rows of them, and psycopg takes longer to encode such lists than everything else here
-    takes.
+def _columns(keys: Iterable[tuple[bytes, bytes, bytes, bytes]]) -> list[Array]:
+    """Returns the first four columns of timers or aliases, packed: psycopg takes longer to encode such lists than
+    everything else here takes.
     """
-    merchants, texts, orders, payments = zip(*names, strict=True)
-    ids = [ENCODE_ARRAY["uuid"]([each.bytes for each in column]) for column in (merchants, orders, payments)]
-    return [ids[0], ENCODE_ARRAY["text"]([text.encode() for text in texts]), *ids[1:]]
+    merchants, names, streams, payments = zip(*keys, strict=True)
+    uuids = ENCODE_ARRAY["uuid"]
+    return [uuids(merchants), ENCODE_ARRAY["text"](names), uuids(streams), uuids(payments)]
 
 
-def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
+def _cursor_columns(rows: Iterable[tuple[str, UUID, *tuple[Any, ...]]]) -> list[Array]:
+    """Returns the names of reactions and the merchants, with which each row begins."""
+    names, merchants = zip(*[row[:2] for row in rows], strict=True)
+    return [_texts(names), _uuids(merchants)]
+
+
+def _texts(values: Iterable[str]) -> Array:
+    return ENCODE_ARRAY["text"]([value.encode() for value in values])
+
+
+def _uuids(values: Iterable[UUID]) -> Array:
+    return ENCODE_ARRAY["uuid"]([value.bytes for value in values])

@@ -19,7 +19,7 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import REMINDER, TimerKind, reminder_at, timers_of
 from ledger.journal.journal import Journal
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.due.remind import remind_payer
 from ledger.operations.orders.due.timers import run_timer
@@ -41,7 +41,7 @@ class OrderTimers:
     name = "order-dues"
     topics = frozenset(TOPICS) - _SETS_NO_TIMER
 
-    def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:
+    def is_settled(self, seen: Sequence[SeenEvent]) -> bool:
         """Returns whether an order was paid in full by its first payment at once, as most are: it has no timers."""
         if len(seen) != len(_SALE) or seen[0].version != _OUTCOME_VERSION:
             return False

@@ -7,7 +7,8 @@ opened for this.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from ledger.background.reactions.reaction import Effect, NoteAlias
 from ledger.domain.orders.events import (
@@ -19,7 +20,7 @@ from ledger.domain.orders.events import (
     ReferenceIssued,
     RefundRequested,
 )
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 
 
 class PaymentIndex:
@@ -38,26 +39,40 @@ class PaymentIndex:
         }
     )
 
-    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         """Returns the aliases that an event gives its payment."""
         event = recorded.event
-        for name in _names(event):
-            yield NoteAlias(name, recorded.stream_id, event.payment_id)
+        names = _NAMES[type(event)](event)
+        return [NoteAlias(name, recorded.stream_id, event.payment_id) for name in names]
 
 
-def _names(event: object) -> set[str]:
-    match event:
-        case AuthorizationRequested(idempotency_key=name) | RefundRequested(idempotency_key=name):
-            return {name}
-        case (
-            PaymentAuthorized(payment_id=payment_id, processor_reference=name)
-            | LateAuthorizationReported(payment_id=payment_id, processor_reference=name)
-            | LateCaptureReported(payment_id=payment_id, processor_reference=name)
-        ):
-            return {str(payment_id), name}
-        case PaymentCaptured(processor_reference=name):
-            return {name}
-        case ReferenceIssued(payment_id=payment_id, reference=reference, processor_reference=name):
-            return {part for part in (str(payment_id), reference.reference, reference.clabe, name) if part}
-        case _:
-            return set()
+_Named = PaymentAuthorized | LateAuthorizationReported | LateCaptureReported
+
+
+def _key(event: AuthorizationRequested | RefundRequested) -> set[str]:
+    return {event.idempotency_key}
+
+
+def _id_and_reference(event: _Named) -> set[str]:
+    return {str(event.payment_id), event.processor_reference}
+
+
+def _reference(event: PaymentCaptured) -> set[str]:
+    return {event.processor_reference}
+
+
+def _paper(event: ReferenceIssued) -> set[str]:
+    issued = event.reference
+    return {name for name in (str(event.payment_id), issued.reference, issued.clabe, event.processor_reference) if name}
+
+
+_NAMES: Final[Mapping[type, Callable[[Any], set[str]]]] = {
+    AuthorizationRequested: _key,
+    RefundRequested: _key,
+    PaymentAuthorized: _id_and_reference,
+    LateAuthorizationReported: _id_and_reference,
+    LateCaptureReported: _id_and_reference,
+    PaymentCaptured: _reference,
+    ReferenceIssued: _paper,
+}
+"""By the type of an event, which is found faster than matched: every order by card has three of these."""

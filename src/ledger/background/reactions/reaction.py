@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.journal.journal import Journal
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 
 
 class SetTimer(Struct, frozen=True):
@@ -56,7 +56,7 @@ class StateReaction(Protocol):
     name: str
     topics: frozenset[str]
 
-    def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:
+    def is_settled(self, seen: Sequence[SeenEvent]) -> bool:
         """Returns whether these events, the first that the reaction sees of a stream, show that it has no timers."""
         ...
 
@@ -71,6 +71,6 @@ class Reaction(Protocol):
     name: str
     topics: frozenset[str]
 
-    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         """Returns what follows from an event."""
         ...

@@ -20,7 +20,7 @@ from ledger.domain.subscriptions.events import TOPICS
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.notices import NOTICE, notices_at
 from ledger.journal.journal import Journal
-from ledger.journal.reader import RecordedEvent
+from ledger.journal.reader import SeenEvent
 from ledger.operations.ledger import Ledger
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
 from ledger.operations.subscriptions.notify import notify_customer
@@ -40,7 +40,7 @@ class SubscriptionTimers:
     name = "subscription-dues"
     topics = frozenset(TOPICS)
 
-    def is_settled(self, seen: Sequence[RecordedEvent]) -> bool:  # noqa: ARG002 - the protocol's parameter
+    def is_settled(self, seen: Sequence[SeenEvent]) -> bool:  # noqa: ARG002 - the protocol's parameter
         """Returns False: every live subscription has a timer."""
         return False
 
@@ -79,7 +79,7 @@ class SubscriptionOrders:
         }
     )
 
-    def react(self, recorded: RecordedEvent) -> Iterable[Effect]:
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         """Returns the job that looks at the order, unless the event is the answer to its first call."""
         if not is_charge(recorded.stream_id):
             return
