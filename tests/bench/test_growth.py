@@ -150,12 +150,14 @@ def test_each_size_is_compared_with_the_smallest_and_drawn(database_url, tmp_pat
     monkeypatch.setattr(suite.EchoLimit, "run", lambda *_: sample_of(4_000))
     monkeypatch.setattr(suite, "echo_limit", mock.MagicMock)
     monkeypatch.setattr(suite, "child_of", lambda *_: os.getpid())
+    monkeypatch.setattr(suite.Costs, "means", lambda *_: {"API": 30, "worker": 5, "Postgres": 60})
     picture = tmp_path / "growth.svg"
     found = suite.report("", Settings(), 1, 1, 20_000, picture)
     ratios = {one.of: one for one in found.ratios}
     assert {f"{what}, 20 thousand events" for what in suite._KEPT} < ratios.keys()
     assert ratios["append, 20 thousand events"].value == pytest.approx(0.9)
     assert ratios["append, 20 thousand events"].reached
+    assert ratios["search, 20 thousand events, for the same processor time"].value == 1
     assert ratios["API process, resident, 10 thousand events"].value > 1
     assert found.shares["of its limit"]["append, 20 thousand"] == pytest.approx(0.45)
     assert found.shares["of its limit"]["read by id, 10 thousand"] == pytest.approx(0.25)

@@ -41,8 +41,9 @@ _READ: Final = 5_000
 _APPENDED_TO: Final = growth.OTHERS_MIN
 
 _R, _E = f"R: INSERT, {CLIENTS} clients", f"E: echo, {IN_FLIGHT} in flight"
+_APPEND: Final = "append"
 _KEPT: Final[dict[str, Target | None]] = {
-    "append": Target(0.9),
+    _APPEND: Target(0.9),
     "create": None,
     "read by id": Target(0.9),
     "first page": Target(0.8),
@@ -78,7 +79,7 @@ class _Size(Struct, frozen=True):
     def label(self) -> str:
         """What the size is, for the picture."""
         merchants = len(self.filled.others) + 1
-        return f"{self.name} events\n{self.filled.orders:,} orders of one merchant\n{merchants:,} merchants"
+        return f"{self.name} events\n{merchants:,} merchants\nlargest: {self.filled.orders:,} orders"
 
 
 def name_of(events: int) -> str:
@@ -91,7 +92,7 @@ def name_of(events: int) -> str:
 def report(
     server_url: str, settings: Settings, seconds: float, rounds: int, events: int = EVENTS, picture: Path | None = None
 ) -> Report:
-    """Measures every size up to `events`, and draws the result into the file `picture`."""
+    """Measures every size up to `events`, and draws the processor time of each operation into the file `picture`."""
     with ExitStack() as stack:
         sizes = [_open(stack, server_url, settings, size) for size in (*(n for n in SIZES if n < events), events)]
         echo = stack.enter_context(echo_limit())
@@ -114,9 +115,10 @@ def report(
         memory = [resident_mb(child_of(size.service.process.pid, "api")) for size in sizes]
         scanned = [scans(size.url, _LARGE)[1] - rows for size, (_, rows) in zip(sizes, before, strict=True)]
     shares = {what: [_share(taken, what, size, sizes[0]) for size in sizes] for what in _KEPT}
+    used = {what: [_cost(costs[0], what) / _cost(of_size, what) for of_size in costs] for what in _KEPT}
     if picture is not None:
-        title = "Speed as a share of that with " + sizes[0].name + " events"
-        picture.write_text(curve.draw(title, {size.events: size.label for size in sizes}, shares))
+        title = f"Operations for the same processor time, as a share of those with {sizes[0].name} events"
+        picture.write_text(curve.draw(title, {size.events: size.label for size in sizes}, used))
     ratios = [
         Ratio(of=f"{what}, {size.name} events", to=sizes[0].name, value=shares[what][n], target=target)
         for what, target in _KEPT.items()
@@ -126,6 +128,12 @@ def report(
     ratios += [
         Ratio(of=f"API process, resident, {size.name} events", to="1 MB", value=held, target=MEMORY)
         for size, held in zip(sizes, memory, strict=True)
+    ]
+    ratios += [
+        Ratio(of=f"{what}, {size.name} events, for the same processor time", to=sizes[0].name, value=used[what][n])
+        for what in _KEPT
+        for n, size in enumerate(sizes)
+        if n
     ]
     limits = {what: _E if what in ("read by id", "first page") else _R for what in _KEPT}
     return Report(
@@ -141,7 +149,7 @@ def report(
             f"cost of {what}, {size.name}": costs[n].line(what)
             for what in _KEPT
             for n, size in enumerate(sizes)
-            if what != "append"  # its process is none of the service's
+            if what != _APPEND
         },
         shares={
             "of its limit": {
@@ -178,13 +186,19 @@ def _runs(size: _Size, seconds: float) -> Mapping[str, Callable[[], Sample]]:
     dates = f"dateFrom={first:%Y-%m-%dT%H:%M:%SZ}&dateTo={last:%Y-%m-%dT%H:%M:%SZ}"
     listed = partial(size.service.list_orders, seconds=seconds, in_flight=_LISTS_IN_FLIGHT)
     return {
-        "append": partial(write, size.url, "order", others, seconds, customers=customers),
+        _APPEND: partial(write, size.url, "order", others, seconds, customers=customers),
         "create": partial(size.service.create, seconds, IN_FLIGHT),
         "read by id": partial(size.service.read, ids, seconds, IN_FLIGHT),
         "first page": partial(size.service.first_page, seconds, IN_FLIGHT),
         "totals": partial(listed, f"limit=1&status=COMPLETED&{dates}"),
         "search": partial(listed, f"search={size.filled.middle}"),
     }
+
+
+def _cost(costs: Costs, what: str) -> float:
+    """Returns the processor time of an operation, in µs: of Postgres, and of the API process where it serves it."""
+    parts = costs.means(what)
+    return parts["Postgres"] + (parts["API"] if what != _APPEND else 0)
 
 
 def _share(taken: Mapping[str, Sequence[Sample]], what: str, size: _Size, smallest: _Size) -> float:
