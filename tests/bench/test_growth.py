@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from unittest import mock
 from xml.etree import ElementTree as ET
@@ -143,6 +144,7 @@ def test_each_size_is_compared_with_the_smallest_and_drawn(database_url, tmp_pat
         return Sample(done=int(per_second), seconds=1, p50_ms=1, p99_ms=1)
 
     monkeypatch.setattr(suite, "_open", opened)
+    monkeypatch.setattr(suite, "scratch_database", lambda _: nullcontext(database_url))
     monkeypatch.setattr(
         suite, "_runs", lambda size, _: dict.fromkeys(suite._KEPT, lambda: sample_of(speeds[size.events]))
     )

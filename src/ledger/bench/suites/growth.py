@@ -97,7 +97,7 @@ def report(
         sizes = [_open(stack, server_url, settings, size) for size in (*(n for n in SIZES if n < events), events)]
         echo = stack.enter_context(echo_limit())
         before = [scans(size.url, _LARGE) for size in sizes]
-        limit = InsertLimit(sizes[0].url, commits.event_bytes("order"))
+        limit = InsertLimit(stack.enter_context(scratch_database(server_url)), commits.event_bytes("order"))
         body = order_body.body(f"pedido-{UNIQUE}")
         runs: dict[str, Callable[[], Sample]] = {
             _R: partial(limit.run, CLIENTS, seconds),
