@@ -16,19 +16,20 @@ from msgspec import Struct
 from ledger.bench.measure import report
 from ledger.bench.measure.report import Report
 from ledger.bench.scratch import scratch_database, scratch_server
-from ledger.bench.suites import ceiling, documents, history, http, journal, peers, profile, renewals, search
+from ledger.bench.suites import ceiling, documents, growth, http, journal, peers, profile, renewals, search
 from ledger.settings import CannotRun, Settings
 
 
 class Sizes(Struct, frozen=True):
-    """How many events the long history has, and how many subscriptions are due at once; None is the suite's own.
+    """How many events the largest size has, and how many subscriptions are due at once; None is the suite's own.
 
-    `node_modules` is the folder with the npm packages of the journal's peers.
+    `node_modules` is the folder with the npm packages of the journal's peers, `picture` the file of a picture.
     """
 
-    events: int = history.EVENTS
+    events: int = growth.EVENTS
     subscriptions: int | None = None
     node_modules: Path | None = None
+    picture: Path | None = None
 
 
 Run = Callable[[str, Settings, float, int, Sizes], list[Report]]
@@ -57,8 +58,8 @@ def _profile(server_url: str, settings: Settings, seconds: float, _rounds: int, 
         return [profile.report(url, settings, Path(folder), seconds)]
 
 
-def _history(server_url: str, _settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
-    return [history.report(server_url, seconds, rounds, sizes.events)]
+def _growth(server_url: str, settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    return [growth.report(server_url, settings, seconds, rounds, sizes.events, sizes.picture)]
 
 
 def _search(server_url: str, _settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
@@ -91,7 +92,7 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "peers": _peers,
     "http": _http,
     "profile": _profile,
-    "history": _history,
+    "growth": _growth,
     "search": _search,
     "ceiling": _ceiling,
     "documents": _documents,
@@ -107,21 +108,22 @@ def bench(
     json: bool = False,
     seconds: float = 3.0,
     rounds: int = 3,
-    events: int = history.EVENTS,
+    events: int = growth.EVENTS,
     subscriptions: int | None = None,
     node_modules: Path | None = None,
+    picture: Path | None = None,
 ) -> None:
     """Runs the benchmark of this name, or all, and prints the reports.
 
-    Each sample takes `seconds`, each comparison `rounds` samples; `events` is the length of the long history,
-    `subscriptions` how many are due at once (None: 1,000, and 10,000 on the renewal day), `node_modules` the folder
-    with the peers' npm packages (None: that of the working directory). Raises CannotRun for an
-    unknown name, or where a program or a server is missing.
+    Each sample takes `seconds`, each comparison `rounds` samples; `events` is what the largest size of `growth` has,
+    whose picture is drawn into the file `picture`; `subscriptions` is how many are due at once (None: 1,000, and 10,000
+    on the renewal day); `node_modules` is the folder with the peers' npm packages (None: that of the working
+    directory). Raises CannotRun for an unknown name, or where a program or a server is missing.
     """
     if name is not None and name not in BENCHMARKS:
         raise CannotRun(f"there is no benchmark {name}; there are {', '.join(BENCHMARKS)}")
     reports: list[Report] = []
-    sizes = Sizes(events, subscriptions, node_modules)
+    sizes = Sizes(events, subscriptions, node_modules, picture)
     with scratch_server(settings) as server_url:
         machine = report.machine(server_url)
         for benchmark in [name] if name is not None else BENCHMARKS:

@@ -14,20 +14,21 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="journal, peers, http, profile, history, search, ceiling, documents, renewals or renewal-day; without it, all of them."
+            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals or renewal-day; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,
     json: AsJson = False,
     seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="How many samples of each are taken, in turns.")] = 3,
-    events: Annotated[int, typer.Option(min=1, help="How many events the long history has.")] = 5_000_000,
+    events: Annotated[int, typer.Option(min=1, help="How many events the largest size of `growth` has.")] = 1_000_000,
     subscriptions: Annotated[
         int | None, typer.Option(min=1, help="How many subscriptions are due at one moment. [default: 1000 and 10000]")
     ] = None,
     node_modules: Annotated[
         Path | None, typer.Option(help="The folder with the npm packages of message-db and Emmett, for `peers`.")
     ] = None,
+    picture: Annotated[Path | None, typer.Option(help="The SVG file that `growth` draws its curves into.")] = None,
 ) -> None:
     """Measure the journal, HTTP, lists, documents and renewals, in turn with their limits. Takes minutes."""
     from ledger.bench.run import bench as measure
@@ -42,4 +43,5 @@ def bench(
         events=events,
         subscriptions=subscriptions,
         node_modules=node_modules,
+        picture=picture,
     )

@@ -36,11 +36,15 @@ Shape = Literal["lean", "order", "unsearched"]
 
 
 class CommitPlan(Struct, frozen=True, kw_only=True):
-    """Commands of a shape for the merchants in turn, `in_flight` at a time, for `seconds` after `warm_up_s`."""
+    """Commands of a shape for the merchants in turn, `in_flight` at a time, for `seconds` after `warm_up_s`.
+
+    `customers` are one of each merchant, whose orders are created; without them, orders name a customer without a row.
+    """
 
     url: str
     shape: Shape
     merchants: list[UUID]
+    customers: list[UUID] = []
     in_flight: int
     seconds: float
     warm_up_s: float = 0.3
@@ -118,15 +122,16 @@ def lean_append(merchant_id: UUID) -> Append:
     return Append(merchant_id.bytes, uuid7().bytes, b"{}", [stream], claims, _LeanRows().rows(merchant_id, change))
 
 
-def _order() -> Callable[[], Command]:
-    """Returns a function that makes the README's order, for one customer and with a new external id each time."""
+def _order(customers: Sequence[UUID] = ()) -> Callable[[], Command]:
+    """Returns a function that makes the README's order with a new external id each time, for the customers in turn."""
     template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
+    payers = cycle(customers or [template.customer_id])
 
     def make() -> Command:
         order_id = uuid7()
         external_id = f"pedido-{order_id.hex}"
         terms = replace(template.terms, external_id=external_id)
-        command = replace(template, order_id=order_id, terms=terms, at=datetime.now(UTC))
+        command = replace(template, order_id=order_id, customer_id=next(payers), terms=terms, at=datetime.now(UTC))
         events = decide_create(None, command)
         order = fold(evolve, None, events)
         return [Change(order_id, 0, events, None, order)], [Claim(ClaimKind.ORDER_EXTERNAL_ID, external_id, order_id)]
@@ -161,7 +166,7 @@ async def run(plan: CommitPlan, go: Go) -> Sample:
     """Commits what the plan describes. Raises psycopg.OperationalError where the database does not answer."""
     journal = _journal(plan)
     await journal.start()
-    make = _lean if plan.shape == "lean" else _order()
+    make = _lean if plan.shape == "lean" else _order(plan.customers)
     merchants = cycle(plan.merchants)
     latencies: list[float] = []
     others: dict[str, int] = {}

@@ -7,7 +7,7 @@ dates are past and future, a quarter of the orders is paid, and all external ids
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -21,7 +21,7 @@ from ledger.domain.customers.events import CustomerCreated
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
-from ledger.domain.orders.commands import NewPayment, RecordAuthorizationOutcome
+from ledger.domain.orders.commands import CreateOrder, NewPayment, RecordAuthorizationOutcome
 from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
 from ledger.domain.orders.decide.payments import decide_create
 from ledger.domain.orders.events import OrderEvent
@@ -64,17 +64,35 @@ async def fill(journal: Journal, merchant_id: UUID, orders: int) -> None:
 
 def _commands(begins_at: datetime, orders: int) -> Iterator[tuple[int, Command]]:
     make = _orders(begins_at)
-    customer: Customer | None = None
+    payer: Customer | None = None
     for n in range(orders):
         changes: list[Change] = []
         claims: list[Claim] = []
-        if customer is None or n % 5 == 0:
-            customer = _customer(n // 5, begins_at, changes, claims)
-        order, events = make(n, customer.customer_id)
+        if payer is None or n % 5 == 0:
+            payer = _customer(n // 5, begins_at, changes, claims)
+        order, events = make(n, payer.customer_id)
         external_id, order_id = order.terms.external_id, order.terms.order_id
         changes.append(Change(order_id, 0, events, None, order))
         claims.append(Claim(ClaimKind.ORDER_EXTERNAL_ID, external_id, order_id))
         yield n, (changes, claims)
+
+
+async def create_customers(journal: Journal, counts: Mapping[UUID, int]) -> dict[UUID, list[UUID]]:
+    """Creates so many customers of each merchant, and returns their ids. Starts `journal` and stops it."""
+    await journal.start()
+    created: dict[UUID, list[UUID]] = {merchant_id: [] for merchant_id in counts}
+    wanted = ((merchant_id, n) for merchant_id, count in counts.items() for n in range(count))
+
+    async def write() -> None:
+        for merchant_id, n in wanted:
+            changes: list[Change] = []
+            claims: list[Claim] = []
+            created[merchant_id].append(_customer(n, datetime.now(UTC), changes, claims).customer_id)
+            await journal.commit(merchant_id, uuid7(), changes, claims)
+
+    await asyncio.gather(*[write() for _ in range(_IN_FLIGHT)])
+    await journal.stop()
+    return created
 
 
 def _customer(n: int, at: datetime, changes: list[Change], claims: list[Claim]) -> Customer:
@@ -106,21 +124,27 @@ def _orders(begins_at: datetime) -> Callable[[int, UUID], tuple[Order, list[Orde
             order_number=f"PO{n * 48_271 % 2**31:010X}",
             terms=terms,
             at=at,
-            payment=_payment(at) if n % 4 == 0 else None,
+            payment=card_payment(at) if n % 4 == 0 else None,
         )
-        events = decide_create(None, command)
-        order = fold(evolve, None, events)
-        if order.payments:
-            approved = Approved(authorized=order.amount, captured=order.amount, processor_reference="bench")
-            record = RecordAuthorizationOutcome(payment_id=order.payments[0].payment_id, outcome=approved, at=at)
-            outcome = decide_authorization_outcome(order, record)
-            order, events = fold(evolve, order, outcome), [*events, *outcome]
-        return order, events
+        return decided(command)
 
     return make
 
 
-def _payment(at: datetime) -> NewPayment:
+def decided(command: CreateOrder) -> tuple[Order, list[OrderEvent]]:
+    """Returns the order that a command creates, with its events; its payment, if it has one, is approved at once."""
+    events = decide_create(None, command)
+    order = fold(evolve, None, events)
+    if order.payments:
+        approved = Approved(authorized=order.amount, captured=order.amount, processor_reference="bench")
+        record = RecordAuthorizationOutcome(payment_id=order.payments[0].payment_id, outcome=approved, at=command.at)
+        outcome = decide_authorization_outcome(order, record)
+        order, events = fold(evolve, order, outcome), [*events, *outcome]
+    return order, events
+
+
+def card_payment(at: datetime) -> NewPayment:
+    """Returns a payment by card that is to be answered at once."""
     payment_id = uuid7()
     return NewPayment(
         payment_id=payment_id, method=_CARD, processor="sandbox", idempotency_key=str(payment_id), deadline_at=at

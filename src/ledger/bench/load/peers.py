@@ -1,7 +1,7 @@
 """A process that appends to another event store as fast as it can: what the journal is compared to.
 
-Each append is one event of a new stream in a transaction of its own, of the bytes that the journal appends. Never make a
-peer slower than its own clients do: each is called in one round trip where it allows that, with prepared statements.
+Each append is one event of a new stream in a transaction of its own, of the bytes that the journal appends. Never make
+a peer slower than its own clients do: each is called in one round trip where it allows that, with prepared statements.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ledger.postgres import arrays
 from ledger.postgres.connection import connect_arguments, session_options
 
 Store = Literal["pool", "recorder", "aggregates", "message-db", "emmett"]
-"""`pool`: the journal's own statement, once per command. `recorder` and `aggregates`: the library's application recorder
-and its aggregate recorder, which numbers no log. `message-db` and `emmett`: their SQL functions.
+"""`pool`: the journal's own statement, once per command. `recorder` and `aggregates`: the library's application
+recorder, and its aggregate recorder, which numbers no log. `message-db` and `emmett`: their SQL functions.
 """
 
 MESSAGE_DB_PATH: Final = "message_store,public"

@@ -3,5 +3,6 @@
 In reading order:
 
 - `samples`: samples, taken in turns and compared. `limits`: R (single INSERTs by pgbench) and E (a bare echo).
-- `resources`: processor time and memory. `report`: ratios beside their targets, for people and as JSON.
+- `resources`: processor time and memory. `budget`: what operations may cost.
+- `report`: ratios beside their targets, for people and as JSON. `curve`: a picture of ratios by size.
 """

@@ -85,6 +85,7 @@ class Costs:
         self._service, self._url, self._echo = service, url, echo
         self._runs: dict[str, list[tuple[_Used, int]]] = {}
         self._echoes: list[tuple[float, int]] = []
+        self._inserts: list[tuple[float, int]] = []
 
     def of(self, name: str, run: Callable[[], Sample]) -> Callable[[], Sample]:
         """Returns the same run, which adds its costs under the name."""
@@ -108,6 +109,32 @@ class Costs:
 
         return measured
 
+    def of_insert(self, run: Callable[[], Sample]) -> Callable[[], Sample]:
+        """Returns the same run of single INSERTs, whose processor time other costs are compared to: pgbench's too."""
+
+        def measured() -> Sample:
+            before, generator = self._used(), _ended_children_s()
+            one = run()
+            used = self._used().since(before).parts["Postgres"] + _ended_children_s() - generator
+            self._inserts.append((used, one.ended or one.done))
+            return one
+
+        return measured
+
+    @property
+    def echo_us(self) -> float:
+        """The µs of processor time of an echo."""
+        return _each(self._echoes)
+
+    @property
+    def insert_us(self) -> float:
+        """The µs of processor time of a single INSERT: of Postgres and of pgbench."""
+        return _each(self._inserts)
+
+    def wal_kb(self, name: str) -> float:
+        """Returns the kilobytes of write-ahead log per operation of a kind of run."""
+        return _each([(used.wal, done) for used, done in self._runs[name]]) / 1e9  # _each returns millionths
+
     def means(self, name: str) -> dict[str, float]:
         """Returns the µs of processor time per operation of a kind of run, by part of the service."""
         runs = self._runs[name]
@@ -115,18 +142,19 @@ class Costs:
 
     def facts(self) -> dict[str, str]:
         """Returns a line for people per kind of run. The costs and the requests include the warm-up."""
-        facts = {"cost of an echo": f"{_each(self._echoes):.0f} µs"} if self._echoes else {}
+        facts = {"cost of an echo": f"{self.echo_us:.0f} µs"} if self._echoes else {}
+        if self._inserts:
+            facts["cost of an INSERT"] = f"{self.insert_us:.0f} µs of pgbench and Postgres"
         return facts | {f"cost of {name}": self.line(name) for name in self._runs}
 
     def line(self, name: str) -> str:
         """Returns what a kind of run cost, as a line for people."""
         runs, part = self._runs[name], self.means(name)
-        wal = _each([(used.wal, done) for used, done in runs]) / 1e9  # _each returns millionths
         busy = sum(used.busy for used, _ in runs) / max(1.0, sum(used.ticks for used, _ in runs))
-        in_echoes = f" ({part['API'] / _each(self._echoes):.1f} echoes)" if self._echoes else ""
+        in_echoes = f" ({part['API'] / self.echo_us:.1f} echoes)" if self._echoes else ""
         return (
             f"{part['API']:.0f} µs of the API process{in_echoes}, {part['worker']:.0f} of the worker, "
-            f"{part['Postgres']:.0f} of Postgres, {wal:.1f} KB of WAL; machine {busy:.0%} busy"
+            f"{part['Postgres']:.0f} of Postgres, {self.wal_kb(name):.1f} KB of WAL; machine {busy:.0%} busy"
         )
 
     def _used(self) -> _Used:
@@ -140,6 +168,12 @@ class Costs:
             assert row is not None, "a server answers"
             parts["Postgres"] = _postgres_s(row[0])
         return _Used(parts, float(row[1]), *_machine())
+
+
+def _ended_children_s() -> float:
+    """Returns the processor time of this process's children that have ended: of pgbench, between two calls."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def _each(runs: list[tuple[float, int]]) -> float:

@@ -7,7 +7,7 @@ write into the same table, in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -29,8 +29,8 @@ PROCESSES: Final = (1, 2, 4)
 
 # The targets of the journal, by shape: throughput against R, p99 against R's.
 _THROUGHPUT: Final[dict[Shape, Target]] = {"lean": Target(1.1), "order": Target(0.9)}
-_P99: Final[dict[Shape, Target | None]] = {"lean": None, "order": Target(1.5, at_most=True)}
-_ONE_P50: Final = Target(3, at_most=True)
+_P99: Final[dict[Shape, Target | None]] = {"lean": None, "order": Target(2, at_most=True)}
+_ONE_P50: Final = Target(3.5, at_most=True)
 
 
 def per_second(one: Sample) -> float:
@@ -58,10 +58,23 @@ def open_merchants(url: str, count: int) -> list[UUID]:
 
 
 def write(
-    url: str, shape: Shape, merchants: Sequence[UUID], seconds: float, in_flight: int = IN_FLIGHT, processes: int = 1
+    url: str,
+    shape: Shape,
+    merchants: Sequence[UUID],
+    seconds: float,
+    in_flight: int = IN_FLIGHT,
+    processes: int = 1,
+    customers: Sequence[UUID] = (),
 ) -> Sample:
     """Measures commits of a shape; each of several processes has `in_flight` of its own."""
-    plan = commits.CommitPlan(url=url, shape=shape, merchants=list(merchants), in_flight=in_flight, seconds=seconds)
+    plan = commits.CommitPlan(
+        url=url,
+        shape=shape,
+        merchants=list(merchants),
+        customers=list(customers),
+        in_flight=in_flight,
+        seconds=seconds,
+    )
     return together(run_together("ledger.bench.load.commits", [plan] * processes))
 
 
@@ -79,23 +92,20 @@ def shape_report(url: str, shape: Shape, seconds: float, rounds: int) -> Report:
     }
     taken = in_turns(rounds, runs)
     ratios = [
-        _compare(taken, many, limit_many, per_second, _THROUGHPUT[shape], ""),
-        _compare(taken, many, limit_many, p99, _P99[shape], ", p99"),
-        _compare(taken, one, limit_one, p50, _ONE_P50, ", p50"),
+        compare(taken, many, limit_many, per_second, _THROUGHPUT[shape]),
+        compare(taken, many, limit_many, p99, _P99[shape]),
+        compare(taken, one, limit_one, p50, _ONE_P50),
     ]
     samples = {name: typical(some) for name, some in taken.items()}
     return Report(name=f"journal, {shape}", samples=samples, ratios=ratios, facts={"event": f"{len(event)} bytes"})
 
 
-def _compare(
-    taken: dict[str, list[Sample]],
-    of: str,
-    to: str,
-    what: Callable[[Sample], float],
-    target: Target | None,
-    of_what: str,
+def compare(
+    taken: Mapping[str, Sequence[Sample]], of: str, to: str, what: Callable[[Sample], float], target: Target | None
 ) -> Ratio:
-    return Ratio(of=of + of_what, to=to + of_what, value=ratio(taken[of], taken[to], what), target=target)
+    """Returns the ratio of two runs by throughput or by a latency, which their names then show."""
+    shown = "" if what is per_second else f", {what.__name__}"
+    return Ratio(of=of + shown, to=to + shown, value=ratio(taken[of], taken[to], what), target=target)
 
 
 def spread_report(url: str, seconds: float) -> Report:

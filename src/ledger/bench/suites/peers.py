@@ -20,9 +20,9 @@ from ledger.bench.load import commits, peer_schemas
 from ledger.bench.load.peers import PeerPlan, Store
 from ledger.bench.load.processes import run_one
 from ledger.bench.measure.limits import InsertLimit
-from ledger.bench.measure.report import Ratio, Report, Target
+from ledger.bench.measure.report import Report, Target
 from ledger.bench.measure.samples import Sample, in_turns, ratio, show_progress, typical
-from ledger.bench.suites.journal import CLIENTS, IN_FLIGHT, open_merchants, p99, per_second, write
+from ledger.bench.suites.journal import CLIENTS, IN_FLIGHT, compare, open_merchants, p99, per_second, write
 
 CONNECTIONS: Final = (16, 32)
 MERCHANTS: Final = (1, 64)
@@ -76,11 +76,9 @@ def report(url: str, seconds: float, rounds: int, node_modules: Path | None = No
         runs[peer.name] = partial(_append, plan, seconds)
         targets[peer.name] = peer.target
     taken = in_turns(rounds, runs)
-    ratios = [Ratio(of=_LEAN, to=name, value=ratio(taken[_LEAN], taken[name], per_second), target=target)
-              for name, target in targets.items()]  # fmt: skip
-    for what, of_what, target in ((per_second, "", Target(0.9)), (p99, ", p99", Target(2, at_most=True))):
-        value = ratio(taken[_ORDER], taken[_R_ORDER], what)
-        ratios.append(Ratio(of=_ORDER + of_what, to=_R_ORDER + of_what, value=value, target=target))
+    ratios = [compare(taken, _LEAN, name, per_second, target) for name, target in targets.items()]
+    ratios.append(compare(taken, _ORDER, _R_ORDER, per_second, Target(0.9)))
+    ratios.append(compare(taken, _ORDER, _R_ORDER, p99, Target(2, at_most=True)))
     return Report(
         name="journal and peers",
         samples={name: typical(some) for name, some in taken.items()},
