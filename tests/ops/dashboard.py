@@ -113,7 +113,7 @@ def _order(number: int, chance: random.Random) -> dict[str, Any]:
     body = {"amount": 10000 + number, "currency": "MXN", "externalId": f"order-{number}", "customer": customer}
     if number % 6 == 0:
         return body | {"pending": True}
-    if number % 14 == 3:
+    if number % 14 == 4:
         return body | {"paymentMethod": {"type": "spei"}}
     pick = "4000000000000119" if number == 31 else chance.choice(CARDS[:-1])
     card = {"number": pick, "expiryMonth": "12", "expiryYear": "34", "cvc": "123"}
