@@ -108,14 +108,22 @@ def describe_interface(settings: Settings) -> dict[str, Any]:
 
 def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """Returns every route of the service: each path with its operations by method."""
+    return [
+        *order_routes(settings, holder),
+        *customer_routes(settings, holder),
+        *product_routes(settings, holder),
+        *subscription_routes(settings, holder),
+        *merchant_routes(settings, holder),
+        *signed_routes(settings, holder),
+        *sandbox_routes(settings, holder),
+        *system_routes(settings, holder),
+    ]
+
+
+def order_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of payment orders, their payments, refunds and invoices."""
     orders = f"{settings.base_path}/v2/payment-orders"
-    keys = f"{settings.base_path}/v1/api-keys"
     one = f"{orders}/{{id}}"
-    methods = f"{settings.base_path}/customers/{{customerId}}/payment-methods"
-    customers = f"{settings.base_path}/customers"
-    products = f"{settings.lps_base_path}/products"
-    plans = f"{settings.base_path}/v1/plans"
-    subscriptions = f"{settings.base_path}/v1/subscriptions"
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
@@ -133,67 +141,81 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/cfdi-cancel", POST=cancel_cfdi.CANCEL_CFDI),
         route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
-        route(f"{methods}", GET=list_methods.LIST_METHODS),
+    ]
+
+
+def customer_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of customers and their saved payment methods."""
+    customers = f"{settings.base_path}/customers"
+    methods = f"{customers}/{{customerId}}/payment-methods"
+    route = partial(_route, holder)
+    return [
+        route(methods, GET=list_methods.LIST_METHODS),
         route(f"{methods}/{{paymentMethodId}}", DELETE=delete.DELETE),
         route(f"{settings.base_path}/payment-methods/{{id}}", GET=show_method.SHOW, PUT=update.UPDATE),
         route(customers, GET=list_customers.LIST_CUSTOMERS, POST=create_customer.CREATE),
         route(f"{customers}/{{id}}", GET=show_customer.SHOW, PUT=change.CHANGE, DELETE=delete_customer.DELETE),
+    ]
+
+
+def product_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of products."""
+    products = f"{settings.lps_base_path}/products"
+    route = partial(_route, holder)
+    return [
         route(products, GET=list_products.LIST_PRODUCTS),
         route(f"{products}/bulk-import", POST=bulk_import.IMPORT_PRODUCTS),
         route(f"{products}/{{id}}", GET=show_product.SHOW_PRODUCT),
+    ]
+
+
+def subscription_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of plans, subscriptions and their invoices."""
+    plans = f"{settings.base_path}/v1/plans"
+    subscriptions = f"{settings.base_path}/v1/subscriptions"
+    one = f"{subscriptions}/{{id}}"
+    route = partial(_route, holder)
+    return [
         route(plans, GET=list_plans.LIST_PLANS, POST=create_plan.CREATE_PLAN),
-        route(
-            f"{plans}/{{id}}",
-            GET=show_plan.SHOW_PLAN,
-            PUT=change_plan.CHANGE_PLAN,
-            DELETE=archive.ARCHIVE_PLAN,
-        ),
+        route(f"{plans}/{{id}}", GET=show_plan.SHOW_PLAN, PUT=change_plan.CHANGE_PLAN, DELETE=archive.ARCHIVE_PLAN),
         route(
             subscriptions,
             GET=list_subscriptions.LIST_SUBSCRIPTIONS,
             POST=create_subscription.CREATE_SUBSCRIPTION,
         ),
-        route(
-            f"{subscriptions}/{{id}}",
-            GET=show_subscription.SHOW_SUBSCRIPTION,
-            PUT=change_subscription.CHANGE_SUBSCRIPTION,
-        ),
-        route(f"{subscriptions}/{{id}}/cancel", POST=cancel_subscription.CANCEL_SUBSCRIPTION),
-        route(f"{subscriptions}/{{id}}/resume", POST=cancel_subscription.RESUME_SUBSCRIPTION),
-        route(f"{subscriptions}/{{id}}/retry", POST=retry_subscription.RETRY_SUBSCRIPTION),
-        route(f"{subscriptions}/{{id}}/invoices", GET=subscription_invoices.LIST_INVOICES),
+        route(one, GET=show_subscription.SHOW_SUBSCRIPTION, PUT=change_subscription.CHANGE_SUBSCRIPTION),
+        route(f"{one}/cancel", POST=cancel_subscription.CANCEL_SUBSCRIPTION),
+        route(f"{one}/resume", POST=cancel_subscription.RESUME_SUBSCRIPTION),
+        route(f"{one}/retry", POST=retry_subscription.RETRY_SUBSCRIPTION),
+        route(f"{one}/invoices", GET=subscription_invoices.LIST_INVOICES),
         route(f"{settings.base_path}/v1/subscription-invoices/{{id}}", GET=subscription_invoices.SHOW_INVOICE),
+    ]
+
+
+def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of the merchant: its API keys, its settings and its data as an issuer of invoices."""
+    keys = f"{settings.base_path}/v1/api-keys"
+    own = f"{settings.base_path}/v1/merchant"
+    issuer = f"{own}/fiscal-issuer"
+    route = partial(_route, holder)
+    return [
         route(keys, GET=list_keys.LIST_KEYS, POST=create_key.CREATE_KEY),
         route(f"{keys}/{{id}}", GET=list_keys.SHOW_KEY, DELETE=revoke_key.REVOKE_KEY),
         route(f"{keys}/{{id}}/rotate", POST=rotate_key.ROTATE_KEY),
-        route(f"{settings.base_path}/v1/merchant", GET=merchant.SHOW_MERCHANT, PUT=merchant.CHANGE_MERCHANT),
-        route(
-            f"{settings.base_path}/v1/merchant/fiscal-issuer",
-            GET=fiscal_issuer.SHOW_ISSUER,
-            PUT=fiscal_issuer.SET_ISSUER,
-        ),
-        route(
-            f"{settings.base_path}/v1/merchant/fiscal-issuer/logo",
-            GET=fiscal_logo.SHOW_LOGO,
-            PUT=fiscal_logo.SET_LOGO,
-            DELETE=fiscal_logo.REMOVE_LOGO,
-        ),
+        route(own, GET=merchant.SHOW_MERCHANT, PUT=merchant.CHANGE_MERCHANT),
+        route(issuer, GET=fiscal_issuer.SHOW_ISSUER, PUT=fiscal_issuer.SET_ISSUER),
+        route(f"{issuer}/logo", GET=fiscal_logo.SHOW_LOGO, PUT=fiscal_logo.SET_LOGO, DELETE=fiscal_logo.REMOVE_LOGO),
         route(f"{settings.base_path}/v1/invoices/month-end", GET=month_end.MONTH_END),
         route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
-        Route(
-            f"{settings.base_path}/processor-messages/{{processor}}",
-            ProcessorMessages(holder, load_processor_keys(settings)),
-        ),
+    ]
+
+
+def signed_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes whose requests are signed instead of having an API key: of messages, and of links to files."""
+    messages = ProcessorMessages(holder, load_processor_keys(settings))
+    return [
+        Route(f"{settings.base_path}/processor-messages/{{processor}}", messages),
         Route(f"{settings.base_path}/{FOLDER}/{{key:path}}", FileLinks(holder)),
-        *sandbox_routes(settings, holder),
-        Route(health.LIVE, health.live()),
-        Route(health.READY, health.ready(holder)),
-        Route(METRICS, Metrics(holder, settings)),
-        Route(docs_page.FIRST, docs_page.first_page()),
-        Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
-        Route(docs_page.PAGE, docs_page.page()),
-        Route(ERRORS_PAGE, errors_page.page(partial(_statuses, settings))),
-        Route(docs_page.ASSET, docs_page.asset()),
     ]
 
 
@@ -214,6 +236,20 @@ def sandbox_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         Route(f"{sandbox}/3ds/device-data/{{id}}", page(payer_pages.device_data)),
         Route(f"{sandbox}/3ds/challenge/{{id}}", page(payer_pages.challenge)),
         Route(f"{sandbox}/3ds/redirect/{{id}}", page(payer_pages.redirect)),
+    ]
+
+
+def system_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of health, metrics and the documentation, which need no API key."""
+    return [
+        Route(health.LIVE, health.live()),
+        Route(health.READY, health.ready(holder)),
+        Route(METRICS, Metrics(holder, settings)),
+        Route(docs_page.FIRST, docs_page.first_page()),
+        Route(docs_page.DESCRIPTION, docs_page.description(partial(describe_interface, settings))),
+        Route(docs_page.PAGE, docs_page.page()),
+        Route(ERRORS_PAGE, errors_page.page(partial(_statuses, settings))),
+        Route(docs_page.ASSET, docs_page.asset()),
     ]
 
 

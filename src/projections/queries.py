@@ -15,6 +15,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.timers import TimerKind
 from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
@@ -62,6 +64,15 @@ select count(*), min(received_at), count(*) filter (where next_try_at = 'infinit
   from processor_message where handled_at is null
    and (waits_for = any(%(unmatched)s) and received_at <= current_timestamp - make_interval(secs => %(alarm_s)s)) is not true
 """
+
+# The payments that wait for a due time, by its kind. A payment has one timer of these kinds at most; the final ones,
+# nearly all payments of a large ledger, have none and are not read.
+_OPEN_PAYMENTS: Final = "select kind, count(*) from due_time where kind = any(%(kinds)s) group by kind"
+_STATUS_OF: Final = {
+    TimerKind.EXPIRY: PaymentStatus.REQUIRES_ACTION,
+    TimerKind.LAPSE: PaymentStatus.AUTHORIZED,
+    TimerKind.CAPTURE: PaymentStatus.PENDING_CAPTURE,
+}
 
 # Writes when API keys were used. Another process may have written a later use.
 _WRITE_KEY_USES: Final = """
@@ -254,6 +265,11 @@ class Queries:
     async def orders_by_status(self) -> dict[str, int]:
         """Returns the number of orders of all merchants in each status that one has had."""
         return dict(await self._lists.rows(tally.BY_STATUS, {}))
+
+    async def open_payments(self) -> dict[str, int]:
+        """Returns the number of payments of all merchants in each status in which a payment waits for a due time."""
+        rows = dict(await self._lists.rows(_OPEN_PAYMENTS, {"kinds": list(_STATUS_OF)}))
+        return {status.value: rows.get(kind.value, 0) for kind, status in _STATUS_OF.items()}
 
     async def open_calls(self) -> tuple[int, datetime | None]:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""

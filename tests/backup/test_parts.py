@@ -13,6 +13,7 @@ from ledger.backup import manifest, restoration
 from ledger.backup.base_backup import take_backup
 from ledger.backup.record import BackupRecord, read_record, write_record
 from ledger.backup.verification import differing
+from ledger.cli.service import backup
 from ledger.operations.orders.order_numbers import move_on
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.security.secrets import load_secrets
@@ -78,6 +79,14 @@ def test_a_directory_in_use_takes_no_backup(tmp_path):
     (tmp_path / "mine").touch()
     with pytest.raises(CannotRun, match="is not empty"):
         take_backup(Settings(), "host=/nowhere", tmp_path)
+
+
+def test_a_data_directory_without_a_database_is_no_cause_to_make_one(tmp_path, monkeypatch):
+    """Its name is mistyped."""
+    monkeypatch.delenv("LEDGER_DATABASE_URL", raising=False)
+    with pytest.raises(CannotRun, match="typo has no database to back up: name the service's data directory"):
+        backup(tmp_path / "backup", data_dir=tmp_path / "typo")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_record_is_read_as_it_was_written_and_its_absence_is_an_unfinished_backup(tmp_path):

@@ -113,10 +113,13 @@ def _order(number: int, chance: random.Random) -> dict[str, Any]:
     body = {"amount": 10000 + number, "currency": "MXN", "externalId": f"order-{number}", "customer": customer}
     if number % 6 == 0:
         return body | {"pending": True}
+    if number % 14 == 4:
+        return body | {"paymentMethod": {"type": "spei"}}
     pick = "4000000000000119" if number == 31 else chance.choice(CARDS[:-1])
     card = {"number": pick, "expiryMonth": "12", "expiryYear": "34", "cvc": "123"}
     method = {"type": "card", "cardDetails": card}
-    return body | {"paymentMethod": method, "billingAddress": {"city": "Puebla", "country": "MX"}}
+    capture = {"captureMethod": "MANUAL"} if number % 10 == 5 else {}
+    return body | capture | {"paymentMethod": method, "billingAddress": {"city": "Puebla", "country": "MX"}}
 
 
 def answers(address: str, panel: dict[str, Any], began: float) -> list[list[dict[str, Any]]]:
@@ -172,7 +175,9 @@ def _panel(panel: dict[str, Any], series: list[dict[str, Any]]) -> str:
     frame = f'<g transform="translate({x},{y})"><rect width="{w}" height="{h}" rx="4" fill="#fff" stroke="#d5d8dc"/>'
     title = f'<text x="10" y="19" font-weight="bold">{escape(panel["title"])}</text>'
     inner = _value(series, unit, w, h) if panel["type"] == "stat" else _lines(series, unit, w, h)
-    return f"{frame}{title}{inner}</g>"
+    axis = config.get("custom", {}).get("axisLabel", "")
+    beside = f'<text x="{w - 12}" y="19" text-anchor="end" fill="#666">{escape(axis)}</text>'
+    return f"{frame}{title}{beside}{inner}</g>"
 
 
 def _value(series: list[dict[str, Any]], unit: str, w: int, h: int) -> str:
@@ -217,7 +222,7 @@ def _number(value: float, unit: str) -> str:
         return f"{value / (1 << 20):.4g} MiB"
     if unit == "s":
         return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:.3g} s"
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

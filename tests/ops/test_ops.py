@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,20 @@ def test_the_dashboard_has_panels_that_do_not_overlap():
     assert len(cells) == len(set(cells))
     assert len({panel["id"] for panel in panels}) == len(panels)
     assert all(target["expr"] for panel in panels for target in panel["targets"])
+
+
+@pytest.mark.parametrize(
+    "panel", json.loads((OPS / "grafana" / "ledger.json").read_text())["panels"], ids=itemgetter("title")
+)
+def test_a_panel_shows_the_unit_of_its_numbers(panel):
+    """A graph on its axis, a single number by its unit, or in its title where it is no amount."""
+    defaults = panel["fieldConfig"]["defaults"]
+    assert panel["title"]
+    assert panel["description"].endswith(".")
+    if panel["type"] == "timeseries":
+        assert defaults["custom"]["axisLabel"]
+    else:
+        assert defaults["unit"] != "none" or panel["title"] in ("Version", "Journal writable (1 is yes)")
 
 
 def test_the_unit_of_systemd_is_valid(tmp_path):

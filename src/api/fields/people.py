@@ -169,13 +169,18 @@ def fiscal_data(
     canonical: CustomerFiscalData | None,
     data: CustomerFiscalData | None,
     config: CustomerFiscalData | None,
+    *,
+    place: str = "customerFiscalData",
 ) -> terms.FiscalData | None:
-    """Returns the receiver of the invoice, under any of its three names (contract N14). Raises ApiError (400)."""
+    """Returns the receiver of the invoice, under any of its three names (contract N14).
+
+    `place` is the one that the operation calls it by. Raises ApiError (400).
+    """
     fiscal = one_of_aliases("customerFiscalData", canonical, "fiscalData", data)
     fiscal = one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)
     if fiscal is None:
         return None
-    return parse_receiver(fiscal, "customerFiscalData")
+    return parse_receiver(fiscal, place)
 
 
 def check_fiscal_data(sent: tuple[CustomerFiscalData | None, ...], errors: FieldErrors) -> None:

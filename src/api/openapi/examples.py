@@ -87,6 +87,14 @@ _LINES: Final = [
         "taxes": [{"type": "IVA", "rate": 0.16, "factor": "Tasa"}],
     },
 ]
+
+
+def _again(external_id: str, amount: int, **rest: object) -> Json:
+    """Returns another request of the same customer, whom the id is enough for now. `amount` is in centavos."""
+    customer = {"externalId": _CUSTOMER["externalId"]}
+    return {"externalId": external_id, "amount": amount, "currency": "MXN", "customer": customer, **rest}
+
+
 ORDERS: Final[Mapping[str, Json]] = {
     "paidByCard": {
         "summary": "Paid by card at once",
@@ -114,51 +122,25 @@ ORDERS: Final[Mapping[str, Json]] = {
         "summary": "By SPEI transfer",
         "description": "Answered REFERENCE_GENERATED with `payment.speiDetails.clabe`, to which the payer transfers the "
         "money. In the sandbox, `POST /sandbox/deposits` sends it.",
-        "value": {
-            "externalId": "pedido-2026-000186",
-            "amount": 150000,
-            "currency": "MXN",
-            "customer": {"externalId": "cliente-5521"},
-            "paymentMethod": {"type": "spei"},
-        },
+        "value": _again("pedido-2026-000186", 150000, paymentMethod={"type": "spei"}),
     },
     "cash": {
         "summary": "In cash at a store",
         "description": "Answered REFERENCE_GENERATED with `payment.cieDetails.reference`, which the payer shows at the "
         "till. In the sandbox, `POST /sandbox/deposits` pays it.",
-        "value": {
-            "externalId": "pedido-2026-000187",
-            "amount": 45000,
-            "currency": "MXN",
-            "customer": {"externalId": "cliente-5521"},
-            "paymentMethod": {"type": "paycash"},
-        },
+        "value": _again("pedido-2026-000187", 45000, paymentMethod={"type": "paycash"}),
     },
     "threeDSecure": {
         "summary": "By card with 3-D Secure",
         "description": "Answered PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: show the payer "
         "`payerAuthentication.stepUpUrl`, then send `POST …/payer-authentication/validate`. This card of the sandbox "
         "always asks.",
-        "value": {
-            "externalId": "pedido-2026-000188",
-            "amount": 284870,
-            "currency": "MXN",
-            "customer": {"externalId": "cliente-5521"},
-            "billingAddress": BILLING,
-            "paymentMethod": CHALLENGED_CARD,
-        },
+        "value": _again("pedido-2026-000188", 284870, billingAddress=BILLING, paymentMethod=CHALLENGED_CARD),
     },
     "split": {
         "summary": "Split order, paid in parts",
         "description": "Answered PENDING. Each `POST …/payments` then pays a part, by card, transfer or in cash.",
-        "value": {
-            "externalId": "pedido-2026-000185",
-            "amount": 150000,
-            "currency": "MXN",
-            "pending": True,
-            "allowPartials": True,
-            "customer": {"externalId": "cliente-5521"},
-        },
+        "value": _again("pedido-2026-000185", 150000, pending=True, allowPartials=True),
     },
 }
 """Requests that create an order."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -25,9 +26,13 @@ from ledger.operations.message_delivery import UNMATCHED
 from ledger.postgres.faults import Fault
 from ledger.settings import Settings
 from ledger.telemetry import metrics
+from projections.queries import Queries
 
 METRICS: Final = "/metrics"
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
+
+COUNT_S: Final = 10.0
+"""How long the numbers of orders and payments are kept, in seconds: on a large ledger a count takes a while."""
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 _FORWARDED: Final = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
@@ -42,6 +47,7 @@ class Metrics:
         self._trusts_loopback = _is_local(settings.host) and not _has_proxy(settings)
         self._alarm_s = settings.unmatched_alarm_s
         self._margin = timedelta(seconds=settings.recovery_margin_s)
+        self._counted_at: float | None = None
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answers one request. Raises ApiError."""
@@ -50,9 +56,7 @@ class Metrics:
             raise no_such_operation()
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
-        metrics.ORDERS.value, *values = await self._ask_database()
-        for gauge, value in zip(metrics.ASKED, values, strict=True):
-            gauge.value = value
+        await self._ask_database()
         # In a thread: reading the files of all processes takes 30 ms where there are many routes.
         body = await asyncio.to_thread(generate_latest, metrics.AllProcesses())
         headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body)), *request.answer_headers]
@@ -68,23 +72,38 @@ class Metrics:
             self._trusts_loopback and client is not None and client[0] in _LOOPBACK and _FORWARDED.isdisjoint(headers)
         )
 
-    async def _ask_database(self) -> tuple[Mapping[str, float] | None, *tuple[float | None, ...]]:
-        """Returns the values of `metrics.ORDERS` and `metrics.ASKED`, in seconds and numbers; None for each while the
-        database is away.
-        """
+    async def _ask_database(self) -> None:
+        """Sets the gauges that the database knows; to None while it is away."""
         try:
             if (deps := self._holder.deps) is None:
                 raise not_started()
-            orders = await deps.queries.orders_by_status()
-            open_calls, due_since = await deps.queries.open_calls()
-            announced_at = await deps.queries.oldest_call()
-            reacted_until = await deps.queries.reacted_until()
-            messages, waiting_since, set_aside = await deps.queries.waiting_messages(UNMATCHED, self._alarm_s)
-            archive_failing_s = await deps.queries.archive_failing_s()
+            await self._count(deps.queries)
+            values = await self._measure(deps.queries)
         except Fault:
-            return None, *(None,) * len(metrics.ASKED)
+            metrics.ORDERS.value = metrics.OPEN_PAYMENTS.value = self._counted_at = None
+            values = (None,) * len(metrics.ASKED)
+        for gauge, value in zip(metrics.ASKED, values, strict=True):
+            gauge.value = value
+
+    async def _count(self, queries: Queries) -> None:
+        """Counts orders and payments where the last count is too old. One that takes too long leaves no numbers."""
+        if self._counted_at is not None and time.monotonic() - self._counted_at < COUNT_S:
+            return
+        self._counted_at = time.monotonic()
+        try:
+            metrics.ORDERS.value = await queries.orders_by_status()
+            metrics.OPEN_PAYMENTS.value = await queries.open_payments()
+        except Fault:
+            metrics.ORDERS.value = metrics.OPEN_PAYMENTS.value = None
+
+    async def _measure(self, queries: Queries) -> tuple[float | None, ...]:
+        """Returns the values of `metrics.ASKED`, in seconds and numbers. Raises a Fault."""
+        open_calls, due_since = await queries.open_calls()
+        announced_at = await queries.oldest_call()
+        reacted_until = await queries.reacted_until()
+        messages, waiting_since, set_aside = await queries.waiting_messages(UNMATCHED, self._alarm_s)
+        archive_failing_s = await queries.archive_failing_s()
         return (
-            orders,
             open_calls,
             _seconds_since(due_since, self._margin),
             _seconds_since(announced_at),

@@ -21,6 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ledger.backup.manifest import check_backup
 from ledger.backup.programs import BASE_BACKUP, find_programs, tail
 from ledger.backup.record import CLUSTER, FILES, BackupRecord, write_record
+from ledger.postgres.embedded.cluster import locate_cluster
 from ledger.security.secrets import generates_master_key, load_secrets
 from ledger.settings import CannotRun, Settings
 
@@ -39,6 +40,13 @@ select statement_timestamp() from pg_stat_progress_basebackup join pg_stat_activ
  where application_name = %s and phase in (
    'initializing', 'waiting for checkpoint to finish', 'estimating backup size', 'streaming database files')
 """
+
+
+def require_database(settings: Settings) -> None:
+    """Raises CannotRun where the data directory has no database yet: to open it would make an empty one."""
+    data_dir = settings.data_dir
+    if settings.database_url is None and not (data_dir.is_dir() and locate_cluster(data_dir).directory.exists()):
+        raise CannotRun(f"{data_dir} has no database to back up: name the service's data directory with --data-dir")
 
 
 def take_backup(settings: Settings, owner_url: str, directory: Path) -> BackupRecord:

@@ -135,11 +135,12 @@ def backup(
 
     The master key is not in the backup.
     """
-    from ledger.backup.base_backup import take_backup
+    from ledger.backup.base_backup import require_database, take_backup
     from ledger.postgres.prepare import owners_database
     from ledger.security.secrets import master_key_source
 
     settings = settings_from(data_dir=data_dir)
+    require_database(settings)
     with owners_database(settings) as owner_url, errors_as_cannot_run():
         record = take_backup(settings, owner_url, directory.absolute())
     if json:

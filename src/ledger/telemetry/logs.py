@@ -49,7 +49,7 @@ def configure_logs(level: str, log_format: str = "json", process: str | None = N
 
     `log_format` is "json" or "text"; `process` is the place of this process in its service, which every line names.
     """
-    render = _as_text if log_format == "text" else structlog.processors.JSONRenderer()
+    render = _as_text if log_format == "text" else structlog.processors.JSONRenderer(separators=(",", ":"))
     in_order = partial(_in_order, process)
     severity = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [

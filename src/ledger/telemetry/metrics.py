@@ -239,6 +239,12 @@ ARCHIVE_FAILING_SECONDS = AskedGauge(
     "Seconds for which the database has failed to archive its write-ahead log; 0 where it succeeds or has no archive.",
 )
 ORDERS = AskedGauges("ledger_orders", "Payment orders of all merchants by status.", "status")
+OPEN_PAYMENTS = AskedGauges(
+    "ledger_payments_open",
+    "Payments of all merchants that wait, by status: REQUIRES_ACTION for the payer, AUTHORIZED for a capture (in part "
+    "too), PENDING_CAPTURE for the time of theirs.",
+    "status",
+)
 ASKED = (
     OPEN_CALLS,
     OVERDUE_SECONDS,

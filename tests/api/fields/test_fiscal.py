@@ -68,7 +68,7 @@ def test_every_wrong_field_is_named_at_once_under_the_canonical_name():
     refused = refusal_of(order(fiscalData=receiver))
     assert [each.field for each in refused.errors] == [f"customerFiscalData.{name}" for name in receiver]
     stamped = refusal_of({"fiscalConfig": receiver}, lambda body: parse_stamp(encoded(body)))
-    assert {each.field for each in stamped.errors} == {f"customerFiscalData.{name}" for name in receiver}
+    assert {each.field for each in stamped.errors} == {f"fiscalConfig.{name}" for name in receiver}
 
 
 def test_a_wrong_receiver_does_not_repeat_what_was_sent():

@@ -16,9 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.api.bodies import DECLINED, by_card, card, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
+from api.system import metrics
 from api.system.metrics import METRICS
+from ledger.domain.orders.timers import TimerKind
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.settings import Settings
 from ledger.telemetry.metrics import AllProcesses
+from projections.queries import Queries
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +68,10 @@ async def test_requests_are_counted_by_route_and_outcome_and_never_by_address(st
         assert never not in text
 
 
-async def test_orders_by_status_and_the_version_show(store: Storefront, merchant: Merchant):
+async def test_orders_by_status_and_the_version_show(
+    store: Storefront, merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(metrics, "COUNT_S", 0.0)
     before = await now(store)
     assert (await merchant.create(paid_order(externalId="counted-1"))).status_code == 201
     assert (await merchant.create(order(externalId="counted-2"))).status_code == 201
@@ -72,6 +79,51 @@ async def test_orders_by_status_and_the_version_show(store: Storefront, merchant
     changed = {name[1] for name in after if name[0] == "ledger_orders" and after[name] == before.get(name, 0) + 1}
     assert changed == {"COMPLETED", "PENDING"}
     assert after["ledger_build_info", version("payment-ledger")] == 1
+
+
+async def test_payments_that_wait_show_by_status(
+    store: Storefront, merchant: Merchant, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """By their timers, which the worker stores: no worker runs here."""
+    monkeypatch.setattr(metrics, "COUNT_S", 0.0)
+    kinds = [TimerKind.EXPIRY, TimerKind.LAPSE, TimerKind.LAPSE, TimerKind.VOID]
+    assert settings.database_url is not None
+    with psycopg.connect(settings.database_url, autocommit=True) as connection:
+        for kind in kinds:
+            row = (merchant.merchant_id, kind, uuid4(), uuid4())
+            connection.execute("insert into due_time values (%s, %s, %s, %s, now() + interval '1 day')", row)
+        found = await now(store)
+        connection.execute("delete from due_time where merchant_id = %s", (merchant.merchant_id,))
+    waiting = {name[1]: number for name, number in found.items() if name[0] == "ledger_payments_open"}
+    assert waiting == {"REQUIRES_ACTION": 1, "AUTHORIZED": 2, "PENDING_CAPTURE": 0}
+
+
+async def test_a_ledger_is_counted_again_after_a_while_and_not_for_each_scrape(
+    store: Storefront, merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+):
+    """A count reads more the larger the ledger is."""
+    monkeypatch.setattr(metrics, "COUNT_S", 0.0)
+    before = await now(store)
+    monkeypatch.setattr(metrics, "COUNT_S", 3600.0)
+    assert (await merchant.create(order(externalId="counted-3"))).status_code == 201
+    kept = await now(store)
+    monkeypatch.setattr(metrics, "COUNT_S", 0.0)
+    counted = await now(store)
+    name = ("ledger_orders", "PENDING")
+    assert [each.get(name, 0) - before.get(name, 0) for each in (kept, counted)] == [0, 1]
+
+
+async def test_a_count_that_takes_too_long_leaves_out_its_numbers_alone(
+    store: Storefront, monkeypatch: pytest.MonkeyPatch
+):
+    async def too_long(_: Queries) -> dict[str, int]:
+        raise DatabaseUnavailable("a test")
+
+    monkeypatch.setattr(metrics, "COUNT_S", 0.0)
+    monkeypatch.setattr(Queries, "orders_by_status", too_long)
+    found = await now(store)
+    assert not [name for name in found if name[0] in ("ledger_orders", "ledger_payments_open")]
+    assert found[("ledger_recovery_open",)] == 0
 
 
 async def test_methods_without_an_operation_share_a_label(store: Storefront):

@@ -331,9 +331,7 @@ def test_a_partial_receiver_is_checked_together_with_what_the_order_has(given, w
     order = folded([*SPLIT_FISCAL, *paid(1, 4000)])
     with pytest.raises(InvalidField) as refused:
         decide_enabling(order, enabling(**given))
-    assert [each.field for each in (refused.value, *refused.value.others)] == [
-        f"customerFiscalData.{name}" for name in wrong
-    ]
+    assert [each.field for each in (refused.value, *refused.value.others)] == [f"fiscalConfig.{name}" for name in wrong]
 
 
 def test_the_merchants_exchange_rate_is_for_orders_in_dollars_that_bring_none():

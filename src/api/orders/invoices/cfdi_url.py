@@ -122,7 +122,9 @@ def links_of(order: Order, asked: GetCfdiLinks, files: DocumentFiles, now: datet
             raise DocumentNotFound("The order has no payment receipt or credit note with this id.")
     stamped = [(each, each.stamp) for each in documents if each.stamp is not None]
     if not stamped:
-        raise InvoiceNotReady("Nothing of what was asked for is stamped yet.")
+        raise InvoiceNotReady(
+            "Nothing of what was asked for is stamped yet: stamp the order's documents with POST …/stamp, or ask again later."
+        )
     invoice = None if invoices is None else invoices.invoice
     receipts = () if invoices is None else invoices.receipts
     notes = () if invoices is None else invoices.credit_notes

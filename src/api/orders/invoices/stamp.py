@@ -50,7 +50,8 @@ def parse_stamp(body: bytes) -> StampInput:
     """Returns what a body asks to be stamped. Raises ApiError (400), with every wrong field."""
     sent, errors = _decode.gather(body)
     with BAD_INPUT_AS_400:
-        fiscal = errors.check(fiscal_data, sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config)
+        names = sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config
+        fiscal = errors.check(fiscal_data, *names, place="fiscalConfig")
         rate = errors.check(exchange_rate, sent.exchange_rate)
         request = StampRequest(scope=sent.scope or StampScope.ALL, document_ids=tuple(sent.complement_ids or ()))
         parsed = StampInput(stamp=request, fiscal=fiscal, exchange_rate=rate)

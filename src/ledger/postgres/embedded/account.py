@@ -65,10 +65,10 @@ def server_account(name: str = NAME) -> Account | None:
 
 
 def initdb_account(account: Account | None) -> Account | None:
-    """Returns the account for initdb, which refuses a number without a name: then it is `nobody` in the server's group.
+    """Returns the account for initdb: the server's, or `nobody` in the server's group where that account has no name.
 
-    No other process has that group, so a directory can be closed to the other processes of `nobody`. The kernel also
-    refuses them access to a process of another group.
+    initdb refuses a number without a name. No other process has the group, so the directory can be closed to the other
+    processes of `nobody`. The kernel refuses them access to a process of another group too.
     """
     if account is None or account.name is not None:
         return account
@@ -118,7 +118,8 @@ def _named(name: str) -> Account | None:
 def _created(name: str) -> Account | None:
     """Creates the account, or waits for the start that creates it. Returns None if the system cannot add it.
 
-    `useradd` looks for the name before it locks the accounts: a second one would replace the account of the first.
+    The lock is needed because `useradd` looks for the name before it locks the accounts: of two at once, the second
+    would replace the account of the first.
     """
     try:
         lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT, 0o600)

@@ -85,7 +85,7 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
 
 
 def _checked(receiver: FiscalData) -> FiscalData:
-    refuse_fields([InvalidField(f"customerFiscalData.{name}", problem) for name, problem in wrong_keys(receiver)])
+    refuse_fields([InvalidField(f"fiscalConfig.{name}", problem) for name, problem in wrong_keys(receiver)])
     return receiver
 
 
