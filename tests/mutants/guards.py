@@ -507,7 +507,7 @@ PROCESSES: Final = (
     Mutant(
         "ready-without-the-worker",
         "a service that lacks a process is not ready",
-        "src/api/system/health.py",
+        "src/api/system/readiness.py",
         "processes=all_ready(),",
         "processes=True,",
         ("tests/api/system/test_health.py",),
@@ -523,7 +523,7 @@ PROCESSES: Final = (
     Mutant(
         "ready-without-a-processor",
         "a process that cannot send calls to the processor is not ready",
-        "src/api/system/health.py",
+        "src/api/system/readiness.py",
         "checks.processor = ledger.processor is None or ledger.processor.alive",
         "checks.processor = True",
         ("tests/api/system/test_health.py",),
@@ -531,7 +531,7 @@ PROCESSES: Final = (
     Mutant(
         "ready-without-order-numbers",
         "a process that has no order numbers and gets none is not ready",
-        "src/api/system/health.py",
+        "src/api/system/readiness.py",
         "                await ledger.order_numbers.provide()\n",
         "",
         ("tests/api/system/test_health.py",),
