@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
+from stdnum import luhn
 
 from api.fields.types import CardNumber, Cvc, Id, Month, Text, Year
 from api.fields.values import one_of_aliases, printable
@@ -77,8 +78,6 @@ _REFERENCES: Final = {
     "paycash": MethodType.PAYCASH,
     "cie_cash_net": MethodType.CIE_CASH_NET,
 }
-_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
-"""Each digit's double, the sum of its digits where it has two."""
 _NO_OPTIONS: Final = MethodOptions()
 _RIGHT_CARD: Final = CardDetails(number="4242424242424242", expiry_month=12, expiry_year=2099, cvc="000")
 
@@ -218,14 +217,9 @@ def _number(typed: str | None) -> str:
     number = typed.replace(" ", "").replace("-", "")
     if not _NUMBER.fullmatch(number):
         raise invalid(field, "must have 13 to 19 digits", "INVALID_FORMAT")
-    if not _passes_luhn(number):
+    if not luhn.is_valid(number):
         raise invalid(field, "is not a valid card number", "INVALID_CARD_NUMBER")
     return number
-
-
-def _passes_luhn(number: str) -> bool:
-    """Returns whether the last digit is the check digit of the others (ISO/IEC 7812-1, annex B)."""
-    return sum(map(int, number[::-2] + number[-2::-2].translate(_DOUBLED))) % 10 == 0
 
 
 def _cvc(typed: str, field: str) -> str:
