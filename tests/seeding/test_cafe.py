@@ -35,7 +35,7 @@ async def test_the_scenario_of_the_cafe_runs_and_changes_nothing_the_second_time
         "COMPLETED", "FAILED", "PENDING", "PARTIALLY_PAID", "PROCESSING", "CANCELLED", "REFUNDED", "PARTIALLY_REFUNDED",
     }  # fmt: skip
     assert statuses["COMPLETED"] > 0.85 * statuses.total()
-    assert {order["head"]["currency"] for order in orders(log).values()} == {"MXN", "USD"}
+    assert {order["head"]["currency"] for order in orders(log).values() if order["head"]} == {"MXN", "USD"}
 
 
 def test_the_scenario_of_the_cafe_has_every_action():

@@ -33,8 +33,10 @@ SCENARIO = (
 
 
 def orders(log):
+    """Returns what is stored of each order, by its external id. An order in flight has no head."""
     return {
-        row[5]: {"status": row[3], "created_at": row[9], "head": json.loads(row[12])} for row in log()["payment_order"]
+        row[5]: {"status": row[3], "created_at": row[9], "head": json.loads(row[12] or "{}")}
+        for row in log()["payment_order"]
     }
 
 

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import psycopg
 from msgspec import Struct
+from psycopg import sql
 from uuid_utils.compat import uuid7
 
 from ledger.background.reactions.registry import REACTIONS
@@ -31,6 +32,8 @@ _EVENTS_PER_ORDER: Final = 5 - 4 / PENDING_EACH
 _ORDERS_PER_CUSTOMER: Final = 50
 _PROCESSES: Final = 2
 _TABLES: Final = ("event", "payment_order", "claim", "search_block")
+_VACUUM_OFF: Final = sql.SQL("alter table {} set (autovacuum_enabled = off)")
+_VACUUM_ON: Final = sql.SQL("alter table {} reset (autovacuum_enabled)")
 
 # The worker has handled every log: it does not read millions of events while a benchmark runs.
 _HANDLED: Final = """
@@ -67,7 +70,7 @@ def fill(url: str, merchant_id: UUID, events: int) -> Filled:
             connection.execute("select merchant_id, position from merchant_head").fetchall()
         )
         for table in _TABLES:  # it would vacuum again and again what is complete in a minute
-            connection.execute(f"alter table {table} set (autovacuum_enabled = off)".encode())
+            connection.execute(_VACUUM_OFF.format(sql.Identifier(table)))
         now = datetime.now(UTC)
         logs = [
             LogPlan(
@@ -89,7 +92,7 @@ def fill(url: str, merchant_id: UUID, events: int) -> Filled:
         show_progress(f"filling {events:,} events: vacuum")
         connection.execute("vacuum (analyze)")
         for table in _TABLES:
-            connection.execute(f"alter table {table} reset (autovacuum_enabled)".encode())
+            connection.execute(_VACUUM_ON.format(sql.Identifier(table)))
         connection.execute("checkpoint")
         row = connection.execute(
             "select sum(position)::int8, pg_database_size(current_database()) from merchant_head"

@@ -16,6 +16,7 @@ import psycopg
 import uuid_utils
 from msgspec import Struct
 from msgspec.structs import replace
+from psycopg import sql
 
 from ledger.bench.load import order_body
 from ledger.bench.load.fill import card_payment, decided
@@ -38,10 +39,25 @@ LINES: Final = 64
 _CHUNK: Final = 4_096
 
 _COPY: Final = {
-    "event": "(merchant_id, stream_id, version, position, command_id, recorded_at, topic, data, context)",
-    "payment_order": f"({', '.join(column for column, _ in table.TABLE.columns)})",
-    "claim": "(merchant_id, kind, key, stream_id)",
-    "search_block": "(merchant_id, kind, first_id, ids, ats, texts)",
+    name: sql.SQL("copy {} ({}) from stdin (format binary)").format(
+        sql.Identifier(name), sql.SQL(", ").join(map(sql.Identifier, columns))
+    )
+    for name, columns in {
+        "event": [
+            "merchant_id",
+            "stream_id",
+            "version",
+            "position",
+            "command_id",
+            "recorded_at",
+            "topic",
+            "data",
+            "context",
+        ],
+        "payment_order": [column for column, _ in table.TABLE.columns],
+        "claim": ["merchant_id", "kind", "key", "stream_id"],
+        "search_block": ["merchant_id", "kind", "first_id", "ids", "ats", "texts"],
+    }.items()
 }
 _BEGIN, _END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _HEAD: Final = "update merchant_head set position = %s where merchant_id = %s"
@@ -228,8 +244,8 @@ def write(connection: psycopg.Connection[Any], plan: LogPlan, paid: _Template, p
     for first in range(0, plan.orders, _CHUNK):
         rows, days = orders.chunk(first, min(plan.orders, first + _CHUNK))
         with connection.transaction():
-            for name, columns in _COPY.items():
-                with connection.cursor().copy(f"copy {name} {columns} from stdin (format binary)".encode()) as copy:
+            for name, statement in _COPY.items():
+                with connection.cursor().copy(statement) as copy:
                     copy.write(_BEGIN)
                     for piece in _pieces(rows[name]):
                         copy.write(piece)
