@@ -106,6 +106,16 @@ async def test_the_second_batch_sees_what_the_first_one_committed(log_url: str) 
     assert_log_is_whole(log_url)
 
 
+async def test_enough_commands_of_one_turn_of_the_loop_are_sent_before_it_ends(log_url: str) -> None:
+    """A closed loop of callers would otherwise take turns with the server for ever: all in one batch, then none."""
+    merchant = open_log(log_url)
+    async with started(log_url, batch_max=2) as writer:
+        assert await outcomes_of(submit(writer, one(merchant))) == [1]
+        pending = submit(writer, *(one(merchant) for _ in range(4)))
+        assert (len(writer._in_flight), writer.depth) == (2, 0)
+        assert await outcomes_of(pending) == [2, 3, 4, 5]
+
+
 @pytest.mark.long
 async def test_a_third_batch_waits_and_few_commands_gather(log_url: str) -> None:
     merchant = open_log(log_url)

@@ -20,9 +20,9 @@ IN_FLIGHT_MAX: Final = 2
 """One batch is committed, one has arrived at the server: a third would wait there for as long as here."""
 
 ENOUGH: Final = 32
-"""So many commands are sent at once behind a batch in flight. Fewer gather until it is answered, because each batch
-costs the client and the server as much as some ten commands."""
-
+"""So many commands are sent at once, also by the turn of the event loop that submits more: the server executes them while
+the process encodes the next. Behind a batch in flight, fewer gather until it is answered, because each batch costs the
+client and the server as much as some ten commands."""
 
 # The last of them: the statement should have been prepared by the batch before, which failed.
 _TRY_AGAIN: Final = (*TRY_AGAIN, psycopg.errors.InvalidSqlStatementName)
@@ -57,7 +57,7 @@ class OverlappingCommitter(GroupCommitter[C, R]):
     def _queued(self) -> None:
         if not self._is_overlapping:
             super()._queued()
-        elif self._in_flight:
+        elif self._in_flight or len(self._queue) >= self._enough:
             self._send_due()
         elif not self._is_send_due:  # what else this turn of the event loop submits joins the batch
             self._is_send_due = True
