@@ -20,9 +20,10 @@ IN_FLIGHT_MAX: Final = 2
 """One batch is committed, one has arrived at the server: a third would wait there for as long as here."""
 
 ENOUGH: Final = 32
-"""So many commands are sent at once, also by the turn of the event loop that submits more: the server executes them while
-the process encodes the next. Behind a batch in flight, fewer gather until it is answered, because each batch costs the
-client and the server as much as some ten commands."""
+"""So many commands are sent at once, before the turn of the event loop ends that submits them: the server executes them
+while the process encodes the next ones. Behind a batch in flight, fewer gather until it is answered, because each batch
+costs the client and the server as much as some ten commands."""
+
 
 # The last of them: the statement should have been prepared by the batch before, which failed.
 _TRY_AGAIN: Final = (*TRY_AGAIN, psycopg.errors.InvalidSqlStatementName)
