@@ -41,8 +41,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """Runs tests on the event loop of the service: asyncio's own reports a broken connection in another way."""
+    return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture(scope="session")

@@ -65,10 +65,11 @@ def locked(url: str, merchant: UUID) -> Iterator[None]:
         yield
 
 
-async def until_two_are_in_flight(writer: Writer, url: str) -> None:
+async def until_in_flight(writer: Writer, url: str, batches: int = 2) -> None:
+    """Returns when the first of so many batches waits for a lock."""
     waits = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
     async with asyncio.timeout(PATIENCE_S):
-        while len(writer._in_flight) < 2 or not fetch(url, waits, writer._backend[0]):  # noqa: ASYNC110 - no event
+        while len(writer._in_flight) < batches or not fetch(url, waits, writer._backend[0]):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
 
 
@@ -92,7 +93,7 @@ async def test_the_second_batch_sees_what_the_first_one_committed(log_url: str) 
     async with started(log_url) as writer:
         with locked(log_url, merchant):
             pending = submit(writer, command(merchant, (stream, 0, 1)), command(merchant, (stream, 0, 1)))
-            await until_two_are_in_flight(writer, log_url)
+            await until_in_flight(writer, log_url)
         assert await outcomes_of(pending) == [1, VersionConflict]
         with locked(log_url, merchant):
             claims = [[Claim(ClaimKind.ORDER_EXTERNAL_ID, "order", each)] for each in (stream, other)]
@@ -101,7 +102,7 @@ async def test_the_second_batch_sees_what_the_first_one_committed(log_url: str) 
                 command(merchant, (stream, 1, 1), claims=claims[0]),
                 command(merchant, (other, 0, 1), claims=claims[1]),
             )
-            await until_two_are_in_flight(writer, log_url)
+            await until_in_flight(writer, log_url)
         assert await outcomes_of(pending) == [2, ClaimTaken]
     assert_log_is_whole(log_url)
 
@@ -127,7 +128,7 @@ async def test_a_third_batch_waits_and_few_commands_gather(log_url: str) -> None
                     await asyncio.sleep(0.01)
             assert (len(writer._in_flight), writer.depth) == (1, 1), "one command is too few for a second batch"
             pending += submit(writer, *[one(merchant) for _ in range(4)])
-            await until_two_are_in_flight(writer, log_url)
+            await until_in_flight(writer, log_url)
             assert writer.depth == 3
         assert await outcomes_of(pending) == [1, 2, 3, 4, 5, 6, 7]
     assert_log_is_whole(log_url)
@@ -136,14 +137,19 @@ async def test_a_third_batch_waits_and_few_commands_gather(log_url: str) -> None
 # ---------------------------------------------------------------- a lost connection
 
 
-async def test_a_connection_lost_before_both_commits_is_resolved_by_one_look_up(log_url: str) -> None:
+async def test_a_connection_lost_before_both_commits_is_resolved_by_one_look_up(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server resets the connection: it has not read the second batch. The client finds that and the error at once."""
+    monkeypatch.setattr(connections.QueryTimeout.__init__, "__defaults__", (2.0 * PATIENCE_S,))  # nothing else notices
     merchant = open_log(log_url)
     lost_before = metric_value("ledger_database_reconnects_total", "writer")
     async with started(log_url, batch_max=2) as writer:
         with locked(log_url, merchant):
-            pending = submit(writer, *[one(merchant) for _ in range(4)])
-            await until_two_are_in_flight(writer, log_url)
-            fetch(log_url, "select pg_terminate_backend(%s)", writer._backend[0])
+            pending = submit(writer, *[one(merchant) for _ in range(2)])
+            await until_in_flight(writer, log_url, 1)
+            pending += submit(writer, *[one(merchant) for _ in range(2)])
+            fetch(log_url, "select pg_terminate_backend(%s, 60000)", writer._backend[0])  # the event loop waits, too
             assert await outcomes_of(pending) == [DatabaseUnavailable] * 4
         assert writer.looked_up == [4]
         assert metric_value("ledger_database_reconnects_total", "writer") - lost_before == 1
@@ -226,7 +232,7 @@ async def test_a_refused_value_fails_alone_and_the_other_batch_keeps_its_answer(
     async with started(log_url, batch_max=2) as writer:
         with locked(log_url, merchant):
             pending = submit(writer, *[one(merchant, b"nul\0.v1" if n == bad else b"test.v1") for n in range(5)])
-            await until_two_are_in_flight(writer, log_url)
+            await until_in_flight(writer, log_url)
         assert await outcomes_of(pending) == expected, "the fifth command waits until the batch is settled"
     assert_log_is_whole(log_url)
 
@@ -281,7 +287,7 @@ async def test_an_error_of_one_batch_is_not_the_other_ones(
         async with started(log_url) as writer:
             with locked(log_url, merchant):
                 pending = submit(writer, one(merchant), one(merchant))
-                await until_two_are_in_flight(writer, log_url)
+                await until_in_flight(writer, log_url)
             assert await outcomes_of(pending) == expected
             assert writer.looked_up == [], "the server's error is certain"
     assert_log_is_whole(log_url)
@@ -350,7 +356,7 @@ async def test_stopping_waits_for_both_batches_and_writes_what_is_queued(log_url
     async with started(log_url, batch_max=2) as writer:
         with locked(log_url, merchant):
             pending = submit(writer, *[one(merchant) for _ in range(7)])
-            await until_two_are_in_flight(writer, log_url)
+            await until_in_flight(writer, log_url)
             stopping = asyncio.create_task(writer.stop(PATIENCE_S))
             await asyncio.sleep(0)
             with pytest.raises(DatabaseUnavailable):

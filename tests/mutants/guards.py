@@ -230,6 +230,16 @@ JOURNAL: Final = (
         ("tests/journal/test_overlapping_batches.py",),
     ),
     Mutant(
+        "reset-connection-read-once",
+        "a connection that the server has reset is read until its end, although uvloop reports it once",
+        _PIPELINE_MODULE,
+        "while self._is_open and self._unread.poll(0):",
+        "while False:",
+        (
+            "tests/journal/test_overlapping_batches.py::test_a_connection_lost_before_both_commits_is_resolved_by_one_look_up",
+        ),
+    ),
+    Mutant(
         "silence-behind-an-answered-batch",
         "a server that answers the first of two batches and then falls silent is given up",
         _PIPELINE_MODULE,

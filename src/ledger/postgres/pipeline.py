@@ -9,6 +9,7 @@ that is stopped there, or is only busy, keeps the locks of the statements that h
 from __future__ import annotations
 
 import asyncio
+import select
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -61,6 +62,8 @@ class Pipeline:
         self._results: list[PGresult] = []
         self._is_open, self._is_writing = True, False
         self._loop, self._socket = asyncio.get_running_loop(), self._pgconn.socket
+        self._unread = select.poll()
+        self._unread.register(self._socket, select.POLLIN)
         self._pgconn.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._receive)
 
@@ -125,6 +128,16 @@ class Pipeline:
             self._lose(fault)
 
     def _receive(self) -> None:
+        """Reads until nothing is left to read.
+
+        uvloop calls a reader once for a connection that the server has reset, and never again. The last words of the
+        server may be all that is read then: the second read finds out that the connection is lost.
+        """
+        self._read()
+        while self._is_open and self._unread.poll(0):
+            self._read()
+
+    def _read(self) -> None:
         """Reads what has arrived: a transaction is over when its Sync is answered."""
         try:
             self._pgconn.consume_input()

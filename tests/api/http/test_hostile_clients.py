@@ -21,12 +21,6 @@ HEAD = f"POST {ORDERS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, bool]]:
-    """The event loop of an installation, since loops differ in when they read and in what they do on a closed connection."""
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 async def store(settings: Settings) -> AsyncIterator[Served]:
     """Short time-outs, so that the tests are quick."""
     patience = {"head_timeout_s": 1.5, "body_timeout_s": 7.0, "idle_timeout_s": 4.0, "request_timeout_s": 30.0}

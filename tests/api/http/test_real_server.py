@@ -18,12 +18,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> tuple[str, dict[str, bool]]:
-    """The event loop of an installation."""
-    return "asyncio", {"use_uvloop": True}
-
-
-@pytest.fixture(scope="module")
 def settings(settings: Settings) -> Settings:
     """Short time-outs, so that the tests are quick."""
     return msgspec.structs.replace(settings, request_timeout_s=2.0)

@@ -79,10 +79,10 @@ class Service:
         step = Step(path=self._orders, body=order_body.body(f"pedido-{UNIQUE}", way), expect=201)
         return self._load([step], seconds, in_flight)
 
-    def read(self, order_ids: list[UUID], seconds: float, in_flight: int) -> Sample:
-        """GETs these orders in turn."""
+    def read(self, order_ids: list[UUID], seconds: float, in_flight: int, uses: int = 0) -> Sample:
+        """GETs these orders in turn, each at most `uses` times unless that is 0."""
         step = Step(path=f"{self._orders}/{ORDER}")
-        return self._load([step], seconds, in_flight, order_ids, uses=0)
+        return self._load([step], seconds, in_flight, order_ids, uses)
 
     def first_page(self, seconds: float, in_flight: int) -> Sample:
         """GETs the newest twenty orders."""
