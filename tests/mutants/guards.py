@@ -1074,11 +1074,11 @@ CALLS: Final = (
         "after a conflict the attempt decides again from the log, and does not resend what it decided before",
         f"{_PIPELINE}/unit_of_work.py",
         """\
-            self.states.pop(conflict.stream_id, None)
-            self._versions.pop(conflict.stream_id, None)
+            self.streams.pop(conflict.stream_id, None)
 """,
         """\
-            self._versions[conflict.stream_id] = self._versions.get(conflict.stream_id, 0) + 1
+            seen = self.streams.get(conflict.stream_id, _NEW)
+            self.streams[conflict.stream_id] = Loaded(seen.state, seen.version + 1)
 """,
         ("tests/operations/test_actions.py",),
     ),
@@ -2912,7 +2912,7 @@ METRICS: Final = (
         "request-line-without-its-order",
         "the line of a request names its order",
         f"{_PIPELINE}/unit_of_work.py",
-        "        note_order(self._found)\n",
+        "        note_order(order_id)\n",
         "",
         ("tests/api/system/test_metrics.py::test_each_request_has_a_line_that_names_nobody",),
     ),
