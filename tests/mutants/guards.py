@@ -313,8 +313,8 @@ JOURNAL: Final = (
         "sealed-data-of-another-stream",
         "sealed data opens only in the stream for which it was written",
         _SEALING,
-        "merchant_id.bytes + customer_id.bytes + stream_id.bytes",
-        "merchant_id.bytes + customer_id.bytes",
+        "_LABEL + owner + stream_id",
+        "_LABEL + owner",
         ("tests/journal/test_sealing.py",),
     ),
     Mutant(
