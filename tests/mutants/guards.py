@@ -1048,21 +1048,23 @@ CALLS: Final = (
         except Conflict as met:
             conflict = met
             continue
-        _withdraw_references(uow, plan.changes[0])
-        if not _CONTRADICTIONS.isdisjoint(map(type, plan.changes[0].events)):
+        kinds = set(map(type, change.events))
+        if PaymentCancelled in kinds:
+            _withdraw_references(uow, change)
+        if not _CONTRADICTIONS.isdisjoint(kinds):
             _report_contradictions(uow, plan)
         if intents:
             await _make_calls(uow, plan, intents, latest_s)
         return plan
 """,
         """\
-        answers = [await _call(uow, plan.changes[0].after, intent, plan.secrets, latest_s) for intent in intents]
+        answers = [await _call(uow, change.after, intent, plan.secrets, latest_s) for intent in intents]
         try:
             await uow.commit(plan, calls=len(intents))
         except Conflict as met:
             conflict = met
             continue
-        _withdraw_references(uow, plan.changes[0])
+        _withdraw_references(uow, change)
         for intent, outcome in answers:
             await record_outcome(uow, plan.stream_id, intent, outcome, plan.secrets)
         return plan

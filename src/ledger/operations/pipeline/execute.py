@@ -110,16 +110,19 @@ async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False) -
     for _ in range(ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS):
         latest_s = time.monotonic() + uow.ledger.call_timeouts.processor_timeout_s  # not after any deadline of the plan
         plan = await attempt(conflict)
-        if not plan.changes[0].events:
+        change = plan.changes[0]
+        if not change.events:
             return plan
-        intents = _new_intents(plan.changes[0])
+        intents = _new_intents(change)
         try:
             await uow.commit(plan, calls=len(intents))
         except Conflict as met:
             conflict = met
             continue
-        _withdraw_references(uow, plan.changes[0])
-        if not _CONTRADICTIONS.isdisjoint(map(type, plan.changes[0].events)):
+        kinds = set(map(type, change.events))
+        if PaymentCancelled in kinds:
+            _withdraw_references(uow, change)
+        if not _CONTRADICTIONS.isdisjoint(kinds):
             _report_contradictions(uow, plan)
         if intents:
             await _make_calls(uow, plan, intents, latest_s)
