@@ -365,7 +365,7 @@ SAMPLES: dict[str, Any] = {
 
 
 DATA_KEY, NONCE, VERSION = bytes(range(32)), bytes(range(12)), 7
-SEAL = Seal(AESGCM(DATA_KEY), MERCHANT, CUSTOMER, ORDER, draw=lambda length: NONCE[:length])
+SEAL = Seal(AESGCM(DATA_KEY), MERCHANT.bytes + CUSTOMER.bytes, ORDER.bytes, draw=lambda length: NONCE[:length])
 """The seal of the stored samples: its key, nonce and place are fixed, so that the bytes never change."""
 
 SEALED = [topic for topic, sample in SAMPLES.items() if CODEC.may_be_personal([sample])]

@@ -20,7 +20,9 @@ SCALE: Final = 10_000
 _AMOUNT: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,4}0*)?", re.ASCII)
 _EXACT: Final = Context(prec=60)
 """Wide enough that a product of two amounts is not rounded before the division that follows it."""
-_WHOLE, _CENT, _FINEST = Decimal(1), Decimal("0.01"), Decimal("0.0001")
+_WHOLE, _CENT = Decimal(1), Decimal("0.01")
+FINEST: Final = Decimal("0.0001")
+"""The finest rounding step: an amount of an order is a multiple of it."""
 
 
 def parse_amount(text: str) -> Decimal | None:
@@ -61,7 +63,7 @@ def quantum_of(amount: Decimal) -> Decimal:
     assert isinstance(exponent, int), "amounts are finite"
     if exponent >= 0:
         return _WHOLE
-    return _CENT if exponent >= -2 else _FINEST
+    return _CENT if exponent >= -2 else FINEST
 
 
 def rounded(amount: Decimal, quantum: Decimal) -> Decimal:

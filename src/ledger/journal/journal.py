@@ -25,7 +25,6 @@ from ledger.journal.commit.notifier import Notifier
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
 from ledger.journal.encryption.data_keys import DataKey, DataKeys
-from ledger.journal.encryption.sealing import Seal
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import SharedClient, connect
@@ -124,14 +123,16 @@ class Journal:
         created = self._new_keys(merchant_id, changes, rows)
         streams = []
         for change in changes:
+            stream_id = change.stream_id.bytes
             if not change.events:
-                streams.append(StreamWrite(change.stream_id.bytes, change.expected, ()))
+                streams.append(StreamWrite(stream_id, change.expected, ()))
                 continue
             seal = None
             if self._codec.may_be_personal(change.events):
-                seal = await self._seal(merchant_id, change, created)
+                key = await self._data_key(merchant_id, change, created)
+                seal = key.seal(stream_id)
             events = [self._encode(event, n, seal) for n, event in enumerate(change.events, change.expected + 1)]
-            streams.append(StreamWrite(change.stream_id.bytes, change.expected, events))
+            streams.append(StreamWrite(stream_id, change.expected, events))
             for table, new in self._projections.rows(merchant_id, change).items():
                 rows.setdefault(table, []).extend(new)
         append = Append(merchant_id.bytes, command_id.bytes, _encode_context(context), streams, claims, rows)
@@ -160,13 +161,12 @@ class Journal:
                 key_rows.append(self._keys.destroy(merchant_id, customer.customer_id, at))
         return created
 
-    async def _seal(self, merchant_id: UUID, change: Change, created: dict[UUID, DataKey]) -> Seal | None:
-        """Returns what seals a change's personal data, or None where its customer's data key was destroyed."""
+    async def _data_key(self, merchant_id: UUID, change: Change, created: dict[UUID, DataKey]) -> DataKey:
+        """Returns the key that seals a change's personal data: that of its customer. Raises DatabaseUnavailable."""
         assert self._keys is not None, "a journal of personal data needs data keys: pass `keys`"
         customer_id = _customer_id(change.after)
-        key = created.get(customer_id) or await self._keys.for_sealing(merchant_id, customer_id)
-        cipher = key.cipher
-        return None if cipher is None else Seal(cipher, merchant_id, customer_id, change.stream_id, self._keys.draw)
+        new = created.get(customer_id) if created else None
+        return new or await self._keys.for_sealing(merchant_id, customer_id)
 
     async def load(
         self, merchant_id: UUID, stream_id: UUID, evolve: Callable[[S | None, Any], S]

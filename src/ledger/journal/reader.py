@@ -16,7 +16,7 @@ from msgspec import Struct
 from ledger.journal.append import ClaimKind, SealBroken
 from ledger.journal.codec import Codec, UnknownTopic
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
-from ledger.journal.encryption.sealing import Seal, customer_of
+from ledger.journal.encryption.sealing import customer_of
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
@@ -260,8 +260,8 @@ class LogReader:
         self, merchant_id: UUID, stream_id: UUID, version: int, topic: str, data: bytes, keys: Mapping[Owner, DataKey]
     ) -> Any:
         customer_id = customer_of(data)
-        if customer_id is not None and (cipher := keys[merchant_id, customer_id].cipher) is not None:
-            data = Seal(cipher, merchant_id, customer_id, stream_id).opened(topic.encode(), version, data)
+        if customer_id is not None and (seal := keys[merchant_id, customer_id].seal(stream_id.bytes)) is not None:
+            data = seal.opened(topic.encode(), version, data)
         return self._codec.decode(topic, data)
 
 

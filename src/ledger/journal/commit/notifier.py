@@ -47,8 +47,9 @@ class Notifier:
 
     def note(self, merchant_id: UUID) -> None:
         """Records that this merchant's log has grown."""
+        if not self._grown:  # else the task is awake already
+            self._wake.set()
         self._grown.add(merchant_id)
-        self._wake.set()
 
     async def _run(self) -> None:
         while True:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Struct
 
 from ledger.journal.append import KeyUnavailable, SealBroken
+from ledger.journal.encryption.sealing import Seal
 from ledger.journal.encryption.sealing_keys import DATA_KEY_BYTES, Draw, SealingKeys
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
@@ -69,24 +70,31 @@ _Stored = tuple[str | None, bytes | None]  # sealing key and wrapped key; neithe
 
 
 class DataKey(Struct, frozen=True):
-    """A customer's data key: its cipher, None where it was destroyed; or the reason why it is unavailable."""
+    """A customer's data key: its cipher, None where it was destroyed; or the reason why it is unavailable.
 
+    `owner` is the merchant's and the customer's id, 16 bytes each; `draw` draws the nonces.
+    """
+
+    owner: bytes
+    draw: Draw
     available: AESGCM | None = None
     fault: KeyUnavailable | SealBroken | None = None
 
-    @property
-    def cipher(self) -> AESGCM | None:
-        """The cipher that seals and opens, None where the key was destroyed. Raises KeyUnavailable, SealBroken."""
+    def seal(self, stream_id: bytes) -> Seal | None:
+        """Returns what seals and opens the events of a stream of the customer, None where the key was destroyed.
+
+        Raises KeyUnavailable, SealBroken.
+        """
         if self.fault is not None:
             raise type(self.fault)(*self.fault.args)
-        return self.available
+        return None if self.available is None else Seal(self.available, self.owner, stream_id, self.draw)
 
 
 class DataKeys:
     """One process's access to the data keys. It reads those that it has not cached over a connection of its own."""
 
     def __init__(self, url: str, sealing: SealingKeys, *, draw: Draw = os.urandom) -> None:
-        self._sealing, self.draw = sealing, draw
+        self._sealing, self._draw = sealing, draw
         self._cache = TtlCache[Owner, DataKey](KEYS_MAX, REMEMBERED_S)
         self._loader = DataLoader[Owner, DataKey](url, "ledger-data-keys", self._provide)
 
@@ -103,9 +111,10 @@ class DataKeys:
 
     def create(self, merchant_id: UUID, customer_id: UUID) -> tuple[DataKey, Row]:
         """Creates the key of a new customer. Returns it with its row: the key exists once that row is committed."""
-        raw = self.draw(DATA_KEY_BYTES)
-        key = DataKey(AESGCM(raw))
-        self._cache.put((merchant_id, customer_id), key)
+        raw = self._draw(DATA_KEY_BYTES)
+        owner = merchant_id, customer_id
+        key = DataKey(_bytes_of(owner), self._draw, AESGCM(raw))
+        self._cache.put(owner, key)
         wrapped = self._sealing.wrap(merchant_id, customer_id, raw)
         return key, (merchant_id.bytes, customer_id.bytes, self._sealing.newest.encode(), wrapped, None)
 
@@ -132,7 +141,7 @@ class DataKeys:
         rows = await self._rows(connection, owners)
         without = [owner for owner in owners if owner not in rows]
         if without:
-            created = [self._sealing.wrap(*owner, self.draw(DATA_KEY_BYTES)) for owner in without]
+            created = [self._sealing.wrap(*owner, self._draw(DATA_KEY_BYTES)) for owner in without]
             columns = (
                 *_columns(without),
                 ENCODE_ARRAY["text"]([self._sealing.newest.encode()] * len(created)),
@@ -150,10 +159,10 @@ class DataKeys:
     def _key(self, owner: Owner, stored: _Stored | None) -> DataKey:
         """Returns the key in a row. An unavailable key is not cached, so that it works as soon as it is available."""
         try:
-            key = DataKey(self._unwrapped(owner, stored))
+            key = DataKey(_bytes_of(owner), self._draw, self._unwrapped(owner, stored))
         except (KeyUnavailable, SealBroken) as fault:
             _log.error("data_key_unavailable", reason=str(fault))
-            return DataKey(fault=fault)
+            return DataKey(_bytes_of(owner), self._draw, fault=fault)
         self._cache.put(owner, key)
         return key
 
@@ -164,6 +173,11 @@ class DataKeys:
         if sealing_key is None or wrapped is None:
             return None
         return AESGCM(self._sealing.unwrap(sealing_key, *owner, wrapped))
+
+
+def _bytes_of(owner: Owner) -> bytes:
+    merchant_id, customer_id = owner
+    return merchant_id.bytes + customer_id.bytes
 
 
 def _columns(owners: Sequence[Owner]) -> tuple[Array, Array]:

@@ -30,16 +30,17 @@ _BEGINNING: Final = slice(len(_MEMBER), len(_MEMBER) + 24)  # the base64 of the 
 
 
 class Seal:
-    """The cipher of one stream's events: one merchant, one customer and the customer's data key."""
+    """The cipher of one stream's events: the data key of its customer, bound to the stream.
+
+    `owner` is the merchant's and the customer's id, 16 bytes each, `stream_id` 16 bytes.
+    """
 
     __slots__ = ("_beginning", "_bound", "_cipher", "_draw")
 
-    def __init__(
-        self, cipher: AESGCM, merchant_id: UUID, customer_id: UUID, stream_id: UUID, draw: Draw = os.urandom
-    ) -> None:
+    def __init__(self, cipher: AESGCM, owner: bytes, stream_id: bytes, draw: Draw = os.urandom) -> None:
         self._cipher, self._draw = cipher, draw
-        self._beginning = _FORMAT + customer_id.bytes
-        self._bound = _LABEL + merchant_id.bytes + customer_id.bytes + stream_id.bytes
+        self._beginning = _FORMAT + owner[16:]
+        self._bound = _LABEL + owner + stream_id
 
     def sealed(self, topic: bytes, version: int, clear: bytes, personal: bytes) -> bytes:
         """Returns the event's JSON: `clear`, an object with at least one member, and `personal` sealed in it."""

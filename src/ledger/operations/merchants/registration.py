@@ -79,7 +79,7 @@ async def register_merchant(
         return Plan(changes=[uow.change(uow.merchant_id, evolve, events)])
 
     plan = await execute(uow, attempt)
-    return uow.states[uow.merchant_id], bool(plan.events)
+    return uow.streams[uow.merchant_id].state, bool(plan.events)
 
 
 async def change_settings(

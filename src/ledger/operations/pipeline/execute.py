@@ -50,7 +50,7 @@ from ledger.operations.pipeline.processor_requests import (
     with_number,
     withdraw_reference,
 )
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import Loaded, Plan, UnitOfWork
 from ledger.operations.results import NothingSent, OrderResult
 from ledger.processors.card_data import masked
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
@@ -110,16 +110,19 @@ async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False) -
     for _ in range(ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS):
         latest_s = time.monotonic() + uow.ledger.call_timeouts.processor_timeout_s  # not after any deadline of the plan
         plan = await attempt(conflict)
-        if not plan.changes[0].events:
+        change = plan.changes[0]
+        if not change.events:
             return plan
-        intents = _new_intents(plan.changes[0])
+        intents = _new_intents(change)
         try:
             await uow.commit(plan, calls=len(intents))
         except Conflict as met:
             conflict = met
             continue
-        _withdraw_references(uow, plan.changes[0])
-        if not _CONTRADICTIONS.isdisjoint(map(type, plan.changes[0].events)):
+        kinds = set(map(type, change.events))
+        if PaymentCancelled in kinds:
+            _withdraw_references(uow, change)
+        if not _CONTRADICTIONS.isdisjoint(kinds):
             _report_contradictions(uow, plan)
         if intents:
             await _make_calls(uow, plan, intents, latest_s)
@@ -138,7 +141,8 @@ async def record_outcome(
     uow.now = await ledger.clock.refresh(uow.merchant_id)  # the call took time
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = uow.states.get(order_id) or await uow.order(order_id)
+        loaded = uow.streams.get(order_id)
+        order = await uow.order(order_id) if loaded is None else loaded.state
         command = outcome_command(intent, outcome, uow.now, *_payer_times(ledger))
         return Plan(changes=[uow.change_order(order_id, decide_outcome(order, command))], secrets=secrets)
 
@@ -148,7 +152,7 @@ async def record_outcome(
 
 
 def _is_postponed(uow: UnitOfWork, order_id: UUID, intent: Intent) -> bool:
-    order: Order = uow.states[order_id]
+    order: Order = uow.streams[order_id].state
     return any(
         each.intent is not None and each.intent.idempotency_key == intent.idempotency_key for each in order.payments
     )
@@ -227,13 +231,14 @@ async def _result(uow: UnitOfWork, plan: Plan) -> OrderResult:
         if uow.key is not None:
             await uow.record_answer(plan, replayed=True)
     elif uow.calls_ended and not uow.calls_sent:
-        raise uow.not_sent_because or NothingSent(uow.states[change.stream_id])
-    order: Order = uow.states[change.stream_id]
+        raise uow.not_sent_because or NothingSent(uow.streams[change.stream_id].state)
+    order: Order = uow.streams[change.stream_id].state
     customer_id = order.terms.customer_id
-    customer: Customer | None = uow.states.get(customer_id)
-    if customer is None:
-        customer, _ = await uow.ledger.journal.load(uow.merchant_id, customer_id, evolve_customer)
-        assert customer is not None, "an order's customer is never deleted"
+    loaded = uow.streams.get(customer_id)
+    if loaded is None:
+        loaded = Loaded(*await uow.ledger.journal.load(uow.merchant_id, customer_id, evolve_customer))
+    customer: Customer | None = loaded.state
+    assert customer is not None, "an order's customer is never deleted"
     return OrderResult(
         order=order,
         customer=customer,
@@ -251,7 +256,7 @@ async def _wait_for_calls(uow: UnitOfWork, plan: Plan) -> None:
     while has_open_call(await uow.order(plan.stream_id), plan.target) and time.monotonic() < until:
         await asyncio.sleep(pause)
         pause = min(1.5 * pause, 0.25)
-        uow.states.pop(plan.stream_id)
+        uow.streams.pop(plan.stream_id)
 
 
 def _report_contradictions(uow: UnitOfWork, plan: Plan) -> None:

@@ -123,4 +123,4 @@ def _totals(payment: Payment | None) -> tuple[Any, Any, Any]:
 
 
 def _labels(order: Order, payment: Payment) -> _Labels:
-    return payment.started.method.type.value, order.terms.currency, payment.processor or NO_PROCESSOR
+    return payment.started.method.type, order.terms.currency, payment.processor or NO_PROCESSOR

@@ -7,7 +7,7 @@ leaves exactly what recovery can finish.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
 from msgspec import Raw, Struct
@@ -72,14 +72,24 @@ class Plan(Struct, frozen=True, kw_only=True):
         return self.changes[0].events
 
 
+class Loaded(Struct, frozen=True):
+    """A stream's state and version; None and 0 where the merchant lacks the stream."""
+
+    state: Any
+    version: int
+
+
+_NEW: Final = Loaded(None, 0)
+
+
 class UnitOfWork:
     """Loads streams for an actor, folds decided events, and commits plans with the idempotency record of `key`.
 
-    `now` is the merchant's time of the latest load, aware, in UTC. `states` holds the loaded streams as the last commit
-    left them. `creates` is true where the request makes something new. `cause` is the id that the events name as their
-    causation; the first commit that announces processor calls becomes the cause of the commits after it. `calls_open`
-    counts the announced calls without an outcome, `calls_ended` and `calls_sent` those with one. `not_sent_because` is
-    why a call was not made where that was a decision of the merchant.
+    `now` is the merchant's time of the latest load, aware, in UTC. `streams` holds the loaded streams as the last
+    commit left them. `creates` is true where the request makes something new. `cause` is the id that the events name as
+    their causation; the first commit that announces processor calls becomes the cause of the commits after it.
+    `calls_open` counts the announced calls without an outcome, `calls_ended` and `calls_sent` those with one.
+    `not_sent_because` is why a call was not made where that was a decision of the merchant.
     """
 
     def __init__(
@@ -96,12 +106,11 @@ class UnitOfWork:
         self.key = key
         self.creates = creates
         self.now = ledger.clock.now(actor.merchant_id)
-        self.states: dict[UUID, Any] = {}
+        self.streams: dict[UUID, Loaded] = {}
         self.calls_open = self.calls_ended = self.calls_sent = 0
         self.not_sent_because: Rejected | None = None
         self._actor = actor
         self._cause = cause
-        self._versions: dict[UUID, int] = {}
         self._found: UUID | None = None
         self._accepted = False
         self._record_id = None if key is None else uuid5(actor.merchant_id, f"idempotency-key:{key.key}")
@@ -111,19 +120,20 @@ class UnitOfWork:
 
         Reads the log once, and again after a conflict.
         """
-        if stream_id not in self.states:
-            self.put(stream_id, *await self.ledger.journal.load(self.merchant_id, stream_id, evolve))
-        state: S | None = self.states[stream_id]
+        loaded = self.streams.get(stream_id)
+        if loaded is None:
+            loaded = await self._read(stream_id, evolve)
+        state: S | None = loaded.state
         return state
 
     async def order(self, order_id: UUID) -> Order:
         """Returns an order that exists."""
-        if order_id not in self.states:
-            self.put(order_id, *await self.ledger.journal.load(self.merchant_id, order_id, evolve_order))
-            self.now = await self.ledger.clock.refresh(
-                self.merchant_id
-            )  # a decision on this state must not be dated before it
-        order: Order = self.states[order_id]
+        loaded = self.streams.get(order_id)
+        if loaded is None:
+            loaded = await self._read(order_id, evolve_order)
+            # A decision on this state must not be dated before it.
+            self.now = await self.ledger.clock.refresh(self.merchant_id)
+        order: Order = loaded.state
         note_order(order_id)
         return order
 
@@ -142,23 +152,25 @@ class UnitOfWork:
                 self._found = await journal.reader.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
             if self._found is None:
                 raise OrderNotFound("The merchant has no payment order with this id or external id.")
-        note_order(self._found)
-        return self.states.get(self._found) or await self.order(self._found)
+        return await self.order(self._found)
 
     def put(self, stream_id: UUID, state: Any, version: int) -> None:
         """Takes over a state that was read from the log."""
-        self.states[stream_id] = state
-        self._versions[stream_id] = version
+        self.streams[stream_id] = Loaded(state, version)
+
+    async def _read(self, stream_id: UUID, evolve: Callable[[S | None, Any], S]) -> Loaded:
+        loaded = self.streams[stream_id] = Loaded(*await self.ledger.journal.load(self.merchant_id, stream_id, evolve))
+        return loaded
 
     def change(self, stream_id: UUID, evolve: Callable[[Any, Any], Any], events: Sequence[Any]) -> Change:
         """Returns the change that appends `events` to a stream as loaded; one that was not loaded is new."""
-        before = self.states.get(stream_id)
-        return Change(stream_id, self._versions.get(stream_id, 0), events, before, fold(evolve, before, events))
+        loaded = self.streams.get(stream_id, _NEW)
+        return Change(stream_id, loaded.version, events, loaded.state, fold(evolve, loaded.state, events))
 
     def change_order(self, order_id: UUID, events: Sequence[OrderEvent]) -> Change:
         """Returns the change that appends `events` to an order."""
-        before = self.states.get(order_id)
-        return Change(order_id, self._versions.get(order_id, 0), events, before, fold(evolve_order, before, events))
+        loaded = self.streams.get(order_id, _NEW)
+        return Change(order_id, loaded.version, events, loaded.state, fold(evolve_order, loaded.state, events))
 
     async def commit(self, plan: Plan, calls: int = 0) -> None:
         """Commits a plan that announces `calls` processor calls, with what it means for the idempotency record.
@@ -173,8 +185,7 @@ class UnitOfWork:
         try:
             await self.ledger.journal.commit(self.merchant_id, command_id, changes, plan.claims, context)
         except VersionConflict as conflict:
-            self.states.pop(conflict.stream_id, None)
-            self._versions.pop(conflict.stream_id, None)
+            self.streams.pop(conflict.stream_id, None)
             if conflict.stream_id == self._record_id:
                 raise RequestInProgress(
                     "A request with this Idempotency-Key is being carried out: send the request again after a second."
@@ -182,14 +193,15 @@ class UnitOfWork:
             raise
         for change in changes:
             version = change.expected + len(change.events)
-            self.states[change.stream_id] = change.after
-            self._versions[change.stream_id] = version
-            if change.events and isinstance(change.after, Order):
+            self.streams[change.stream_id] = Loaded(change.after, version)
+            if not change.events:
+                continue
+            if isinstance(change.after, Order):
                 payment_metrics.count(change)
                 note_order(change.stream_id)
-            elif change.events and isinstance(change.after, Customer):
+            elif isinstance(change.after, Customer):
                 self.ledger.customers.put(self.merchant_id, change.after, version)
-            elif change.events and isinstance(change.after, Merchant):
+            elif isinstance(change.after, Merchant):
                 self.ledger.forget_merchant(self.merchant_id)
         self._accepted = True
         self.calls_open += calls
@@ -201,7 +213,7 @@ class UnitOfWork:
     async def load_record(self) -> IdempotencyRecord | None:
         """Returns what the log knows of the request under this key."""
         assert self._record_id is not None, "only a request with a key has a record"
-        self.states.pop(self._record_id, None)
+        self.streams.pop(self._record_id, None)
         record = await self.load(self._record_id, evolve_record)
         self._accepted = record is not None and not record.released
         return record
@@ -209,15 +221,15 @@ class UnitOfWork:
     async def was_overtaken(self) -> bool:
         """Returns whether another request has recorded something under this key since this one last read it."""
         assert self._record_id is not None, "only a request with a key has a record"
-        seen = self._versions.get(self._record_id)
+        seen = self.streams.get(self._record_id)
         await self.load_record()
-        return self._versions.get(self._record_id) != seen
+        return seen is None or self.streams[self._record_id].version != seen.version
 
     async def record_answer(self, plan: Plan, *, replayed: bool) -> None:
         """Records that the request is answered with the order of the plan as it is loaded now."""
         events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan)]
         events.append(
-            self._answer(self._versions[plan.stream_id], created=self.creates and not replayed, replayed=replayed)
+            self._answer(self.streams[plan.stream_id].version, created=self.creates and not replayed, replayed=replayed)
         )
         await self._commit_record(events)
 

@@ -72,7 +72,7 @@ async def _cancel_erased(uow: UnitOfWork, subscription_id: UUID) -> None:
         state = await load_subscription(uow, subscription_id)
         assert state is not None, "a subscription that a card is used by was requested"
         if state.status is None and state.refusal is None:
-            uow.states.pop(subscription_id)
+            uow.streams.pop(subscription_id)
             state = await bill_subscription(uow.ledger, uow.merchant_id, subscription_id)
             assert state is not None, "a subscription is never deleted"
             if state.charge is not None:

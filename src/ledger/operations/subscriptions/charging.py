@@ -74,7 +74,7 @@ async def _finish(
     if must_be_paid or state.status is None:
         await _require_paid(uow, state, order_id)
     if uow.key is not None:
-        uow.states.pop(state.subscription_id, None)
+        uow.streams.pop(state.subscription_id, None)
         await load_subscription(uow, state.subscription_id)
         await _answer(uow, state, replayed)
     return StreamResult(state=state, replayed=replayed)
@@ -99,7 +99,7 @@ async def _settled(uow: UnitOfWork, state: Subscription, order_id: UUID) -> Subs
                 return current
             await asyncio.sleep(pause)
             pause = min(1.5 * pause, 0.25)
-        own.states.pop(state.subscription_id, None)
+        own.streams.pop(state.subscription_id, None)
         current = await load_subscription(own, state.subscription_id)
     assert current is not None, "a subscription is never deleted"
     return current

@@ -86,7 +86,7 @@ async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UU
 
 async def _customer(uow: UnitOfWork, state: Subscription) -> Customer:
     """Returns the customer with the latest preferences."""
-    uow.states.pop(state.customer_id, None)
+    uow.streams.pop(state.customer_id, None)
     customer = await uow.load(state.customer_id, evolve_customer)
     assert customer is not None, "a subscription's customer is never deleted"
     return customer

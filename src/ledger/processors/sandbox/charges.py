@@ -29,7 +29,7 @@ from ledger.processors.contract import CaptureRequest, RefundRequest, Request, V
 from ledger.processors.messages import DisputeOpened, RefundConfirmed, RefundFailed
 from ledger.processors.sandbox import outbox
 from ledger.processors.sandbox.call_executor import CallEffect, CallResult, at, fetch_one, reference_for
-from ledger.processors.sandbox.test_cards import Refunds, TestCard, test_card
+from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Refunds, TestCard
 
 NAME: Final = "sandbox"
 LATER: Final = timedelta(seconds=2)
@@ -47,6 +47,9 @@ select c.authorized, c.currency, c.card_bin, c.card_last4, c.captured + coalesce
                  where m.merchant_id = c.merchant_id and m.reference = c.reference and m.accepted) m
  where c.merchant_id = %s and c.reference = %s and c.authorized > 0
 """
+
+_CARDS: Final = {(number[:6], number[-4:]): behaviour for number, behaviour in TEST_CARDS.items()}
+"""The test cards by their first six and last four digits: all that is kept of a card after its first call."""
 
 _UNKNOWN: Final = "UNKNOWN_TRANSACTION"
 
@@ -135,7 +138,7 @@ async def find(connection: Connection, merchant_id: UUID, reference: str) -> Cha
         refunded=shortest(Decimal(refunded) / SCALE),
         currency=currency,
         voided=voided,
-        card=test_card(card_bin, card_last4),
+        card=_CARDS.get((card_bin, card_last4), APPROVED),
     )
 
 

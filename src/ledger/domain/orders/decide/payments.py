@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import asdict
 
 from ledger.domain.invoices.events import InvoicingEnabled
-from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, quantum_of, shortest
+from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, quantum_of, shortest
 from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.guards import require_currency, require_multiple
 from ledger.domain.orders.decide.references import reference_requested
@@ -218,7 +218,7 @@ def _is_repeated(order: Order, payment: NewPayment) -> bool:
 def _require_amount(amount: Decimal) -> None:
     if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
         raise InvalidField("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
-    if not is_multiple(amount, quantum_of(amount)):
+    if not is_multiple(amount, FINEST):
         raise InvalidField("amount", "must have at most four decimals")
 
 

@@ -48,7 +48,7 @@ async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.order(order_id)
-        uow.states.pop(order.terms.customer_id, None)  # the latest preferences count
+        uow.streams.pop(order.terms.customer_id, None)  # the latest preferences count
         customer = await _customer(uow, order)
         real_at = datetime.now(UTC)
         command = RemindPayer(
@@ -144,7 +144,7 @@ async def _record(uow: UnitOfWork, order_id: UUID, reminder: Reminder, outcome: 
     uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the attempt took time
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = uow.states.get(order_id) or await uow.order(order_id)
+        order = await uow.order(order_id)
         command = RecordReminder(reminder_id=reminder.reminder_id, outcome=outcome, at=uow.now)
         return Plan(changes=[uow.change_order(order_id, decide_reminder_outcome(order, command))])
 

@@ -121,7 +121,7 @@ async def _stamp_beside_others(
             return last, stamped
         await asyncio.sleep(pause)
         pause = min(1.5 * pause, 0.25)
-        uow.states.pop(order_id, None)
+        uow.streams.pop(order_id, None)
 
 
 def _has_open_call(order: Order) -> bool:
