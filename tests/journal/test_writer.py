@@ -35,8 +35,9 @@ async def test_positions_follow_the_order_of_submission(writer: Writer, log_url:
     assert_log_is_whole(log_url)
 
 
-async def test_a_batch_without_rows_of_a_rare_table_leaves_the_table_out(log_url: str) -> None:
-    writer = Writer(log_url, [replace(SEEN, is_rare=True)])
+@pytest.mark.parametrize("is_rare", [False, True])
+async def test_a_batch_without_rows_of_a_table_leaves_the_table_out(log_url: str, is_rare: bool) -> None:
+    writer = Writer(log_url, [replace(SEEN, is_rare=is_rare)])
     await writer.start()
     merchant, stream = open_log(log_url), uuid7()
     with psycopg.connect(log_url, autocommit=True) as connection:

@@ -25,7 +25,7 @@ UTC for timestamptz, int days since 2000-01-01 for date, None for null.
 class InlineTable(Struct, frozen=True):
     """A table that is written inline. `write` is one SQL statement that reads the winners' rows from `{rows}`.
 
-    `is_rare` where most commands have no row of the table: the statement of a batch without one leaves the table out.
+    `is_rare` where few commands have a row of the table. The statement of a batch leaves out a table without rows.
 
     >>> InlineTable("seen", (("merchant_id", "uuid"), ("n", "int8")), "insert into seen select * from {rows}").name
     'seen'

@@ -35,7 +35,8 @@ select c.n, e.position
 """
 
 # c numbers the commands of the batch, i the streams or claims of a command. The probes are lateral with LIMIT 1 because
-# a plan that was made while the tables were empty would otherwise scan them permanently.
+# a plan that was made while the tables were empty would otherwise scan them permanently. The losers are one array because
+# each `not in (select …)` builds a hash table of its own.
 _APPEND: Final = """
 with stream as (  -- the streams each command touches, and the version it expects there
   select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::uuid[], %s::int4[]) as s(c, i, m, o, x)),
@@ -55,12 +56,13 @@ lost as (  -- the commands that cannot be written, and the reason
   union all
   select s.c, {lost_merchant}, s.i from stream s
     left join merchant_head h on h.merchant_id = s.m where h.merchant_id is null),
+losers as (select coalesce(array_agg(c), '{{}}') as c from lost),
 won as (  -- the winners' events, numbered within their merchant from its head
   select e.*, h.position + row_number() over (partition by e.m order by e.n) as position
     from unnest(%s::int4[], %s::uuid[], %s::uuid[], %s::int4[], %s::uuid[], %s::timestamptz[], %s::text[], %s::bytea[],
                 %s::bytea[]) with ordinality as e(c, m, o, v, command_id, recorded_at, topic, data, context, n)
     join merchant_head h on h.merchant_id = e.m
-   where e.c not in (select c from lost)),
+   where e.c <> all ((select c from losers)::int4[])),
 appended as (
   insert into event (merchant_id, stream_id, version, position, command_id, recorded_at, topic, data, context)
   select m, o, v, position, command_id, recorded_at, topic, data, context from won),
@@ -69,14 +71,14 @@ advanced as (
     from (select m, max(position) as position from won group by m) w where h.merchant_id = w.m),
 taken as (
   insert into claim (merchant_id, kind, key, stream_id)
-  select m, kind, key, o from claimed where c not in (select c from lost)){inline}
+  select m, kind, key, o from claimed where c <> all ((select c from losers)::int4[])){inline}
 select c, max(position), 0, 0 from won group by c
 union all select c, null, why, i from lost
 """
 
 _INLINE: Final = """,
 {name}_rows as (
-  select {columns} from unnest(%s::int4[], {types}) as r(c, {columns}) where c not in (select c from lost)),
+  select {columns} from unnest(%s::int4[], {types}) as r(c, {columns}) where c <> all ((select c from losers)::int4[])),
 {name}_written as ({write})"""
 
 

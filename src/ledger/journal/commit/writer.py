@@ -33,6 +33,8 @@ _log = structlog.get_logger()
 _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
+_Append = tuple[Statement, Sequence[InlineTable]]
+
 
 class Writer(OverlappingCommitter[Append, int]):
     """The group commit of appends. The result of each is the merchant's position of its last event.
@@ -50,11 +52,8 @@ class Writer(OverlappingCommitter[Append, int]):
     ) -> None:
         super().__init__(url, batch_max=batch_max, queue_max=queue_max)
         self._tables = tuple(tables)
-        self._common = tuple(table for table in self._tables if not table.is_rare)
         self._rare = frozenset(table.name for table in self._tables if table.is_rare)
-        build = append_statement.build_statement
-        self._append = Statement(b"ledger_append", build(self._common).encode())
-        self._append_to_all = Statement(b"ledger_append_to_all", build(self._tables).encode())
+        self._appends: dict[frozenset[str], _Append] = {}
         self._waking: asyncio.Future[None] | None = None
         self._locked = LockedMerchants()
 
@@ -94,12 +93,27 @@ class Writer(OverlappingCommitter[Append, int]):
 
     def _execute(self, _: Connection, commands: Sequence[Append]) -> Awaitable[Rows]:
         """Sends one implicit transaction, whose statements are sent and commit together, or not at all."""
-        has_rare = not all(self._rare.isdisjoint(command.rows) for command in commands)
-        append, tables = (self._append_to_all, self._tables) if has_rare else (self._append, self._common)
+        append, tables = self._append_of(commands)
         heads = append_statement.lock_parameters(commands)
         columns = append_statement.append_parameters(commands, tables)
         committed = partial(self._committed, time.perf_counter(), len(commands))
         return self._pipeline.send([(_LOCK, heads), (append, columns)], committed)
+
+    def _append_of(self, commands: Sequence[Append]) -> _Append:
+        """Returns the append that writes the tables of which these commands have rows.
+
+        An unused table would cost as much as two rows. Rows of a rare table are written by the append to all tables, so
+        that a connection prepares few statements.
+        """
+        names = frozenset([name for command in commands for name, rows in command.rows.items() if rows])
+        append = self._appends.get(names)
+        if append is None:
+            has_rare = not self._rare.isdisjoint(names)
+            tables = [table for table in self._tables if has_rare or table.name in names]
+            name = "ledger_append_" + ("to_all" if has_rare else f"{len(self._appends)}")
+            statement = Statement(name.encode(), append_statement.build_statement(tables).encode())
+            append = self._appends[names] = statement, tables
+        return append
 
     def _committed(self, began: float, commands: int, results: Sequence[Rows]) -> Rows:
         heads, rows = results
