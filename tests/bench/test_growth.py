@@ -146,8 +146,9 @@ def test_each_size_is_compared_with_the_smallest_and_drawn(database_url, tmp_pat
     monkeypatch.setattr(suite, "_open", opened)
     monkeypatch.setattr(suite, "scratch_database", lambda _: nullcontext(database_url))
     monkeypatch.setattr(
-        suite, "_runs", lambda size, _: dict.fromkeys(suite._KEPT, lambda: sample_of(speeds[size.events]))
+        suite, "_runs", lambda size, *_: dict.fromkeys(suite._KEPT, lambda: sample_of(speeds[size.events]))
     )
+    monkeypatch.setattr(suite, "_order_ids", lambda _: [])
     monkeypatch.setattr(suite.InsertLimit, "run", lambda *_: sample_of(2_000))
     monkeypatch.setattr(suite.EchoLimit, "run", lambda *_: sample_of(4_000))
     monkeypatch.setattr(suite, "echo_limit", mock.MagicMock)

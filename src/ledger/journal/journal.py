@@ -6,7 +6,7 @@ a newer state are a different decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.commit.notifier import Notifier
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
-from ledger.journal.encryption.data_keys import DataKey, DataKeys
+from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import SharedClient, connect
@@ -121,7 +121,7 @@ class Journal:
         """
         rows: dict[str, list[Row]] = {}
         created = self._new_keys(merchant_id, changes, rows)
-        streams = []
+        merchant, streams = merchant_id.bytes, []
         for change in changes:
             stream_id = change.stream_id.bytes
             if not change.events:
@@ -129,44 +129,44 @@ class Journal:
                 continue
             seal = None
             if self._codec.may_be_personal(change.events):
-                key = await self._data_key(merchant_id, change, created)
+                key = await self._data_key(merchant, change, created)
                 seal = key.seal(stream_id)
             events = [self._encode(event, n, seal) for n, event in enumerate(change.events, change.expected + 1)]
             streams.append(StreamWrite(stream_id, change.expected, events))
             for table, new in self._projections.rows(merchant_id, change).items():
                 rows.setdefault(table, []).extend(new)
-        append = Append(merchant_id.bytes, command_id.bytes, _encode_context(context), streams, claims, rows)
+        append = Append(merchant, command_id.bytes, _encode_context(context), streams, claims, rows)
         position = await self.writer.submit(append)
         self._notifier.note(merchant_id)
         return position
 
     def _new_keys(
         self, merchant_id: UUID, changes: Sequence[Change], rows: dict[str, list[Row]]
-    ) -> dict[UUID, DataKey]:
+    ) -> dict[Owner, DataKey]:
         """Returns the data keys of new customers.
 
         Adds to `rows` those keys, and the destroyed keys of erased customers.
         """
-        created: dict[UUID, DataKey] = {}
+        created: dict[Owner, DataKey] = {}
         for change in changes:
             customer = change.after
             if self._keys is None or not change.events or not isinstance(customer, Customer):
                 continue
             key_rows = rows.setdefault(data_keys.TABLE.name, [])
             if change.before is None:
-                created[customer.customer_id], row = self._keys.create(merchant_id, customer.customer_id)
+                key, row = self._keys.create(merchant_id, customer.customer_id)
+                created[key.owner] = key
                 key_rows.append(row)
             if customer.erased:
                 at = postgres_micros(customer.updated_at)
                 key_rows.append(self._keys.destroy(merchant_id, customer.customer_id, at))
         return created
 
-    async def _data_key(self, merchant_id: UUID, change: Change, created: dict[UUID, DataKey]) -> DataKey:
+    async def _data_key(self, merchant: bytes, change: Change, created: Mapping[Owner, DataKey]) -> DataKey:
         """Returns the key that seals a change's personal data: that of its customer. Raises DatabaseUnavailable."""
         assert self._keys is not None, "a journal of personal data needs data keys: pass `keys`"
-        customer_id = _customer_id(change.after)
-        new = created.get(customer_id) if created else None
-        return new or await self._keys.for_sealing(merchant_id, customer_id)
+        owner = merchant + _customer_id(change.after).bytes
+        return created.get(owner) or await self._keys.for_sealing(owner)
 
     async def load(
         self, merchant_id: UUID, stream_id: UUID, evolve: Callable[[S | None, Any], S]
@@ -188,6 +188,9 @@ class Journal:
 
 def _customer_id(state: Any) -> UUID:
     """Returns the customer whose data key seals the personal data of a stream."""
-    known = isinstance(state, Customer | Order | SavedMethods | Subscription)
-    assert known, f"no customer is known for {type(state).__name__}: add its case here"
-    return state.terms.customer_id if isinstance(state, Order) else state.customer_id
+    if isinstance(state, Order):
+        return state.terms.customer_id
+    assert isinstance(state, Customer | SavedMethods | Subscription), (
+        f"no customer is known for {type(state).__name__}: add its case here"
+    )
+    return state.customer_id

@@ -136,7 +136,8 @@ class LogReader:
             return ()
         rows, keys = found
         # Opened here and not in the shared fetch: an unreadable stream must fail only the reads of itself.
-        return [self._event(merchant_id, stream_id, *row, keys) for row in rows]
+        merchant, stream = merchant_id.bytes, stream_id.bytes
+        return [self._event(merchant, stream, *row, keys) for row in rows]
 
     async def stream_from(self, merchant_id: UUID, stream_id: UUID, first: type[Struct]) -> Sequence[Any]:
         """Returns the events of a stream whose first event has the type `first`; none where it has another type.
@@ -147,13 +148,14 @@ class LogReader:
         if found is None:
             return ()
         rows, keys = found
+        merchant, stream = merchant_id.bytes, stream_id.bytes
         try:
-            beginning = self._event(merchant_id, stream_id, *rows[0], keys)
+            beginning = self._event(merchant, stream, *rows[0], keys)
         except UnknownTopic:
             return ()
         if not isinstance(beginning, first):
             return ()
-        return [beginning, *(self._event(merchant_id, stream_id, *row, keys) for row in rows[1:])]
+        return [beginning, *[self._event(merchant, stream, *row, keys) for row in rows[1:]]]
 
     async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """Returns the stream that took a key, or None."""
@@ -177,11 +179,13 @@ class LogReader:
             _STREAMS,
             (ENCODE_ARRAY["int4"](range(len(keys))), ENCODE_ARRAY["uuid"](merchants), ENCODE_ARRAY["uuid"](streams)),
         )
-        found: dict[StreamKey, list[tuple[int, str, bytes]]] = {}
+        found: list[list[tuple[int, str, bytes]]] = [[] for _ in keys]
+        sealed = []
         for n, version, topic, data in await rows.fetchall():
-            found.setdefault(keys[n], []).append((version, topic, data))
-        data_keys = await self._data_keys(connection, ((key[0], row[2]) for key, rows in found.items() for row in rows))
-        return {key: (rows, data_keys) for key, rows in found.items()}
+            found[n].append((version, topic, data))
+            sealed.append((merchants[n], data))
+        data_keys = await self._data_keys(connection, sealed)
+        return {key: (events, data_keys) for key, events in zip(keys, found, strict=True) if events}
 
     async def range(
         self, connection: Connection, merchant_id: UUID, after: int, until: int, topics: Sequence[str]
@@ -220,9 +224,10 @@ class LogReader:
 
     async def opened(self, connection: Connection, merchant_id: UUID, stored: Sequence[StoredEvent]) -> list[SeenEvent]:
         """Returns the content of stored events of a merchant. Raises like `stream`."""
-        keys = await self._data_keys(connection, ((merchant_id, data) for *_, data in stored))
+        merchant = merchant_id.bytes
+        keys = await self._data_keys(connection, ((merchant, data) for *_, data in stored))
         return [
-            SeenEvent(position, stream, version, topic, self._event(merchant_id, stream, version, topic, data, keys))
+            SeenEvent(position, stream, version, topic, self._event(merchant, stream.bytes, version, topic, data, keys))
             for position, stream, version, topic, data in stored
         ]
 
@@ -234,33 +239,36 @@ class LogReader:
     async def _recorded(
         self, connection: Connection, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]
     ) -> list[RecordedEvent]:
-        keys = await self._data_keys(connection, ((merchant_id, row[6]) for row in rows))
+        merchant = merchant_id.bytes
+        keys = await self._data_keys(connection, ((merchant, row[6]) for row in rows))
         recorded = []
         for position, stream_id, version, recorded_at, command_id, topic, data, context in rows:
-            event = self._event(merchant_id, stream_id, version, topic, data, keys)
+            event = self._event(merchant, stream_id.bytes, version, topic, data, keys)
             recorded.append(RecordedEvent(position, stream_id, version, recorded_at, command_id, topic, event, context))
         return recorded
 
-    async def _data_keys(self, connection: Connection, stored: Iterable[tuple[UUID, bytes]]) -> Mapping[Owner, DataKey]:
-        """Returns the data keys under which these events, each with its merchant, are sealed."""
+    async def _data_keys(
+        self, connection: Connection, stored: Iterable[tuple[bytes, bytes]]
+    ) -> Mapping[Owner, DataKey]:
+        """Returns the data keys under which these events, each with its merchant's id in bytes, are sealed."""
         owners = set()
-        for merchant_id, data in stored:
+        for merchant, data in stored:
             try:
                 customer_id = customer_of(data)
             except SealBroken:  # raised again where this event is decoded
                 continue
             if customer_id is not None:
-                owners.add((merchant_id, customer_id))
+                owners.add(merchant + customer_id)
         if not owners:
             return {}
         assert self._keys is not None, "a reader of sealed events needs data keys: pass `keys`"
         return await self._keys.for_opening(connection, owners)
 
     def _event(
-        self, merchant_id: UUID, stream_id: UUID, version: int, topic: str, data: bytes, keys: Mapping[Owner, DataKey]
+        self, merchant: bytes, stream: bytes, version: int, topic: str, data: bytes, keys: Mapping[Owner, DataKey]
     ) -> Any:
         customer_id = customer_of(data)
-        if customer_id is not None and (seal := keys[merchant_id, customer_id].seal(stream_id.bytes)) is not None:
+        if customer_id is not None and (seal := keys[merchant + customer_id].seal(stream)) is not None:
             data = seal.opened(topic.encode(), version, data)
         return self._codec.decode(topic, data)
 

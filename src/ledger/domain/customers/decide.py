@@ -6,7 +6,6 @@ differs, there is no event.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
@@ -38,7 +37,7 @@ def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[Cu
                 customer_id=command.customer_id, external_id=command.external_id, at=command.at, **_given(command)
             )
         ]
-    return _changed_details(customer, _given(command), command.at)
+    return _changed_details(customer, command)
 
 
 def decide_create(customer: Customer | None, command: CreateCustomer) -> list[CustomerEvent]:
@@ -83,7 +82,7 @@ def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerE
     if command.source_id == customer.customer_id:
         problems.append(InvalidField("sourceId", "must be another customer"))
     refuse_fields(problems)
-    return [*_changed_details(customer, _given(command), command.at), *_changed_extras(customer, command)]
+    return [*_changed_details(customer, command), *_changed_extras(customer, command)]
 
 
 def decide_erasure(customer: Customer, command: EraseCustomer) -> list[CustomerEvent]:
@@ -91,13 +90,17 @@ def decide_erasure(customer: Customer, command: EraseCustomer) -> list[CustomerE
     return [] if customer.erased else [CustomerErased(customer_id=customer.customer_id, at=command.at)]
 
 
-def _given(command: UpsertCustomer | CreateCustomer | ChangeCustomer) -> dict[str, Any]:
+def _given(command: UpsertCustomer | CreateCustomer) -> dict[str, Any]:
     return {name: value for name in DETAILS if (value := getattr(command, name)) is not UNSET}
 
 
-def _changed_details(customer: Customer, given: dict[str, Any], at: datetime) -> list[CustomerEvent]:
-    changed = {name: value for name, value in given.items() if value != getattr(customer, name)}
-    return [CustomerDetailsChanged(customer_id=customer.customer_id, at=at, **changed)] if changed else []
+def _changed_details(customer: Customer, command: UpsertCustomer | ChangeCustomer) -> list[CustomerEvent]:
+    changed: dict[str, Any] = {
+        name: given
+        for name in DETAILS
+        if (given := getattr(command, name)) is not UNSET and given != getattr(customer, name)
+    }
+    return [CustomerDetailsChanged(customer_id=customer.customer_id, at=command.at, **changed)] if changed else []
 
 
 def _changed_extras(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:

@@ -63,8 +63,8 @@ insert into data_key (merchant_id, customer_id, sealing_key_id, wrapped)
 select * from unnest(%s::uuid[], %s::uuid[], %s::text[], %s::bytea[]) on conflict do nothing
 """
 
-Owner = tuple[UUID, UUID]
-"""Merchant and customer."""
+Owner = bytes
+"""The ids of a merchant and of its customer, 16 bytes each: hashed and compared faster than UUIDs."""
 
 _Stored = tuple[str | None, bytes | None]  # sealing key and wrapped key; neither of them once it is destroyed
 
@@ -72,10 +72,10 @@ _Stored = tuple[str | None, bytes | None]  # sealing key and wrapped key; neithe
 class DataKey(Struct, frozen=True):
     """A customer's data key: its cipher, None where it was destroyed; or the reason why it is unavailable.
 
-    `owner` is the merchant's and the customer's id, 16 bytes each; `draw` draws the nonces.
+    `draw` draws the nonces.
     """
 
-    owner: bytes
+    owner: Owner
     draw: Draw
     available: AESGCM | None = None
     fault: KeyUnavailable | SealBroken | None = None
@@ -112,20 +112,19 @@ class DataKeys:
     def create(self, merchant_id: UUID, customer_id: UUID) -> tuple[DataKey, Row]:
         """Creates the key of a new customer. Returns it with its row: the key exists once that row is committed."""
         raw = self._draw(DATA_KEY_BYTES)
-        owner = merchant_id, customer_id
-        key = DataKey(_bytes_of(owner), self._draw, AESGCM(raw))
-        self._cache.put(owner, key)
+        key = DataKey(merchant_id.bytes + customer_id.bytes, self._draw, AESGCM(raw))
+        self._cache.put(key.owner, key)
         wrapped = self._sealing.wrap(merchant_id, customer_id, raw)
         return key, (merchant_id.bytes, customer_id.bytes, self._sealing.newest.encode(), wrapped, None)
 
     def destroy(self, merchant_id: UUID, customer_id: UUID, at_micros: int) -> Row:
         """Returns the row that destroys a customer's key once it is committed. `at_micros` since 2000-01-01 UTC."""
-        self._cache.drop((merchant_id, customer_id))
+        self._cache.drop(merchant_id.bytes + customer_id.bytes)
         return (merchant_id.bytes, customer_id.bytes, None, None, at_micros)
 
-    async def for_sealing(self, merchant_id: UUID, customer_id: UUID) -> DataKey:
+    async def for_sealing(self, owner: Owner) -> DataKey:
         """Returns the key of an existing customer. Raises DatabaseUnavailable."""
-        key = self._cache.get((merchant_id, customer_id)) or await self._loader.get((merchant_id, customer_id))
+        key = self._cache.get(owner) or await self._loader.get(owner)
         assert key is not None, "the loader creates a missing key"
         return key
 
@@ -141,7 +140,7 @@ class DataKeys:
         rows = await self._rows(connection, owners)
         without = [owner for owner in owners if owner not in rows]
         if without:
-            created = [self._sealing.wrap(*owner, self._draw(DATA_KEY_BYTES)) for owner in without]
+            created = [self._sealing.wrap(*_ids(owner), self._draw(DATA_KEY_BYTES)) for owner in without]
             columns = (
                 *_columns(without),
                 ENCODE_ARRAY["text"]([self._sealing.newest.encode()] * len(created)),
@@ -159,27 +158,27 @@ class DataKeys:
     def _key(self, owner: Owner, stored: _Stored | None) -> DataKey:
         """Returns the key in a row. An unavailable key is not cached, so that it works as soon as it is available."""
         try:
-            key = DataKey(_bytes_of(owner), self._draw, self._unwrapped(owner, stored))
+            key = DataKey(owner, self._draw, self._unwrapped(owner, stored))
         except (KeyUnavailable, SealBroken) as fault:
             _log.error("data_key_unavailable", reason=str(fault))
-            return DataKey(_bytes_of(owner), self._draw, fault=fault)
+            return DataKey(owner, self._draw, fault=fault)
         self._cache.put(owner, key)
         return key
 
     def _unwrapped(self, owner: Owner, stored: _Stored | None) -> AESGCM | None:
+        merchant_id, customer_id = _ids(owner)
         if stored is None:
-            raise KeyUnavailable(f"customer {owner[1]} has no data key in this database")
+            raise KeyUnavailable(f"customer {customer_id} has no data key in this database")
         sealing_key, wrapped = stored
         if sealing_key is None or wrapped is None:
             return None
-        return AESGCM(self._sealing.unwrap(sealing_key, *owner, wrapped))
+        return AESGCM(self._sealing.unwrap(sealing_key, merchant_id, customer_id, wrapped))
 
 
-def _bytes_of(owner: Owner) -> bytes:
-    merchant_id, customer_id = owner
-    return merchant_id.bytes + customer_id.bytes
+def _ids(owner: Owner) -> tuple[UUID, UUID]:
+    return UUID(bytes=owner[:16]), UUID(bytes=owner[16:])
 
 
 def _columns(owners: Sequence[Owner]) -> tuple[Array, Array]:
-    merchants = ENCODE_ARRAY["uuid"]([merchant.bytes for merchant, _ in owners])
-    return merchants, ENCODE_ARRAY["uuid"]([customer.bytes for _, customer in owners])
+    merchants = ENCODE_ARRAY["uuid"]([owner[:16] for owner in owners])
+    return merchants, ENCODE_ARRAY["uuid"]([owner[16:] for owner in owners])

@@ -7,6 +7,7 @@ bounded set of values; never label with a text of a processor.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any, Final
 
 from ledger.domain.money import ZERO
@@ -100,10 +101,12 @@ def count(change: Change) -> None:
 
 
 def _count_money(before: Order | None, order: Order) -> None:
-    """Counts the differences: what a commit has added to the totals that the state keeps of each payment."""
-    earlier = {} if before is None else {payment.payment_id: payment for payment in before.payments}
-    for payment in order.payments:
-        previous = earlier.get(payment.payment_id)
+    """Counts the differences: what a commit has added to the totals that the state keeps of each payment.
+
+    Payments are only ever added, behind the others.
+    """
+    earlier = () if before is None else before.payments
+    for previous, payment in zip_longest(earlier, order.payments):
         if payment is previous:
             continue
         captured, refunded, charged_back = _totals(previous)
