@@ -45,7 +45,7 @@ async def test_a_batch_without_rows_of_a_table_leaves_the_table_out(log_url: str
         without_rows = replace(command(merchant, (stream, 0, 1)), rows={})
         assert await writer.submit(without_rows) == 1
         connection.execute("alter table hidden rename to seen")
-    mixed = [command(merchant, (stream, 1, 1)), replace(command(merchant, (uuid7(), 0, 1)), rows={})]
+    mixed = [replace(command(merchant, (uuid7(), 0, 1)), rows={}), command(merchant, (stream, 1, 1))]
     assert sorted(await asyncio.gather(*map(writer.submit, mixed))) == [2, 3]
     assert fetch(log_url, "select stream_id, version from seen") == [(stream, 2)]
     await writer.stop()
