@@ -81,12 +81,12 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     @lazy
     def amount_paid(self) -> Decimal:
         """Σ captured over all payments: a historical sum that refunds do not lower."""
-        return sum((payment.captured for payment in self.payments), ZERO)
+        return sum([payment.captured for payment in self.payments], ZERO)
 
     @lazy
     def amount_refunded(self) -> Decimal:
         """Σ refunded over all payments, chargebacks included."""
-        return sum((payment.refunded for payment in self.payments), ZERO)
+        return sum([payment.refunded for payment in self.payments], ZERO)
 
     @property
     def amount_pending(self) -> Decimal:

@@ -225,7 +225,7 @@ def _require_amount(amount: Decimal) -> None:
 def _require_lines(terms: OrderTerms) -> None:
     if not terms.line_items:
         return
-    total = sum((line.quantity * line.unit_price for line in terms.line_items), ZERO)
+    total = sum([line.quantity * line.unit_price for line in terms.line_items], ZERO)
     if abs(total - terms.amount) > _LINES_TOLERANCE:
         raise InvalidField("lineItems", "must add up to amount")
 
