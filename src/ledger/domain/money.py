@@ -59,11 +59,9 @@ def quantum_of(amount: Decimal) -> Decimal:
 
     The step is 1 for an amount without decimals, 0.01 for one or two decimals, and 0.0001 for more.
     """
-    exponent = shortest(amount).as_tuple().exponent
-    assert isinstance(exponent, int), "amounts are finite"
-    if exponent >= 0:
+    if is_multiple(amount, _WHOLE):
         return _WHOLE
-    return _CENT if exponent >= -2 else FINEST
+    return _CENT if is_multiple(amount, _CENT) else FINEST
 
 
 def rounded(amount: Decimal, quantum: Decimal) -> Decimal:
