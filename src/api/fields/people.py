@@ -115,7 +115,7 @@ def customer_input(customer: Customer | None, customer_id: str | None) -> Custom
     existing = one_of_aliases("customer.id", customer.id, "customer.customerId", customer.customer_id)
     existing = one_of_aliases("customer.id", existing, "customerId", customer_id)
     address = customer.email
-    if not isinstance(address, UnsetType) and address is not None:
+    if address is not UNSET and address is not None:
         email(address, "customer.email")
     elif existing is None and customer.external_id is None:
         raise invalid("customer", "must have an id, an externalId or an email", "REQUIRED")

@@ -46,7 +46,7 @@ def amount(raw: Raw | UnsetType, field: str) -> Decimal:
 
     Raises ApiError (400).
     """
-    if isinstance(raw, UnsetType):
+    if raw is UNSET:
         raise required(field)
     parsed = _amount(str(raw, "ascii", "replace"))
     if parsed is None or parsed > AMOUNT_MAX:
@@ -88,7 +88,7 @@ def measure(raw: Raw | UnsetType, field: str) -> Decimal:
 
     Raises ApiError (400).
     """
-    if isinstance(raw, UnsetType):
+    if raw is UNSET:
         raise required(field)
     parsed = _measure(str(raw, "ascii", "replace"))
     if parsed is None:
@@ -118,7 +118,7 @@ def _no_number(raw: Raw, field: str, bounds: str) -> Exception:
 
 def is_given(raw: Raw | UnsetType) -> bool:
     """Returns whether the field came with a value other than null."""
-    return not isinstance(raw, UnsetType) and bytes(raw) != b"null"
+    return raw is not UNSET and bytes(raw) != b"null"
 
 
 def printable(text: OptionalText, field: str) -> OptionalText:
@@ -172,7 +172,7 @@ def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
 
     Of a key that an object has twice, only the last value is kept. Raises ApiError (400).
     """
-    if isinstance(raw, UnsetType) or not is_given(raw):
+    if raw is UNSET or not is_given(raw):
         return UNSET
     if bytes(raw)[:1] != b"{":
         raise invalid(field, "must be an object", "INVALID_TYPE")
