@@ -93,4 +93,5 @@ def customer_rows(merchant_id: UUID, before: Customer | None, after: Customer) -
 
 
 def _line(text: str) -> str:
-    return fold(text).translate(_NEVER_STORED)
+    folded = fold(text)
+    return folded if text.isprintable() else folded.translate(_NEVER_STORED)  # printable text has no separators
