@@ -56,6 +56,7 @@ TABLE: Final = InlineTable(
         ("text_folded", "text"),
     ),
     _WRITE,
+    is_rare=True,
 )
 
 # The documents of customers by service id. Each row begins with the number of the key that it answers.

@@ -16,8 +16,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 SYNC = b"S\x00\x00\x00\x04"
 """The end of a statement or of a batch: with it Postgres commits."""
-_APPEND = b"ledger_append_"
-"""How the names of the journal's prepared statements begin, in the request that executes one."""
+_APPEND = b"ledger_append"
+"""How the names of the journal's prepared statements begin, in the requests that execute them."""
 
 
 @dataclass(eq=False)

@@ -177,7 +177,7 @@ async def test_a_second_batch_that_is_cut_before_its_sync_is_not_written(log_url
 
     def cut(_: Wire, piece: bytes, from_client: bool) -> int | None:
         nonlocal sent
-        sent += from_client * piece.count(b"ledger_append_")
+        sent += from_client * piece.count(b"ledger_append\0")
         if sent != 2 or not piece.endswith(SYNC) or proxy.cuts:
             return None
         return len(piece) - len(SYNC)

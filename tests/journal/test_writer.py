@@ -35,9 +35,8 @@ async def test_positions_follow_the_order_of_submission(writer: Writer, log_url:
     assert_log_is_whole(log_url)
 
 
-@pytest.mark.parametrize("is_rare", [False, True])
-async def test_a_batch_without_rows_of_a_table_leaves_the_table_out(log_url: str, is_rare: bool) -> None:
-    writer = Writer(log_url, [replace(SEEN, is_rare=is_rare)])
+async def test_a_batch_without_rows_of_a_rare_table_leaves_the_table_out(log_url: str) -> None:
+    writer = Writer(log_url, [replace(SEEN, is_rare=True)])
     await writer.start()
     merchant, stream = open_log(log_url), uuid7()
     with psycopg.connect(log_url, autocommit=True) as connection:
@@ -48,6 +47,23 @@ async def test_a_batch_without_rows_of_a_table_leaves_the_table_out(log_url: str
     mixed = [replace(command(merchant, (uuid7(), 0, 1)), rows={}), command(merchant, (stream, 1, 1))]
     assert sorted(await asyncio.gather(*map(writer.submit, mixed))) == [2, 3]
     assert fetch(log_url, "select stream_id, version from seen") == [(stream, 2)]
+    await writer.stop()
+
+
+async def test_a_batch_writes_to_all_tables_once_the_connection_has_prepared_enough_statements(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.journal.commit.writer._STATEMENTS_MAX", 1)
+    writer = Writer(log_url, [replace(SEEN, is_rare=True)])
+    await writer.start()
+    merchant, stream = open_log(log_url), uuid7()
+    assert await writer.submit(replace(command(merchant, (uuid7(), 0, 1)), rows={})) == 1
+    assert await writer.submit(command(merchant, (stream, 0, 1))) == 2
+    assert await writer.submit(replace(command(merchant, (uuid7(), 0, 1)), rows={})) == 3
+    assert fetch(log_url, "select stream_id, version from seen") == [(stream, 1)]
+    with psycopg.connect(log_url, autocommit=True) as connection:
+        connection.execute("alter table seen rename to hidden")
+    assert await writer.submit(replace(command(merchant, (uuid7(), 0, 1)), rows={})) == 4
     await writer.stop()
 
 

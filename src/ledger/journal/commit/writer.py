@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import psycopg
@@ -31,9 +32,14 @@ from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, C
 _log = structlog.get_logger()
 
 _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
+# Each connection prepares a statement for each set of rare tables that its batches write. A service writes few such sets.
+# Past this number a batch writes to all tables, so that no backend keeps a plan for every set that is possible.
+_STATEMENTS_MAX: Final = 16
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
-_Append = tuple[Statement, Sequence[InlineTable]]
+
+_AppendTo = tuple[Statement, Sequence[InlineTable]]
+"""A statement that appends, and the tables that it names, whose columns are its parameters."""
 
 
 class Writer(OverlappingCommitter[Append, int]):
@@ -53,7 +59,9 @@ class Writer(OverlappingCommitter[Append, int]):
         super().__init__(url, batch_max=batch_max, queue_max=queue_max)
         self._tables = tuple(tables)
         self._rare = frozenset(table.name for table in self._tables if table.is_rare)
-        self._appends: dict[frozenset[str], _Append] = {}
+        self._all = _append_to(self._tables, b"ledger_append_to_all")
+        common = tuple(table for table in self._tables if not table.is_rare)
+        self._by_rare = {frozenset[str](): _append_to(common, b"ledger_append")}
         self._waking: asyncio.Future[None] | None = None
         self._locked = LockedMerchants()
 
@@ -93,27 +101,20 @@ class Writer(OverlappingCommitter[Append, int]):
 
     def _execute(self, _: Connection, commands: Sequence[Append]) -> Awaitable[Rows]:
         """Sends one implicit transaction, whose statements are sent and commit together, or not at all."""
-        append, tables = self._append_of(commands)
+        rare = self._rare.intersection(chain.from_iterable([command.rows for command in commands]))
+        append, tables = self._by_rare.get(rare) or self._append_with(rare)
         heads = append_statement.lock_parameters(commands)
         columns = append_statement.append_parameters(commands, tables)
         committed = partial(self._committed, time.perf_counter(), len(commands))
         return self._pipeline.send([(_LOCK, heads), (append, columns)], committed)
 
-    def _append_of(self, commands: Sequence[Append]) -> _Append:
-        """Returns the append that writes the tables of which these commands have rows.
-
-        An unused table would cost as much as two rows. Rows of a rare table are written by the append to all tables, so
-        that a connection prepares few statements.
-        """
-        names = frozenset([name for command in commands for name, rows in command.rows.items() if rows])
-        append = self._appends.get(names)
-        if append is None:
-            has_rare = not self._rare.isdisjoint(names)
-            tables = [table for table in self._tables if has_rare or table.name in names]
-            name = "ledger_append_" + ("to_all" if has_rare else f"{len(self._appends)}")
-            statement = Statement(name.encode(), append_statement.build_statement(tables).encode())
-            append = self._appends[names] = statement, tables
-        return append
+    def _append_with(self, rare: frozenset[str]) -> _AppendTo:
+        """Returns the statement for a batch that writes these rare tables, and the tables that it names."""
+        if len(self._by_rare) == _STATEMENTS_MAX:
+            return self._all
+        tables = tuple(table for table in self._tables if not table.is_rare or table.name in rare)
+        self._by_rare[rare] = made = _append_to(tables, b"ledger_append_%d" % len(self._by_rare))
+        return made
 
     def _committed(self, began: float, commands: int, results: Sequence[Rows]) -> Rows:
         heads, rows = results
@@ -234,6 +235,10 @@ class Writer(OverlappingCommitter[Append, int]):
         _log.error("journal_ended", reason=reason, unknown=unknown, waiting=waiting, requests=requests)
         reject_batch(unanswered, CommitUnknown, f"the writer ended: {fault!r}")
         self._locked.reject_all("the writer ended")
+
+
+def _append_to(tables: Sequence[InlineTable], name: bytes) -> _AppendTo:
+    return Statement(name, append_statement.build_statement(tables).encode()), tables
 
 
 def _log_unsent(waking: asyncio.Future[None]) -> None:

@@ -48,6 +48,7 @@ TABLE: Final = InlineTable(
         ("destroyed_at", "timestamptz"),
     ),
     _WRITE,
+    is_rare=True,
 )
 
 # The keys of these customers, destroyed ones included.
