@@ -35,8 +35,8 @@ select c.n, e.position
 """
 
 # c numbers the commands of the batch, i the streams or claims of a command. The probes are lateral with LIMIT 1 because
-# a plan that was made while the tables were empty would otherwise scan them permanently. The losers are one array because
-# each `not in (select …)` builds a hash table of its own.
+# a plan that was made while the tables were empty would otherwise scan them permanently. The losers are one array
+# because each `not in (select …)` builds a hash table of its own.
 _APPEND: Final = """
 with stream as (  -- the streams each command touches, and the version it expects there
   select * from unnest(%s::int4[], %s::int4[], %s::uuid[], %s::uuid[], %s::int4[]) as s(c, i, m, o, x)),

@@ -32,7 +32,7 @@ from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, C
 _log = structlog.get_logger()
 
 _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
-# Each connection prepares a statement for each set of rare tables that its batches write. A service writes few such sets.
+# Each connection prepares a statement for each set of rare tables that its batches write; a service writes few sets.
 # Past this number a batch writes to all tables, so that no backend keeps a plan for every set that is possible.
 _STATEMENTS_MAX: Final = 16
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
