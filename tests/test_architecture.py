@@ -66,7 +66,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off", "ledger.month_names"): ((), ()),
+    ("ledger.asgi", "ledger.detached_tasks", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off", "ledger.month_names"): ((), ()),
     ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
         ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.ledger",
          "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),
@@ -93,11 +93,11 @@ PACKAGES = {
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (
-        ("ledger.processors", "ledger.domain", *STORE, "ledger.timeouts", "msgspec", "psycopg", "structlog"),
+        ("ledger.processors", "ledger.domain", *STORE, "ledger.detached_tasks", "ledger.timeouts", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
-        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
+        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.detached_tasks", "ledger.month_names", "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
          "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
@@ -116,7 +116,7 @@ PACKAGES = {
     ),
     ("ledger.operations",): (
         ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
-         "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
+         "ledger.back_off", "ledger.detached_tasks", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),
     ),

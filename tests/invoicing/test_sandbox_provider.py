@@ -161,7 +161,7 @@ async def test_a_call_whose_caller_has_given_up_is_carried_out(provider, signer)
         asked = to_stamp(xml, seconds=0.5)
         with pytest.raises(ProviderTimedOut):
             await provider.stamp(asked)
-    await asyncio.gather(*provider._running)
+    await provider._running.drain()
     assert isinstance(await provider.look_up(to_look_up(asked)), Stamped)
 
 

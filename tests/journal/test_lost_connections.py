@@ -17,6 +17,7 @@ from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, o
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
 
+from ledger.journal.commit import locked_merchants
 from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOOK_S, LockedMerchants
 from ledger.journal.commit.writer import Writer
 from ledger.postgres import connection as connections
@@ -180,6 +181,33 @@ async def test_a_locked_table_fails_the_batch_and_no_merchant_counts_as_locked(l
             await writer.submit(asked)
     assert [line.get("requests") for line in lines] == [["req-7"]], "the log names the request of the batch"
     await writer.submit(command(merchant, (uuid7(), 0, 1)))
+    await writer.stop()
+
+
+async def test_a_locked_merchant_waits_no_longer_than_others_that_wait_for_a_locked_table(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Impatient(Writer):
+        _lock_timeout = "200ms"
+
+    monkeypatch.setattr(locked_merchants, "PATIENCE_S", 1.0)
+    first, held, later = (open_log(log_url) for _ in range(3))
+    writer = Impatient(log_url, [SEEN])
+    await writer.start()
+    with psycopg.connect(log_url) as holder:
+        holder.execute("lock table event in access exclusive mode")
+        holder.execute("select from merchant_head where merchant_id = %s for update", (held,))
+        waiting = [writer.submit(command(first, (uuid7(), 0, 1)))]
+        await asyncio.sleep(0.25)  # the first batch has failed once, and is committed again until it is too late
+        waiting.append(writer.submit(command(held, (uuid7(), 0, 1))))
+        await asyncio.sleep(0.65)
+        waiting.append(writer.submit(command(later, (uuid7(), 0, 1))))
+        in_turn = []
+        for future in asyncio.as_completed(waiting):
+            with pytest.raises(DatabaseUnavailable) as refused:
+                await future
+            in_turn.append(str(refused.value))
+    assert in_turn == ["LockNotAvailable", locked_merchants.LOCKED, "LockNotAvailable"]
     await writer.stop()
 
 

@@ -377,6 +377,22 @@ a crash would lose payments"
 
 PROCESSES: Final = (
     Mutant(
+        "locked-merchant-behind-a-locked-table",
+        "the commands of a locked merchant wait no longer than those that wait for a table",
+        "src/ledger/journal/commit/writer.py",
+        "        self._locked.reject_late()  # the rest may wait for a locked table, and nobody looks for free heads meanwhile\n",
+        "",
+        ("tests/journal/test_lost_connections.py",),
+    ),
+    Mutant(
+        "operation-cancelled-with-its-request",
+        "an operation goes on where the request that waits for it is cancelled",
+        "src/ledger/detached_tasks.py",
+        "        return caller\n",
+        "        return task\n",
+        ("tests/test_detached_tasks.py",),
+    ),
+    Mutant(
         "stopped-writer-left-alone",
         "on Postgres 15 and 16, a process that stops in its commit does not hold a merchant's head without end",
         "src/ledger/journal/commit/locked_merchants.py",

@@ -5,7 +5,6 @@ Never cancel an operation with its request. It runs to its outcome in a task of 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -14,6 +13,7 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
+from ledger.detached_tasks import DetachedTasks
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.merchants.state import Merchant
 from ledger.invoicing.invoicing import Invoicing
@@ -72,7 +72,7 @@ class Ledger:
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()
         self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running = DetachedTasks(_log_failure)
 
     @property
     def has_database(self) -> bool:
@@ -96,10 +96,7 @@ class Ledger:
 
     def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Runs an operation to its end in a task of its own, even where the caller that awaits it is cancelled."""
-        task = self._start(operation)
-        awaited = asyncio.shield(task)
-        awaited.add_done_callback(lambda _: task.add_done_callback(_log_failure) if awaited.cancelled() else None)
-        return awaited
+        return self._running.complete(operation)
 
     def call_deadline(self) -> datetime:
         """Returns the real time until which a processor call that is announced now must be answered."""
@@ -107,21 +104,13 @@ class Ledger:
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
         """Starts a task that no caller awaits. It must not raise."""
-        self._start(work)
+        self._running.begin(work)
 
     async def drain(self) -> None:
         """Waits for the operations that still run."""
-        while self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
-
-    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
+        await self._running.drain()
 
 
-def _log_failure(task: asyncio.Task[Any]) -> None:
+def _log_failure(failure: BaseException) -> None:
     """Logs the failure of an operation for which no request waits any more."""
-    if not task.cancelled() and (failure := task.exception()) is not None:
-        _log.warning("operation_failed_unanswered", reason=type(failure).__name__)
+    _log.warning("operation_failed_unanswered", reason=type(failure).__name__)

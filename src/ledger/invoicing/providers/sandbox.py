@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+from ledger.detached_tasks import DetachedTasks
 from ledger.invoicing.certificates import Csd, generate_csd, load_signer
 from ledger.invoicing.contract import (
     CancellationPending,
@@ -92,11 +93,11 @@ class SandboxProvider:
         self._database = OnDemandConnection(url, "ledger-stamping")
         self._delay_s = delay_s
         self._signer: Signer | None = None
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running = DetachedTasks()
 
     async def stop(self) -> None:
         """Finishes the calls that were begun, then disconnects."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._running.drain()
         await self._database.stop()
 
     async def stamp(self, request: StampRequest) -> Stamped | Refused:
@@ -134,15 +135,11 @@ class SandboxProvider:
         if left_s <= 0:
             work.close()
             raise ProviderUnavailable("the deadline passed before the call was sent")
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
         try:
             async with asyncio.timeout(left_s):
-                answer = await asyncio.shield(task)
+                answer = await self._running.complete(work)
                 await asyncio.sleep(self._delay_s)
         except TimeoutError:
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # no caller waits for it any more
             raise ProviderTimedOut("no answer before the deadline") from None
         except (DatabaseUnavailable, psycopg.Error) as fault:
             raise ProviderTimedOut(f"the sandbox lost its database: {type(fault).__name__}") from fault

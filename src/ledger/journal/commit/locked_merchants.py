@@ -101,9 +101,7 @@ class LockedMerchants:
         self._next_look = time.monotonic() + LOOK_S
         deferred, self.deferred = self.deferred, []
         back = self.defer(deferred)
-        late, self.deferred = split_late(self.deferred)
-        if late:
-            self._reject_late(late)
+        self.reject_late()
         return back
 
     def defer(self, batch: Sequence[PendingAppend]) -> list[PendingAppend]:
@@ -116,7 +114,11 @@ class LockedMerchants:
         reject_batch(self.deferred, DatabaseUnavailable, message)
         self.deferred.clear()
 
-    def _reject_late(self, late: Sequence[PendingAppend]) -> None:
+    def reject_late(self) -> None:
+        """Rejects the deferred commands that have waited too long."""
+        late, self.deferred = split_late(self.deferred)
+        if not late:
+            return
         merchants = sorted({str(UUID(bytes=pending.command.merchant_id)) for pending in late})
         _log.warning("journal_head_held", merchants=merchants, commands=len(late), requests=request_ids(late))
         for pending in late:  # new commands of these merchants are rejected at once from now on

@@ -149,10 +149,9 @@ class Writer(OverlappingCommitter[Append, int]):
             else:
                 self._reject(batch, lost)
             return
-        rest = self._locked.defer(batch)
-        if len(rest) == len(batch):
-            late, rest = split_late(batch)
-            self._reject(late, fault)
+        late, rest = split_late(self._locked.defer(batch))
+        self._reject(late, fault)
+        self._locked.reject_late()  # the rest may wait for a locked table, and nobody looks for free heads meanwhile
         await self._commit(rest)
 
     async def _bisect(self, batch: Sequence[PendingAppend], fault: Exception) -> None:

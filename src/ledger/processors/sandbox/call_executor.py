@@ -20,6 +20,7 @@ import msgspec
 import psycopg
 from msgspec import Struct
 
+from ledger.detached_tasks import DetachedTasks
 from ledger.domain.money import ZERO, scaled
 from ledger.postgres.connection import Connection, connect
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
@@ -105,7 +106,7 @@ class CallExecutor:
         self._url = url
         self._idle: list[Connection] = []
         self._permits = asyncio.Semaphore(_CONNECTIONS_MAX)
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running = DetachedTasks()
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
@@ -113,7 +114,7 @@ class CallExecutor:
 
     async def stop(self) -> None:
         """Finishes the calls that were begun, then disconnects."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._running.drain()
         while self._idle:
             await self._idle.pop().close()
 
@@ -122,10 +123,7 @@ class CallExecutor:
 
         Raises ProcessorUnavailable where nothing of the call was recorded, ProcessorTimedOut where that is unknown.
         """
-        task = asyncio.create_task(self._carry_out(call))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        text, mode = await asyncio.shield(task)
+        text, mode = await self._running.complete(self._carry_out(call))
         if text is None:
             raise ProcessorUnavailable("the sandbox processor is down for this merchant")
         if text == _FENCED:
