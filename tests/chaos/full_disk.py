@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,9 +25,15 @@ from tests.chaos.rounds import RECOVERED, Campaign, Unmet
 from tests.chaos.service import Service
 from tests.chaos.wire import Wire
 
-_DATA_MB, _LOG_MB = 192, 128
+_DATA_MB, _LOG_MB = 384, 128
 _FULL_S = 1.0
 _PANIC_PATIENCE_S = _READY_PATIENCE_S = 60.0
+_KEEPS_LITTLE_LOG = """
+from ledger.cli.main import main
+from ledger.postgres.embedded import server
+server.SETTINGS = {**server.SETTINGS, "wal_recycle": "off", "min_wal_size": "32MB", "max_wal_size": "64MB"}
+main()
+"""
 _EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
 
 
@@ -35,7 +42,13 @@ class CannotMount(Exception):
 
 
 class OnSmallDisks(Service):
-    """`ledger serve` with its data on one small disk and its write-ahead log on another."""
+    """`ledger serve` with its data on one small disk and its write-ahead log on another.
+
+    Its Postgres keeps no file of the log to write over. In an installation it keeps a gigabyte of them: here they would
+    fill the disk after some rounds, and no filler would be left whose deletion makes room.
+    """
+
+    command = (sys.executable, "-P", "-c", _KEEPS_LITTLE_LOG)
 
     def __init__(self) -> None:
         super().__init__()

@@ -72,6 +72,8 @@ class Restarts:
             show(f"  {name}: median {middle:.2f} s, from {min(taken):.2f} to {max(taken):.2f} s, {len(taken)} times")
             if limit_s is not None and middle > limit_s:
                 wrong.append(f"{name}: {middle:.2f} s at the median, more than {limit_s:g} s")
+        for each in (self.ends_s, self.readies_s, self.starts):
+            each.clear()  # the next round has requests of its own
         return wrong
 
 

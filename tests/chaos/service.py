@@ -10,7 +10,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from random import Random
@@ -42,8 +42,11 @@ RECOVERY_WINDOW_S = 2.0
 class Service:
     """`ledger serve`, in a `with` block. `settings` are variables added to `WINDOWS`.
 
-    Its data directory and the harness's own files are both in `home`, in separate directories.
+    Its data directory and the harness's own files are both in `home`, in separate directories. `command` is the console
+    command that starts it.
     """
+
+    command: Sequence[str] = LEDGER
 
     def __init__(self, *, workers: int = 2, settings: Mapping[str, str] | None = None) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="ledger-chaos-", dir="/tmp"))
@@ -79,7 +82,7 @@ class Service:
     def spawn(self) -> None:
         """Starts it, from the main thread, without waiting until it is ready. A second start uses the first one's port."""
         assert self._running is None or not self._running.runs, "it runs already"
-        self._running = Running([*LEDGER, "serve", "--port", str(self.port)], self._environ, self._log)
+        self._running = Running([*self.command, "serve", "--port", str(self.port)], self._environ, self._log)
 
     def wait_ready(self) -> None:
         """Returns when it is ready. Raises NotReady."""
