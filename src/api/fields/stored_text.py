@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
+from api.fields.types import METADATA_BYTES_MAX
 from api.http.errors import card_number_in, invalid, security_code_in
 from api.http.field_errors import FieldErrors
 from ledger.processors.contract import Card
@@ -89,8 +90,14 @@ def check_each_text(sent: Any, errors: FieldErrors, place: str = "") -> None:
     elif isinstance(sent, list):
         for at, entry in enumerate(sent):
             check_each_text(entry, errors, f"{place}[{at}]")
-    elif isinstance(sent, Raw) and bytes(sent)[:1] == b"{":  # another JSON value is a number
+    elif isinstance(sent, Raw) and bytes(sent)[:1] == b"{" and not _is_too_long(sent):  # another JSON value is a number
         errors.check(_check, sent, _canonical(place))
+
+
+def _is_too_long(metadata: Raw) -> bool:
+    """Returns whether metadata is refused for its length, whatever it holds: a search of it would take long."""
+    text = bytes(metadata)
+    return len(text) > METADATA_BYTES_MAX and len(msgspec.json.format(text, indent=-1)) > METADATA_BYTES_MAX
 
 
 def _canonical(place: str) -> str:
