@@ -380,7 +380,7 @@ PROCESSES: Final = (
         "locked-merchant-behind-a-locked-table",
         "the commands of a locked merchant wait no longer than those that wait for a table",
         "src/ledger/journal/commit/writer.py",
-        "        self._locked.reject_late()  # the rest may wait for a locked table, and nobody looks for free heads meanwhile\n",
+        "        self._locked.reject_late()  # the rest may wait for a locked table, and no head is looked at meanwhile\n",
         "",
         ("tests/journal/test_lost_connections.py",),
     ),

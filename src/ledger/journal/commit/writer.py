@@ -151,7 +151,7 @@ class Writer(OverlappingCommitter[Append, int]):
             return
         late, rest = split_late(self._locked.defer(batch))
         self._reject(late, fault)
-        self._locked.reject_late()  # the rest may wait for a locked table, and nobody looks for free heads meanwhile
+        self._locked.reject_late()  # the rest may wait for a locked table, and no head is looked at meanwhile
         await self._commit(rest)
 
     async def _bisect(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
