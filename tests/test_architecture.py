@@ -66,7 +66,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.detached_tasks", "ledger.ttl_cache", "ledger.timeouts", "ledger.back_off", "ledger.month_names"): ((), ()),
+    ("ledger.asgi", "ledger.ttl_cache", "ledger.tasks", "ledger.back_off", "ledger.month_names"): ((), ()),
     ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
         ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.ledger",
          "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),
@@ -77,7 +77,7 @@ PACKAGES = {
     ("ledger.database_urls",): (("psycopg",), ()),
     ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
     ("ledger.postgres",): (("ledger.back_off", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
-    ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.timeouts", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
+    ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.tasks", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
         ("ledger.journal", "ledger.domain", "ledger.personal_data", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",
          "psycopg", "structlog"),
@@ -93,11 +93,11 @@ PACKAGES = {
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (
-        ("ledger.processors", "ledger.domain", *STORE, "ledger.detached_tasks", "ledger.timeouts", "msgspec", "psycopg", "structlog"),
+        ("ledger.processors", "ledger.domain", *STORE, "ledger.tasks", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
-        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.detached_tasks", "ledger.month_names", "ledger.timeouts", "cryptography", "fpdf", "lxml", "msgspec",
+        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.tasks", "cryptography", "fpdf", "lxml", "msgspec",
          "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
@@ -116,7 +116,7 @@ PACKAGES = {
     ),
     ("ledger.operations",): (
         ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
-         "ledger.back_off", "ledger.detached_tasks", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.timeouts", "ledger.ttl_cache", "msgspec", "structlog",
+         "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.tasks", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),
     ),
@@ -130,7 +130,7 @@ PACKAGES = {
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.invoicing.logos",
          "ledger.security", "ledger.settings",
-         "ledger.asgi", "ledger.telemetry", "ledger.timeouts", "ledger.ttl_cache", "ledger.domain",
+         "ledger.asgi", "ledger.telemetry", "ledger.tasks", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),

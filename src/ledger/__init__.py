@@ -17,8 +17,8 @@ Beside the layers:
 - `settings`: every setting, with its bounds. `database_urls`: whether a connection string can be read.
   `security`: keys and secrets. `telemetry`: logs and metrics. `tracing`: spans, where traces are on.
 - `doctor`: checks an installation for an operator.
-- `detached_tasks`, `timeouts`, `ttl_cache`, `back_off`, `month_names`: what several layers use. `asgi`: what the server
-  adds for the application.
+- `tasks`: time-outs, and tasks that run to their end. `ttl_cache`, `back_off`, `month_names`: what several layers use.
+  `asgi`: what the server adds for the application.
 - `personal_data`: a value without personal data. `py311_speedups`: replacements for slow parts of Python 3.11.
 
 `projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every

@@ -387,10 +387,10 @@ PROCESSES: Final = (
     Mutant(
         "operation-cancelled-with-its-request",
         "an operation goes on where the request that waits for it is cancelled",
-        "src/ledger/detached_tasks.py",
+        "src/ledger/tasks.py",
         "        return caller\n",
         "        return task\n",
-        ("tests/test_detached_tasks.py",),
+        ("tests/test_tasks.py",),
     ),
     Mutant(
         "stopped-writer-left-alone",

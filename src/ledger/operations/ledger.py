@@ -13,7 +13,6 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from ledger.detached_tasks import DetachedTasks
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.merchants.state import Merchant
 from ledger.invoicing.invoicing import Invoicing
@@ -25,7 +24,7 @@ from ledger.operations.customers.cache import CustomerCache
 from ledger.operations.orders.order_numbers import OrderNumbers
 from ledger.operations.payment_methods.card_vault import CardVault
 from ledger.processors.contract import Processor
-from ledger.timeouts import Timeouts
+from ledger.tasks import DetachedTasks, Timeouts
 from ledger.ttl_cache import TtlCache
 
 T = TypeVar("T")

@@ -14,7 +14,6 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from ledger.detached_tasks import DetachedTasks
 from ledger.invoicing.certificates import Csd, generate_csd, load_signer
 from ledger.invoicing.contract import (
     CancellationPending,
@@ -33,6 +32,7 @@ from ledger.invoicing.contract import (
 from ledger.invoicing.database import OnDemandConnection
 from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.tasks import DetachedTasks
 
 if TYPE_CHECKING:
     from satcfdi.models import Signer

@@ -20,12 +20,12 @@ import msgspec
 import psycopg
 from msgspec import Struct
 
-from ledger.detached_tasks import DetachedTasks
 from ledger.domain.money import ZERO, scaled
 from ledger.postgres.connection import Connection, connect
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.sandbox import charge_rows
 from ledger.processors.sandbox.charge_rows import Mode
+from ledger.tasks import DetachedTasks
 
 T = TypeVar("T")
 

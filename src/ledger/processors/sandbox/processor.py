@@ -47,7 +47,7 @@ from ledger.processors.sandbox.outbox import Outbox
 from ledger.processors.sandbox.records import records
 from ledger.processors.sandbox.references import Deposit
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, TestCard
-from ledger.timeouts import Timeout, Timeouts
+from ledger.tasks import Timeout, Timeouts
 
 T = TypeVar("T")
 
