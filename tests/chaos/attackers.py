@@ -40,7 +40,7 @@ async def _attack(port: int, endings: Counter[str], name: str, attack: Attack, u
 
 
 async def _quietly(attack: Awaitable[None]) -> None:
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # uvloop's for a connection that was lost
         await attack
 
 

@@ -59,8 +59,7 @@ class Wire:
     async def begin(
         self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
     ) -> bytes:
-        """Sends all of a request but its last byte, which is returned: for clients that finish together."""
-        assert self._writer is not None, "open it first"
+        """Sends all of a request but its last byte, which is returned: for clients that finish together. Raises Lost."""
         content = b"" if body is None else body
         head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{self._port}\r\nx-api-key: {api_key}\r\n"
         if key is not None:
@@ -68,15 +67,23 @@ class Wire:
         if body is not None:
             head += f"content-type: application/json\r\ncontent-length: {len(content)}\r\n"
         request = head.encode() + b"\r\n" + content
-        self._writer.write(request[:-1])
+        await self._write(request[:-1])
         return request[-1:]
+
+    async def _write(self, data: bytes) -> None:
+        """Writes to the open connection. Raises Lost where it was lost meanwhile: uvloop has a RuntimeError for that."""
+        assert self._writer is not None, "open it first"
+        if self._writer.is_closing():
+            await self.close()
+            raise Lost("reset")
+        self._writer.write(data)
 
     async def finish(self, last: bytes) -> Answer:
         """Sends the last byte of a request and returns its answer. Raises Lost."""
-        assert self._writer is not None, "open it first"
+        await self._write(last)
+        assert self._writer is not None, "what is written has a connection"
         try:
             async with asyncio.timeout(self._timeout_s):
-                self._writer.write(last)
                 await self._writer.drain()
                 return await self._answer()
         except TimeoutError:

@@ -169,3 +169,26 @@ def test_a_client_that_closed_its_side_still_gets_the_answer_that_was_written(ru
     head, _, body = run(exchange()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 ")
     assert body == (b"body" if method == b"GET" else b"")
+
+
+async def test_what_was_written_when_the_connection_was_lost_is_dropped_without_an_error():
+    lost = asyncio.Event()
+    errors = []
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport):
+            self.buffered = BufferedTransport(transport)
+
+        def connection_lost(self, _):
+            self.buffered.write(b"a line of a long answer")
+            lost.set()
+
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    server = await loop.create_server(Server, "127.0.0.1", 0)
+    _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.close()
+    await lost.wait()
+    await turn()
+    server.close()
+    assert errors == []

@@ -53,9 +53,9 @@ class BufferedTransport:
             self._transport.write(data)
 
     def flush(self) -> None:
-        """Sends what was written."""
+        """Sends what was written, unless the connection was lost meanwhile: uvloop raises RuntimeError then."""
         written, self._written, self._size = self._written, [], 0
-        if written:
+        if written and not self.is_closing():
             data = b"".join(written)
             self._flushed += len(data)
             self._transport.write(data)
