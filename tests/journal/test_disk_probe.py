@@ -18,6 +18,7 @@ from projections.inline import Inline
 pytestmark = pytest.mark.anyio
 
 FULL = "do $$ begin raise exception using errcode = 'disk_full'; end $$"
+READ_ONLY = "do $$ begin raise exception using errcode = 'insufficient_privilege'; end $$"
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -33,7 +34,11 @@ async def test_a_journal_without_room_is_down_until_there_is_room(
     await journal.start()
     try:
         async with journal.disk.probing(0.01):
-            for query, refusal, up in ((FULL, "the database has no room to write: DiskFull", 0), ("select 1", "", 1)):
+            for query, refusal, up in (
+                (FULL, "the database has no room to write: DiskFull", 0),
+                (READ_ONLY, "the database cannot write: InsufficientPrivilege", 0),  # Postgres' word for EROFS
+                ("select 1", "", 1),
+            ):
                 monkeypatch.setattr(disk_probe, "_PROBE", query)
                 await until(lambda refusal=refusal: journal.disk.refusal == refusal)
                 journal.sample_metrics()

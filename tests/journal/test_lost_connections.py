@@ -207,7 +207,8 @@ async def test_a_locked_merchant_waits_no_longer_than_others_that_wait_for_a_loc
             with pytest.raises(DatabaseUnavailable) as refused:
                 await future
             in_turn.append(str(refused.value))
-    assert in_turn == ["LockNotAvailable", locked_merchants.LOCKED, "LockNotAvailable"]
+    assert sorted(in_turn) == sorted(["LockNotAvailable", "LockNotAvailable", locked_merchants.LOCKED])
+    assert in_turn[-1] == "LockNotAvailable", "the command of the locked merchant waited for the rest of its batch"
     await writer.stop()
 
 
@@ -220,3 +221,68 @@ async def test_two_writers_of_one_merchant_do_not_count_it_as_locked(log_url: st
     for writer in writers:
         assert not writer._locked.since
         await writer.stop()
+
+
+@pytest.mark.parametrize("fault", [psycopg.errors.InternalError_("ended by a time-out"), psycopg.OperationalError()])
+async def test_a_look_up_that_fails_is_tried_again_until_it_has_an_answer(log_url: str, fault: psycopg.Error) -> None:
+    class Unlucky(Writer):
+        failures = 0
+
+        async def _find_committed(self, connection: Any, commands: Any) -> Any:
+            self.failures += 1
+            if self.failures < 3:
+                raise fault
+            return await super()._find_committed(connection, commands)
+
+    merchant = open_log(log_url)
+    async with proxied(log_url) as proxy:
+        writer = Unlucky(proxy.url, [SEEN])
+        await writer.start()
+        proxy.decide = lambda wire, _, from_client: 0 if from_client and wire.name == "ledger-writer" else None
+        pending = writer.submit(command(merchant, (uuid7(), 0, 1)))
+        await asyncio.wait([pending], timeout=0.3)
+        proxy.decide = never
+        with pytest.raises(DatabaseUnavailable):
+            await asyncio.wait_for(pending, 30)
+        assert writer.failures == 3
+        assert await writer.submit(command(merchant, (uuid7(), 0, 1))) == 1
+        await writer.stop()
+    assert_log_is_whole(log_url)
+
+
+async def test_a_writer_whose_task_has_failed_takes_no_command(log_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise LookupError("a fault of the program")
+
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    monkeypatch.setattr(writer, "_send_due", fail)
+    writer._wake.set()
+    while writer.alive:  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.01)
+    with pytest.raises(DatabaseUnavailable):
+        writer.submit(command(open_log(log_url), (uuid7(), 0, 1)))
+    with pytest.raises(LookupError):
+        await writer.stop()
+
+
+async def test_a_locked_merchant_is_refused_in_time_while_the_table_of_heads_is_locked(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locked_merchants, "PATIENCE_S", 0.8)
+    locked = open_log(log_url)
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    with psycopg.connect(log_url) as holder, psycopg.connect(log_url) as migration:
+        holder.execute("select from merchant_head where merchant_id = %s for update", (locked,))
+        pending = writer.submit(command(locked, (uuid7(), 0, 1)))
+        while not writer._locked.deferred:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        changing = asyncio.create_task(asyncio.to_thread(migration.execute, "lock table merchant_head"))
+        done, _ = await asyncio.wait([pending], timeout=20)
+        assert done, "nothing looks at the heads, and the command waits as long as the table is locked"
+        with pytest.raises(DatabaseUnavailable):
+            await pending
+        holder.rollback()
+        await changing
+    await writer.stop()

@@ -14,6 +14,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict, DataRefused, VersionConflict
 from ledger.journal.commit.writer import Writer
+from ledger.postgres import connection as connections
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 
 pytestmark = pytest.mark.anyio
@@ -168,6 +169,20 @@ async def test_only_the_command_that_the_database_refuses_fails(writer: Writer, 
     results = await asyncio.gather(*[writer.submit(c) for c in [*good[:40], bad, *good[40:]]], return_exceptions=True)
     assert [type(result) for result in results] == [int] * 40 + [DataRefused] + [int] * 23
     assert_log_is_whole(log_url)
+
+
+async def test_a_database_that_became_read_only_is_unavailable_and_no_command_is_to_blame(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merchant, bisected = open_log(log_url), metric_value("ledger_journal_bisected_total")
+    monkeypatch.setitem(connections._SETTINGS, "default_transaction_read_only", "on")
+    writer = Writer(log_url, [SEEN])
+    await writer.start()
+    commands = [command(merchant, (uuid7(), 0, 1)) for _ in range(8)]
+    results = await asyncio.gather(*[writer.submit(c) for c in commands], return_exceptions=True)
+    assert [type(result) for result in results] == [DatabaseUnavailable] * 8
+    assert metric_value("ledger_journal_bisected_total") == bisected
+    await writer.stop()
 
 
 async def test_a_value_that_cannot_be_encoded_fails_alone(writer: Writer, log_url: str) -> None:

@@ -60,3 +60,13 @@ async def test_a_read_whose_connection_is_cut_is_repeated_if_the_database_is_ava
         assert await asyncio.wait_for(reading, 30) == 1
         assert metric_value("ledger_database_reconnects_total", "cut-reads") == 1
         await reads.stop()
+
+
+async def test_stop_answers_the_read_in_flight_and_those_that_wait(database_url: str) -> None:
+    reads = DataLoader[int, int](database_url, "test-reads", sleep, at_once=1)
+    await reads.start()
+    reading = [asyncio.create_task(reads.get(n)) for n in range(2)]
+    await asyncio.sleep(0.05)  # the first of them is in flight
+    await reads.stop()
+    outcomes = await asyncio.wait_for(asyncio.gather(*reading, return_exceptions=True), 30)
+    assert [type(outcome) for outcome in outcomes] == [DatabaseUnavailable] * 2

@@ -99,7 +99,7 @@ async def reconnect(
     for tries in count():
         try:
             return await connect(url, name, lock_timeout=lock_timeout, transaction_max_s=transaction_max_s)
-        except psycopg.OperationalError:
+        except psycopg.Error:
             await asyncio.sleep(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
     raise AssertionError("it is tried without end")
 

@@ -91,6 +91,9 @@ class DataLoader(Generic[K, V]):
             except Exception as fault:  # noqa: BLE001 - the callers of these keys get it; the next keys may succeed
                 _fail(callers, type(fault).__name__)
                 continue
+            except asyncio.CancelledError:  # by `stop`
+                _fail(callers, "the service ends")
+                raise
             for key, futures in callers.items():
                 for future in futures:
                     if not future.done():

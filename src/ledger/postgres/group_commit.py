@@ -46,6 +46,7 @@ TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.Serializatio
 """A batch that meets one of these is rolled back through no fault of its own."""
 _TRIES: Final = 5
 _ABORT_PATIENCE_S: Final = 1.0
+_LOOK_UP_AGAIN_S: Final = 0.1
 
 
 class PendingCommand(Struct, Generic[C, R], frozen=True, eq=False):
@@ -99,10 +100,7 @@ class GroupCommitter(ABC, Generic[C, R]):
         self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
-        """Commits what is pending, then disconnects.
-
-        After `patience_s` seconds it aborts, and what is left is rejected.
-        """
+        """Commits what is pending, then disconnects. After `patience_s` seconds it aborts, and rejects what is left."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
@@ -177,6 +175,7 @@ class GroupCommitter(ABC, Generic[C, R]):
                 await self._step()
                 await self._between_batches()
         except BaseException as fault:
+            self._closing = True  # a command that is submitted from now on would wait without end
             if self._taken:
                 self._ended([pending for batch in self._taken for pending in batch if not pending.future.done()], fault)
             reject_batch(self._queue, DatabaseUnavailable, f"{self._name} ended before it wrote this")
@@ -258,8 +257,9 @@ class GroupCommitter(ABC, Generic[C, R]):
                     committed = await self._find_committed(connection, commands) if commands else {}
             except BaseException as fault:
                 await connection.close()
-                if not isinstance(fault, psycopg.OperationalError):
+                if not isinstance(fault, psycopg.Error):
                     raise
+                await asyncio.sleep(_LOOK_UP_AGAIN_S)  # whatever the server's error is, no command can be answered
             else:
                 self._adopt(connection, backend)
                 return committed

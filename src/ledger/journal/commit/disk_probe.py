@@ -60,6 +60,10 @@ class DiskProbe:
                     await connection.execute(_PROBE)
             except _NO_ROOM as fault:
                 return f"the database has no room to write: {type(fault).__name__}"
+            except psycopg.OperationalError:
+                raise
+            except psycopg.Error as fault:  # such as a disk that was mounted again to be read only
+                return f"the database cannot write: {type(fault).__name__}"
         return ""
 
     def _record(self, refusal: str) -> None:

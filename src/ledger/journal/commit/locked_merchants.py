@@ -93,12 +93,15 @@ class LockedMerchants:
     async def look(self, pipeline: Pipeline) -> list[PendingAppend]:
         """Returns the commands of merchants that are free again, in their order.
 
-        Rejects those that have waited too long.
+        Rejects those that have waited too long. Raises psycopg.Error; then nothing has changed.
         """
-        for merchant_id in await self._free(pipeline, self.since):
+        try:
+            await self._end_stopped(pipeline)  # first: a stopped writer may be why the heads cannot be looked at
+            free = await self._free(pipeline, self.since)
+        finally:
+            self._next_look = time.monotonic() + LOOK_S
+        for merchant_id in free:
             del self.since[merchant_id]
-        await self._end_stopped(pipeline)
-        self._next_look = time.monotonic() + LOOK_S
         deferred, self.deferred = self.deferred, []
         back = self.defer(deferred)
         self.reject_late()

@@ -37,6 +37,9 @@ _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
 _STATEMENTS_MAX: Final = 16
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
+_VALUE_REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
+"""The database's refusals of a value. All others, such as a full disk or a database that became read-only, are no
+command's fault."""
 
 _AppendTo = tuple[Statement, Sequence[InlineTable]]
 """A statement that appends, and the tables that it names, whose columns are its parameters."""
@@ -134,7 +137,7 @@ class Writer(OverlappingCommitter[Append, int]):
     async def _rolled_back(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
         if isinstance(fault, psycopg.errors.LockNotAvailable):
             await self._commit_unlocked(batch, fault)
-        elif isinstance(fault, psycopg.OperationalError):  # a time-out or a full disk: no command is to blame
+        elif isinstance(fault, psycopg.Error) and not isinstance(fault, _VALUE_REFUSED):
             self._reject(batch, fault)
         else:
             await self._bisect(batch, fault)
@@ -150,8 +153,8 @@ class Writer(OverlappingCommitter[Append, int]):
                 self._reject(batch, lost)
             return
         late, rest = split_late(self._locked.defer(batch))
-        self._reject(late, fault)
         self._locked.reject_late()  # the rest may wait for a locked table, and no head is looked at meanwhile
+        self._reject(late, fault)
         await self._commit(rest)
 
     async def _bisect(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
@@ -190,6 +193,8 @@ class Writer(OverlappingCommitter[Append, int]):
         except psycopg.Error as fault:
             if self._is_unknown(fault):
                 await self._resolve(())
+            else:
+                self._locked.reject_late()  # no head can be looked at while their table is locked
 
     def _wake_followers(self, followed: Sequence[bytes]) -> None:
         """Notifies the followers of these merchants' logs after their commit.
