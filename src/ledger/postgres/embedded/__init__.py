@@ -7,6 +7,7 @@ In reading order:
 - `authentication`: which users of the machine may connect.
 - `cluster`: its files: the binaries, the cluster, its sockets.
 - `wal_store`, `wal_uploader`, `archiving`: the archive of its WAL.
+- `memory`: how much memory it may use.
 - `server`: its process, started and stopped by the service.
 - `data_dir`: which process of a data directory may start it.
 """

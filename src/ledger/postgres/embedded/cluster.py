@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -201,10 +200,3 @@ def _sockets(home: Path, account: Account | None) -> Path:
 
 def _digest(of: bytes) -> str:
     return hashlib.sha256(of).hexdigest()[:12]
-
-
-def memory_bytes() -> int:
-    """Returns the machine's memory, for settings that depend on it; 0 on Windows."""
-    if sys.platform == "win32":
-        return 0
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

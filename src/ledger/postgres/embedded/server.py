@@ -22,7 +22,8 @@ from ledger.back_off import RecentEndings
 from ledger.postgres.embedded.account import as_account, environment
 from ledger.postgres.embedded.archiving import clear_spool, start_uploader
 from ledger.postgres.embedded.authentication import authentication_settings, write_authentication
-from ledger.postgres.embedded.cluster import PORT, SOCKET_NAME, SUPERUSER, Cluster, memory_bytes
+from ledger.postgres.embedded.cluster import PORT, SOCKET_NAME, SUPERUSER, Cluster
+from ledger.postgres.embedded.memory import shared_buffers_mb
 from ledger.postgres.embedded.ownership import former_owner, process_in, take_over
 from ledger.settings import CannotRun
 
@@ -175,8 +176,7 @@ class EmbeddedServer:
         self._provide_uploader()
         take_over(directory, self.cluster.sockets, self.cluster.account)
         write_authentication(directory, self.cluster.account)
-        shared_buffers = min(256, max(32, memory_bytes() >> 23))  # an eighth of the memory, in MB
-        computed = {"shared_buffers": f"{shared_buffers}MB", **authentication_settings(directory)}
+        computed = {"shared_buffers": f"{shared_buffers_mb()}MB", **authentication_settings(directory)}
         chosen = {**computed, **SETTINGS, **self._settings}
         options = [option for name, value in chosen.items() for option in ("-c", f"{name}={value}")]
         with _log(self.cluster.log) as log:
