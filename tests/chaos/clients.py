@@ -112,7 +112,12 @@ class Load:
         began = time.monotonic()
         self.in_flight += 1
         try:
+            await wire.open(port)  # again: while the witness wrote to its disk, the service may have closed it
             answer = await wire.ask(*_request(asked, api_key), key=asked.key)
+        except NotSent:
+            await self._witness.ended(n, "fail", why="not sent")
+            self.refused += 1
+            return None
         except Lost as lost:
             await self._witness.ended(n, "info", why=str(lost))
             self.ended.append(Ended(began, time.monotonic(), asked.do, None, asked.merchant_id, client))

@@ -40,7 +40,7 @@ class Wire:
 
     async def open(self, port: int) -> None:
         """Opens the connection unless it is open. Raises NotSent."""
-        if self._reader is not None and self._port == port and not self._reader.at_eof():
+        if self._is_open and self._port == port:
             return
         await self.close()
         try:
@@ -49,6 +49,11 @@ class Wire:
         except (OSError, TimeoutError) as refusal:
             raise NotSent(type(refusal).__name__) from refusal
         self._port = port
+
+    @property
+    def _is_open(self) -> bool:
+        is_connected = self._reader is not None and self._writer is not None
+        return is_connected and not (self._reader.at_eof() or self._writer.is_closing())
 
     async def ask(
         self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
