@@ -68,6 +68,32 @@ async def test_a_hundred_tasks_of_a_merchant_are_one_job_and_each_is_done_once(
     assert (rows(database_url, JOBS), counted()) == ([], (250, 0, 0))
 
 
+async def test_a_task_waits_for_a_clock_that_is_a_little_behind_and_fails_where_it_is_far_behind(
+    merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
+) -> None:
+    now, counted = datetime.now(UTC), JobsCounted()
+    soon, later = (EnqueueJob(LOOK_AFTER, uuid7(), NO_PAYMENT, now + timedelta(seconds=s)) for s in (1, 60))
+    await put(jobs, connection, merchant, [soon, later])
+    await jobs.run_all_of(connection, merchant.merchant_id)
+    assert done.streams == [soon.stream_id], "its handler would have found nothing due"
+    assert rows(database_url, JOBS) == [("todo", 0, True, str(later.stream_id))]
+    assert counted() == (1, 1, 0)
+
+
+async def test_a_heartbeat_over_a_broken_connection_is_repeated(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = [ConnectorException(), ConnectorException()]
+    execute = jobs._connector.execute_query_async
+
+    async def break_first(**arguments: Any) -> None:
+        if faults:
+            raise faults.pop()
+        await execute(**arguments)
+
+    monkeypatch.setattr(jobs._connector, "execute_query_async", break_first)
+    await jobs._queue.update_heartbeat(1)
+    assert not faults
+
+
 async def test_a_task_that_fails_becomes_a_job_of_its_own_and_the_others_are_done(
     merchant: Actor, jobs: Jobs, connection: Connection, done: Done, database_url: str
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from tests.operations.conftest import SILENT, by_card
 from tests.operations.test_action_recovery import recover, wrap
 from tests.subscriptions.shop import SAVED_DECLINED, Shop
 
+from ledger.background.reactions.subscription_timers import HANDLERS, ChargeUnderWay
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
 from ledger.domain.rejections import ChargeRefusedByRisk, RequestInProgress
@@ -63,6 +64,20 @@ async def test_the_outcome_of_a_charge_without_an_answer_comes_with_its_order(sh
     assert (state.status, state.charge, state.invoices[0].status) == (ACTIVE, None, InvoiceStatus.PAID)
     assert (state.invoices[0].payment_order_id, order.net) == (order.terms.order_id, state.invoices[0].amount)
     assert (await retry_charge(shop.ledger, shop.actor, name)).replayed
+
+
+async def test_the_timer_of_a_charge_looks_again_until_the_charge_has_an_outcome(shop: Shop) -> None:
+    await silent_card(shop)
+    made = await shop.subscribe(await shop.plan(trial_period_days=1), SILENT)
+    await shop.move_only(timedelta(days=1, seconds=1))
+    await bill_subscription(shop.ledger, shop.merchant_id, made.subscription_id)
+    about = shop.merchant_id, made.subscription_id, made.subscription_id, datetime.now(UTC)
+    with pytest.raises(ChargeUnderWay):  # no other timer is left
+        await HANDLERS["subscription-charge"](shop.ledger, *about)
+    await recover(shop.url, shop.ledger)
+    await HANDLERS["subscription-charge"](shop.ledger, *about)
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.charge, state.invoices[0].status) == (ACTIVE, None, InvoiceStatus.PAID)
 
 
 @pytest.mark.long

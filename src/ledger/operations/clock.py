@@ -7,6 +7,7 @@ answered holds for the next request to any process, and merchants who never move
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,12 @@ from msgspec import Struct
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+
+_BEHIND_MAX_S: Final = 5.0
+
+
+class ClockBehind(Exception):
+    """The clock of this machine is behind the database's by more than five seconds."""
 
 
 class Clock:
@@ -34,6 +41,17 @@ class Clock:
     async def refresh(self, merchant_id: UUID) -> datetime:
         """Returns the merchant's current time after every clock move that has been answered. Raises a Fault."""
         return self.now(merchant_id)
+
+    async def reach(self, merchant_id: UUID, moment: datetime) -> None:
+        """Waits where this machine's clock is behind the one by which `moment` has come, such as the database's.
+
+        Raises ClockBehind where it is behind by more than five seconds, a Fault.
+        """
+        if moment > self.now(merchant_id):
+            behind_s = (moment - await self.refresh(merchant_id)).total_seconds()
+            if behind_s > _BEHIND_MAX_S:
+                raise ClockBehind
+            await asyncio.sleep(max(0.0, behind_s) + 0.002)  # a loop's timer may be a millisecond early
 
 
 BELIEVED_S: Final = 0.25

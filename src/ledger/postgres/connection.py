@@ -19,7 +19,7 @@ from psycopg.rows import tuple_row
 
 from ledger.back_off import back_off_s
 from ledger.postgres import arrays
-from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
 
 # Sequential and bitmap scans are never right for a lookup by key, but a plan that was made for an empty table prefers
 # them and is kept. The time-outs limit the cost of a stuck session to its own request.
@@ -134,7 +134,7 @@ class DatabaseClient:
             if self._connection is None or self._connection.closed:
                 self._connection = await self._open()
             yield self._connection
-        except psycopg.OperationalError as fault:
+        except UNAVAILABLE as fault:
             raise DatabaseUnavailable(type(fault).__name__) from fault
 
 

@@ -19,7 +19,7 @@ import structlog
 from msgspec import Struct
 
 from ledger.postgres.connection import Connection, connect
-from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
 from ledger.postgres.skip_scan import skip_scan
 from ledger.processors import messages
 from ledger.processors.messages import Message
@@ -213,7 +213,7 @@ class Inbox:
                 if self._connection is None or self._connection.closed:
                     self._connection = await connect(self._url, _NAME)
                 return await self._connection.execute(statement, values)
-            except psycopg.OperationalError as fault:
+            except UNAVAILABLE as fault:
                 raise DatabaseUnavailable(type(fault).__name__) from fault
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,6 +13,10 @@ from tests.api.bodies import ABSENT, by_card, order, paid_order
 from tests.api.invoices.test_story import CFDI, FISCAL, STAMPING, download, make, pay, shown, work
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.invoicing.documents import issuer_body
+
+from ledger.invoicing.contract import Cancelled
+from ledger.invoicing.providers.sandbox import SandboxProvider
+from ledger.operations.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
 
@@ -199,6 +203,27 @@ async def test_a_document_is_cancelled_with_sat_and_replaced_by_a_request(mercha
         assert (cancelled["status"], cancelled["motive"]) == ("CANCELLED", motive)
         assert cancelled.get("substitutedBy") == substitute.get("substitutedBy")
         assert (await stamp(merchant, order_id)).json()["invoiceStatus"] == "INVOICED"
+
+
+async def test_a_cancellation_is_not_sent_after_its_deadline(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+
+    async def send(_: SandboxProvider, request: Any) -> Cancelled:
+        sent.append(request)
+        return Cancelled(code="201")
+
+    order_id = await single(merchant, "cancel-late")
+    await work(merchant)
+    path = f"{ORDERS}/{order_id}/cfdi-cancel"
+    monkeypatch.setattr(SandboxProvider, "cancel", send)
+    with monkeypatch.context() as patch:  # as if its document had been read for as long as the call may take
+        patch.setattr(Ledger, "call_deadline", lambda _: datetime.now(UTC))
+        assert (await merchant.post(path, {"motive": "02"})).status_code == 503
+    assert (sent, (await shown(merchant, order_id))["invoiceStatus"]) == ([], "INVOICED")
+    assert (await merchant.post(path, {"motive": "02"})).json()["invoiceCancellation"]["status"] == "CANCELLED"
+    assert len(sent) == 1
 
 
 async def test_an_invoice_with_receipts_is_cancelled_after_them(merchant: Merchant) -> None:

@@ -29,7 +29,13 @@ _CHARGE: Final = "subscription-charge"
 _ORDER: Final = "subscription-order"
 
 _FAILED_AT_ONCE, _CAPTURED_AT_ONCE = 4, 5
-"""The versions of a charge's outcome that came with the answer to its first call: its caller records that itself."""
+"""The versions of a charge's outcome that came with the answer to its first call: its caller records that itself, or,
+after a crash, the timer of the charge.
+"""
+
+
+class ChargeUnderWay(Exception):
+    """A subscription is being charged, or its worker has crashed and the outcome of the call is unknown."""
 
 
 class SubscriptionTimers:
@@ -95,6 +101,13 @@ async def _bill(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: UUI
     await bill_subscription(ledger, merchant_id, subscription_id)
 
 
+async def _complete_charge(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: UUID, __: datetime) -> None:
+    """Does what `_bill` does. Raises ChargeUnderWay while a charge is in progress: no event may follow its outcome."""
+    state = await bill_subscription(ledger, merchant_id, subscription_id)
+    if state is not None and state.charge is not None:
+        raise ChargeUnderWay
+
+
 async def _settle(ledger: Ledger, merchant_id: UUID, order_id: UUID, _: UUID, __: datetime) -> None:
     await settle_order(ledger, merchant_id, order_id)
 
@@ -103,4 +116,4 @@ async def _notify(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: U
     await notify_customer(ledger, merchant_id, subscription_id)
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {DUE: _bill, _CHARGE: _bill, _ORDER: _settle, NOTICE: _notify}
+HANDLERS: Final[Mapping[str, Handler]] = {DUE: _bill, _CHARGE: _complete_charge, _ORDER: _settle, NOTICE: _notify}

@@ -27,6 +27,7 @@ _log = structlog.get_logger()
 
 _OF_A_MERCHANT: Final = 4
 _LOOK_AGAIN_S: Final = 0.25
+_HEARTBEAT_AGAIN_S: Final = (0.0, 0.5, 1.0, 2.0, 2.0)  # in all less than the time after which a worker counts as ended
 
 PLANNING: Final = " ".join(
     f"-c {name}=off"
@@ -113,6 +114,18 @@ class FairQueue(JobManager):
         """Writes when a job that failed is tried again, like `finish_job`."""
         with self._ending(job):
             await super().retry_job(job, *args, **options)
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        """Reports that this worker works, by a new connection where one has broken.
+
+        A failure would end the worker, which fetches nothing until the last of its jobs has ended. Raises
+        procrastinate's ConnectorException after some seconds.
+        """
+        for pause_s in _HEARTBEAT_AGAIN_S:
+            with suppress(ConnectorException):
+                return await super().update_heartbeat(worker_id)
+            await asyncio.sleep(pause_s)
+        return await super().update_heartbeat(worker_id)
 
     async def requeue(self, job: Job) -> None:
         """Puts a job back that no worker runs. Raises procrastinate's ConnectorException."""

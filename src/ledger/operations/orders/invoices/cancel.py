@@ -87,7 +87,7 @@ async def _execute_request(uow: UnitOfWork, reference: str, request: CancelDocum
         raise
     if document_id is not None:
         document = _document(await uow.order(order_id), document_id)
-        outcome = await _cancel(uow.ledger, invoicing, invoicing.provider, uow.merchant_id, document)
+        outcome = await _cancel(invoicing, invoicing.provider, uow.merchant_id, document)
         uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the call took time
         await _record(uow, order_id, document_id, outcome)
         if outcome is _NOT_SENT:
@@ -137,12 +137,14 @@ def _document(order: Order, document_id: UUID) -> Document:
 
 
 async def _cancel(
-    ledger: Ledger, invoicing: Invoicing, provider: StampingProvider, merchant_id: UUID, document: Document
+    invoicing: Invoicing, provider: StampingProvider, merchant_id: UUID, document: Document
 ) -> CancellationOutcome:
-    """Makes the call. Never raises."""
+    """Makes the call by its deadline. Never raises."""
     stamp, cancellation = document.stamp, document.cancellation
     assert stamp is not None, "only a stamped document is cancelled"
     assert cancellation is not None, "a cancellation was requested"
+    assert cancellation.intent is not None, "its call has no outcome yet"
+    deadline_at = cancellation.intent.deadline_at
     try:
         xml = await invoicing.files.read(stamp.xml_key)
         _, signer = await invoicing.issuers.signer_of(merchant_id)
@@ -154,15 +156,18 @@ async def _cancel(
     request = contract.CancelRequest(
         merchant_id=merchant_id,
         document_id=document.document_id,
-        deadline_at=ledger.call_deadline(),
+        deadline_at=deadline_at,
         fiscal_uuid=stamp.fiscal_uuid,
         xml=xml,
         motive=cancellation.motive.value,
         substituted_by=cancellation.substituted_by,
         signer=signer,
     )
+    left_s = (deadline_at - datetime.now(UTC)).total_seconds()
+    if left_s <= 0:  # the recovery asks for the state from then on, and could record what the call is about to change
+        return _NOT_SENT
     try:
-        async with asyncio.timeout(invoicing.timeout_s):
+        async with asyncio.timeout(left_s):
             answer = await provider.cancel(request)
     except ProviderUnavailable:
         return _NOT_SENT
