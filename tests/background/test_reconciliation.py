@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 import pytest
-from tests.background.conftest import Open, register, worker_connection
+from tests.background.conftest import Open, register, rows, worker_connection
 from tests.operations.conftest import an_order, by_card
 from tests.operations.test_action_recovery import GIVEN_UP, order_named, recover, wrap
 from tests.operations.test_actions import CHALLENGED, MANUAL
@@ -36,7 +36,7 @@ from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.orders.refund import refund_order
-from ledger.processors.contract import ProcessorRecord
+from ledger.processors.contract import ProcessorRecord, ProcessorUnavailable
 from projections.orders import reconciliation
 from projections.orders.reconciliation import ReconciliationLog
 
@@ -268,3 +268,27 @@ async def test_one_of_several_workers_takes_a_day(database_url: str) -> None:
         assert sum(since is not None for since in taken) == 1
         assert await one.take_day(tomorrow + timedelta(hours=23)) is None
         assert await other.take_day(tomorrow + timedelta(hours=24)) == tomorrow
+
+
+@pytest.mark.parametrize("fault", [ProcessorUnavailable("no connection"), LookupError("a fault of the program")])
+async def test_a_day_whose_comparison_fails_is_compared_again(
+    ledger: Ledger, database_url: str, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> Any:
+        raise fault
+        yield
+
+    monkeypatch.setattr(ledger.processor, "records", fail)
+    execute(database_url, "update reconciliation set compared_until = now() - interval '3 days'")
+    (before,) = rows(database_url, "select compared_until from reconciliation")
+    stop = asyncio.Event()
+    async with ReconciliationLog(database_url) as log, open_lookup(database_url) as lookup:
+
+        async def give_back(since: datetime, until: datetime) -> None:
+            await log.give_back(since, until)
+            stop.set()
+
+        with suppress(LookupError):
+            async with asyncio.timeout(30):
+                await Reconciliation(ledger, lookup.find, log.moved).run(log.take_day, give_back, stop)
+    assert rows(database_url, "select compared_until from reconciliation") == [before]

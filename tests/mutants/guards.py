@@ -433,6 +433,14 @@ PROCESSES: Final = (
         ("tests/postgres/test_connection.py",),
     ),
     Mutant(
+        "day-compared-only-once",
+        "a day whose reconciliation failed is compared again",
+        "src/ledger/background/reconciliation/reconciler.py",
+        "                await give_back(since, until)\n",
+        "",
+        ("tests/background/test_reconciliation.py",),
+    ),
+    Mutant(
         "locked-merchant-behind-the-table-of-heads",
         "the commands of a locked merchant are refused in time where no head can be looked at",
         "src/ledger/journal/commit/writer.py",

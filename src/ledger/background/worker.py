@@ -73,7 +73,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             reactions.run,
             jobs.run,
             delivery.run,
-            partial(reconciliation.run, reconciled.take_day),
+            partial(reconciliation.run, reconciled.take_day, reconciled.give_back),
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine):

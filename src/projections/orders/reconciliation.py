@@ -28,6 +28,8 @@ update reconciliation r set compared_until = %(until)s from (select compared_unt
  where o.compared_until <= %(before)s returning o.compared_until
 """
 
+_GIVE_BACK: Final = "update reconciliation set compared_until = %s where compared_until = %s"
+
 
 class ReconciliationLog(DatabaseClient):
     """The log as reconciliation reads it. Every method raises DatabaseUnavailable."""
@@ -47,3 +49,8 @@ class ReconciliationLog(DatabaseClient):
             parameters = {"until": until, "before": until - timedelta(days=1)}
             row = await (await connection.execute(_TAKE, parameters)).fetchone()
             return None if row is None else row[0]
+
+    async def give_back(self, since: datetime, until: datetime) -> None:
+        """Has the time that `take_day` gave taken again, because it was not compared."""
+        async with self._connected() as connection:
+            await connection.execute(_GIVE_BACK, (since, until))

@@ -60,6 +60,10 @@ FindPayments = Callable[[UUID, str], Awaitable[Sequence[tuple[UUID, UUID]]]]
 """Returns the (order, payment) of a merchant that have a name."""
 Moved = Callable[[datetime, datetime], Awaitable[Sequence[tuple[UUID, UUID]]]]
 """Returns the (merchant, order) with money that moved in a time."""
+TakeDay = Callable[[datetime], Awaitable[datetime | None]]
+"""Takes the time up to a moment, and returns since when it is to be compared; None where no day has passed."""
+GiveBack = Callable[[datetime, datetime], Awaitable[None]]
+"""Gives back a time that was taken and not compared."""
 
 
 class Reconciliation:
@@ -70,8 +74,8 @@ class Reconciliation:
         self._find = find
         self._moved = moved
 
-    async def run(self, take_day: Callable[[datetime], Awaitable[datetime | None]], stop: asyncio.Event) -> None:
-        """Compares once a day until `stop` is set. `take_day` returns since when, or None where no day has passed."""
+    async def run(self, take_day: TakeDay, give_back: GiveBack, stop: asyncio.Event) -> None:
+        """Compares once a day until `stop` is set. A day whose comparison fails is given back, and compared again."""
 
         async def compare() -> None:
             until = datetime.now(UTC) - MARGIN
@@ -81,7 +85,10 @@ class Reconciliation:
             try:
                 async for _ in self.differences(since - OVERLAP, until):
                     pass
-            except (ProcessorTimedOut, ProcessorUnavailable) as fault:
+            except Exception as fault:
+                await give_back(since, until)
+                if not isinstance(fault, ProcessorTimedOut | ProcessorUnavailable):
+                    raise
                 _log.warning("reconciliation_waits", reason=type(fault).__name__)
 
         await run_periodically(compare, stop, pause_s=_EVERY_S)
