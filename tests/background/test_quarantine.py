@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from uuid import UUID
@@ -23,12 +23,14 @@ from ledger.background.reactions.dispatcher import AnyReaction, Dispatcher
 from ledger.background.reactions.order_timers import OrderTimers
 from ledger.background.reactions.payment_index import PaymentIndex
 from ledger.background.reactions.quarantine import Quarantine
+from ledger.background.reactions.reaction import Effect
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.worker import run
 from ledger.domain.orders.terms import BillingAddress, CaptureMethod
 from ledger.journal.append import KeyUnavailable, SealBroken
+from ledger.journal.reader import SeenEvent
 from ledger.operations.inputs import Actor
 from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
@@ -104,6 +106,32 @@ async def test_other_merchants_are_dispatched_and_the_merchant_itself_when_its_k
     assert await dispatcher.sweep(connection)
     assert with_due_times(database_url) == set(made)
     assert (left_behind(database_url), dispatcher.quarantine.merchants) == (set(), 0)
+
+
+class FailsFor(LookAfter):
+    """Fails at the events of one merchant, as at a value that nothing expected."""
+
+    def __init__(self, stream_id: str) -> None:
+        self._stream_id = stream_id
+
+    def react(self, recorded: SeenEvent) -> Iterable[Effect]:
+        if str(recorded.stream_id) == self._stream_id:
+            raise OverflowError("date value out of range for Ana")
+        return super().react(recorded)
+
+
+async def test_a_merchant_at_whose_events_a_reaction_fails_delays_no_other(
+    ledger: Ledger, jobs: Jobs, connection: Connection, database_url: str
+) -> None:
+    merchants = [await register(ledger) for _ in range(3)]
+    made = [await held_order(ledger, actor) for actor in merchants]
+    dispatcher = Dispatcher(ledger.journal, jobs, [FailsFor(made[1])])
+    with capture_logs() as logs:
+        await dispatcher.sweep(connection)
+        await dispatcher.sweep(connection)
+    assert with_due_times(database_url) == {made[0], made[2]}
+    assert left_behind(database_url) == {merchants[1].merchant_id}
+    assert [line["reason"] for line in logs if line["event"] == "merchant_set_aside"] == ["OverflowError"]
 
 
 async def test_a_merchant_whose_log_another_worker_has_read_leaves_the_quarantine(

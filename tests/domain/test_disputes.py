@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from uuid import UUID
 
 import pytest
 from tests.domain.action_builders import BATCH, DISPUTE, dispute, record_refund, refund, refund_outcome, settlement
@@ -165,3 +166,14 @@ def test_late_money_on_a_failed_payment_is_refundable_and_the_payment_stays_fail
     events = given(*history).when(record_refund(refund_outcome(10000))).then_events()
     order = folded([*history, *events])
     assert (order.status, order.payments[0].status) == (OrderStatus.REFUNDED, PaymentStatus.FAILED)
+
+
+@pytest.mark.parametrize(("late", "reported"), [(10_000, None), (10_000, 10_000), (4_000, 10_000)])
+def test_a_dispute_ends_after_a_late_refund_and_takes_what_is_left(late: int, reported: int | None) -> None:
+    refunded = e.LateRefundReported(
+        payment_id=ONE, refund_id=UUID(int=50), amount=Decimal(late), processor_reference="r-50", at=NOON
+    )
+    order = given(*PAID, opened(10_000), refunded).when(dispute(LOST, reported)).then(lost(10_000))
+    (payment,) = order.payments
+    assert (payment.status, payment.refunded, order.net) == (PaymentStatus.REFUNDED, 10_000, 0)
+    assert payment.charged_back == 10_000 - late

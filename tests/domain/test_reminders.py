@@ -90,6 +90,12 @@ def test_the_morning_is_local_on_both_sides_of_a_change_of_daylight_saving_time(
     assert times[:2] == [datetime(2026, 3, 6, 17, tzinfo=UTC), datetime(2026, 3, 9, 16, tzinfo=UTC)]
 
 
+@pytest.mark.parametrize("due", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+def test_the_first_and_the_last_due_date_of_an_order_before_there_were_bounds_have_reminders(due: datetime) -> None:
+    scheduled = RemindersScheduled(due_date=due, policy=POLICY, at=NOON)
+    assert len(reminder_times(scheduled)) == 1 + len(POLICY.days)
+
+
 def test_an_order_schedules_reminders_only_where_it_has_a_due_date() -> None:
     assert [type(event).__name__ for event in created()] == ["OrderCreated", "RemindersScheduled"]
     assert len(decide_create(None, create())) == 1

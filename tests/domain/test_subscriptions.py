@@ -22,7 +22,7 @@ from ledger.domain.subscriptions.decide.request import decide_request
 from ledger.domain.subscriptions.events import ChargeBegun, ChargeSurplus, SubscriptionEvent
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.proration import proration_lines
-from ledger.domain.subscriptions.state import Subscription
+from ledger.domain.subscriptions.state import PricedPlan, Subscription, SubscriptionStatus
 
 START = datetime(2027, 1, 31, 18, tzinfo=UTC)
 MEXICO = "America/Mexico_City"
@@ -191,10 +191,66 @@ def test_a_cheaper_plan_leaves_a_credit_that_the_next_invoice_takes_over() -> No
 
 def test_a_part_of_a_period_is_counted_to_the_second_and_rounded_half_to_even() -> None:
     terms = plan(amount=Decimal(5), interval=Interval.DAY).terms
-    lines = proration_lines(
-        ("a", terms), ("b", terms), (START, START + timedelta(days=1)), START + timedelta(hours=12), "UTC"
-    )
+    day_s = 24 * 60 * 60
+    lines = proration_lines(PricedPlan("a", terms, day_s), PricedPlan("b", terms, day_s), timedelta(hours=12))
     assert [line.amount for line in lines] == [-2, 2]
+
+
+def _moved(state: Subscription, at: datetime, to: commands.ChosenPlan, proration: commands.Proration) -> Subscription:
+    state = then(state, decide_change(state, commands.ChangeSubscription(at=at, plan=to, proration=proration)))
+    return settled(state, PAID, at) if state.charge is not None else state
+
+
+def test_plans_that_are_changed_and_changed_back_at_once_cost_nothing() -> None:
+    monthly, yearly = plan(), plan(2, amount=Decimal(240_000), interval=Interval.YEAR)
+    at = START + timedelta(days=10)
+    state = _moved(settled(requested(monthly), PAID), at, yearly, commands.Proration.INVOICE_NOW)
+    (_, extra) = state.invoices
+    state = _moved(state, at, monthly, commands.Proration.NEXT_INVOICE)
+    credit, charge = [line.amount for line in state.carried]
+    assert credit == -extra.lines[1].amount, "the rest of the period was charged by the year"
+    assert charge == -extra.lines[0].amount
+
+
+def test_a_plan_that_was_never_charged_gives_no_credit() -> None:
+    cheap, dear = plan(), plan(2, amount=Decimal(100_000))
+    at = START + timedelta(days=10)
+    state = _moved(settled(requested(cheap), PAID), at, dear, commands.Proration.NONE)
+    state = _moved(state, at, cheap, commands.Proration.NEXT_INVOICE)
+    assert sum(line.amount for line in state.carried) == 0
+    assert state.carried[0].description == f"Unused time on {cheap.name}"
+
+
+def test_a_plan_of_the_same_price_and_interval_costs_nothing_in_any_month() -> None:
+    state = settled(requested(), PAID)
+    state = due(state, state.current_period_end)  # from 28 February to 31 March
+    state = settled(state, PAID, state.current_period_start)
+    state = _moved(state, state.current_period_start, plan(2), commands.Proration.NEXT_INVOICE)
+    assert [line.amount for line in state.carried] == [-10_000, 10_000]
+
+
+def test_a_requested_charge_that_is_declined_begins_the_retries_of_an_invoice_without_any() -> None:
+    state = settled(requested(plan(interval=Interval.DAY)), PAID)
+    state = settled(due(state, state.current_period_end), SOFT, state.current_period_end)
+    at = state.current_period_end
+    state = due(state, at)  # a second open invoice, which waits for the first one
+    for outcome in (PAID, SOFT):
+        state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
+        state = settled(state, outcome, at)
+    latest = state.invoices[-1]
+    assert (state.status, latest.status) == (SubscriptionStatus.PAST_DUE, "OPEN")
+    assert latest.next_attempt_at == at + timedelta(hours=state.terms.retry_delay_hours)
+
+
+def test_a_requested_charge_that_was_not_sent_leaves_the_time_of_the_retry() -> None:
+    state = settled(requested(), PAID)
+    state = settled(due(state, state.current_period_end), SOFT, state.current_period_end)
+    planned = state.invoices[-1].next_attempt_at
+    assert planned is not None
+    at = planned - timedelta(hours=5)
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
+    state = settled(state, commands.ChargeNotSent(), at)
+    assert state.invoices[-1].next_attempt_at == planned
 
 
 def test_the_ids_of_an_attempt_follow_from_it() -> None:

@@ -52,7 +52,7 @@ from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.orders.invoices.fields import ExchangeRate, exchange_rate
 from api.orders.responses import merchant_now, order_response
-from ledger.domain.orders.terms import CaptureMethod, OrderTerms
+from ledger.domain.orders.terms import DUE_DATE_MAX, DUE_DATE_MIN, CaptureMethod, OrderTerms
 from ledger.operations.inputs import OrderInput
 from ledger.operations.orders.create import create_order
 from projections.orders.documents import OrderDocument
@@ -141,6 +141,13 @@ def _parsed(sent: CreatePaymentOrder, body: bytes, now: datetime, products: Prod
     return parsed
 
 
+def _due_date(text: str, now: datetime) -> datetime:
+    due_date = day_or_moment(text, "dueDate", now, LAST_MOMENT)
+    if not DUE_DATE_MIN <= due_date < DUE_DATE_MAX:
+        raise invalid("dueDate", "must lie in the years 1970 to 2999", "OUT_OF_RANGE")
+    return due_date
+
+
 def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) -> OrderInput:
     amount = positive_amount(sent.amount, "amount")
     external_id = one_of_aliases(
@@ -167,7 +174,7 @@ def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) ->
         virtual_terminal=bool(virtual),
         description=sent.description,
         invoice_number=sent.invoice_number,
-        due_date=None if sent.due_date is None else day_or_moment(sent.due_date, "dueDate", now, LAST_MOMENT),
+        due_date=None if sent.due_date is None else _due_date(sent.due_date, now),
         metadata=metadata(sent.metadata),
         billing_address=billing,
         device_information=sent.device_information,

@@ -2,7 +2,7 @@
 
 Write what follows from events in the transaction that moves the cursor past them, and lock the cursor's row meanwhile.
 A dispatcher that is killed has done all of a range or nothing of it; two that run at once share the merchants. A
-merchant whose log cannot be read delays no other (see `quarantine`).
+merchant whose log cannot be read, or at whose events a reaction fails, delays no other (see `quarantine`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import psycopg
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from ledger.journal.journal import Journal
 from ledger.journal.reader import SeenEvent, StoredEvent
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
+from ledger.postgres.faults import Fault
 
 _AT_ONCE: Final = 64
 _EVENTS_AT_ONCE: Final = 1_000  # of one merchant in one transaction
@@ -209,7 +211,9 @@ class Dispatcher:
             shown = [each for each in seen if each.topic in reaction.topics]
             try:
                 effects += await self._effects(connection, reaction, merchant_id, shown)
-            except UNREADABLE as fault:
+            except Exception as fault:
+                if isinstance(fault, psycopg.Error | Fault) and not isinstance(fault, UNREADABLE):
+                    raise  # the database's
                 self.quarantine.add(name, merchant_id, fault)
             else:
                 self.dispatched += len(shown)
@@ -219,7 +223,7 @@ class Dispatcher:
     async def _effects(
         self, connection: Connection, reaction: AnyReaction, merchant_id: UUID, seen: Sequence[SeenEvent]
     ) -> Sequence[_MerchantEffect]:
-        """Returns a reaction's effects of a range. Raises one of `UNREADABLE` before anything is written."""
+        """Returns a reaction's effects of a range. Raises before anything is written."""
         if not isinstance(reaction, StateReaction):
             return [(merchant_id, effect) for each in seen for effect in reaction.react(each)]
         shown: dict[UUID, list[SeenEvent]] = {}

@@ -1,4 +1,6 @@
-"""Merchants whose log cannot be read: skipped for a while, so that the other merchants' logs are dispatched.
+"""Merchants whose log cannot be read, or at whose events a reaction fails: they are skipped for a while.
+
+The other merchants' logs are dispatched meanwhile.
 
 Never skip an event. The cursor stays until the log after it can be read by the same query, which is sent ever more
 rarely. Every attempt is logged, and a metric counts the merchants.
@@ -65,7 +67,8 @@ class Quarantine:
             merchant_id=str(merchant_id),
             reaction=reaction,
             tries=tries + 1,
-            reason=f"{type(fault).__name__}: {fault}",
+            # The text of another fault may name a payer.
+            reason=f"{type(fault).__name__}: {fault}" if isinstance(fault, UNREADABLE) else type(fault).__name__,
         )
 
     def release(self, reaction: str, merchant_id: UUID) -> None:

@@ -6,14 +6,19 @@ field.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.py311_speedups import fast_members
+
+DUE_DATE_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
+DUE_DATE_MAX: Final = datetime(3000, 1, 1, tzinfo=UTC)
+"""When an order can be due. The first and the last days of the calendar have no day before or after them."""
 
 
 @fast_members

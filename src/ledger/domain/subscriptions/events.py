@@ -257,6 +257,8 @@ class PlanChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """The subscription moved to another plan. The current period stays as it is.
 
     Where the length of periods changes, `anchor` is the end of the current one, and periods are counted from there.
+    Where the rest of the current period is settled between the plans, `priced_seconds` is the length of the period that
+    the new plan's price is for.
     """
 
     plan_id: UUID
@@ -264,6 +266,7 @@ class PlanChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     terms: PlanTerms
     at: datetime
     anchor: datetime | None = None
+    priced_seconds: int | None = None
 
 
 class MethodReplaced(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -39,7 +39,14 @@ from ledger.domain.subscriptions.events import (
 )
 from ledger.domain.subscriptions.notice_events import NoticeEvent
 from ledger.domain.subscriptions.notices import evolve_notices, failure_notice, receipt_notice, trial_notice
-from ledger.domain.subscriptions.state import Charge, Invoice, InvoiceStatus, Subscription, SubscriptionStatus
+from ledger.domain.subscriptions.state import (
+    Charge,
+    Invoice,
+    InvoiceStatus,
+    PricedPlan,
+    Subscription,
+    SubscriptionStatus,
+)
 
 
 def evolve(subscription: Subscription | None, event: SubscriptionEvent) -> Subscription:
@@ -141,7 +148,10 @@ def _requested(before: Subscription | None, event: SubscriptionRequested) -> Sub
 
 def _plan_changed(state: Subscription, event: PlanChanged) -> Subscription:
     anchored = {} if event.anchor is None else {"anchor": event.anchor, "next_period": 0}
-    return replace(state, plan_id=event.plan_id, plan_name=event.plan_name, terms=event.terms, **anchored)
+    after = replace(state, plan_id=event.plan_id, plan_name=event.plan_name, terms=event.terms, **anchored)
+    if event.priced_seconds is None:
+        return after
+    return replace(after, priced=PricedPlan(event.plan_name, event.terms, event.priced_seconds))
 
 
 def _invoiced(
@@ -195,6 +205,9 @@ def _opened(state: Subscription, event: InvoiceOpened) -> Subscription:
         current_period_end=event.period_end,
         next_period=event.period + 1,
         periods_billed=state.periods_billed + 1,
+        priced=PricedPlan(
+            state.plan_name, state.terms, (event.period_end - event.period_start) // timedelta(seconds=1)
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from ledger.domain.money import AMOUNT_MAX, ZERO, shortest
 from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.calendar import period
 from ledger.domain.subscriptions.events import InvoiceLine
+from ledger.domain.subscriptions.state import PricedPlan
 
 _SECOND: Final = timedelta(seconds=1)
 
@@ -33,30 +34,35 @@ def plan_line(plan_name: str, terms: PlanTerms) -> InvoiceLine:
     return InvoiceLine(description=plan_name, unit_amount=terms.amount, amount=terms.amount)
 
 
-def proration_lines(
-    before: tuple[str, PlanTerms],
-    after: tuple[str, PlanTerms],
-    current: tuple[datetime, datetime],
-    at: datetime,
-    time_zone: str,
-) -> tuple[InvoiceLine, ...]:
+def priced_as(plan_name: str, terms: PlanTerms, before: PricedPlan, start: datetime, time_zone: str) -> PricedPlan:
+    """Returns a plan that replaces `before` in the middle of the period that began at `start`.
+
+    Its price is for a period of its own length that begins where the current one did: for the same seconds where its
+    periods are as long. Counted from the 28th of February, a month would be shorter than the current one of an anchor
+    on the 31st.
+    """
+    if (terms.interval, terms.interval_count) == (before.terms.interval, before.terms.interval_count):
+        return PricedPlan(plan_name, terms, before.seconds)
+    own = period(start, time_zone, terms.interval, terms.interval_count, 0)
+    return PricedPlan(plan_name, terms, (own.end - own.start) // _SECOND)
+
+
+def proration_lines(before: PricedPlan, after: PricedPlan, rest: timedelta) -> tuple[InvoiceLine, ...]:
     """Returns the credit for the rest of the current period on the old plan, and the charge for it on the new one.
 
-    `before` and `after` are names and terms of the plans. The rest is counted to the second. The new plan's price is
-    for a period of its own length that begins where the current one did.
+    The rest is counted to the second. The credit is what the rest was charged for, by the same price and seconds.
     """
-    start, end = current
-    rest = (end - at) // _SECOND
-    if rest <= 0:
+    seconds = rest // _SECOND
+    if seconds <= 0:
         return ()
-    (old_name, old), (new_name, new) = before, after
-    whole = (end - start) // _SECOND
-    own = period(start, time_zone, new.interval, new.interval_count, 0)
-    credit = _part(old.amount, rest, whole)
-    charge = _part(new.amount, rest, (own.end - own.start) // _SECOND)
+    credit, charge = (_part(plan.terms.amount, seconds, plan.seconds) for plan in (before, after))
     return (
-        InvoiceLine(description=f"Unused time on {old_name}", unit_amount=-credit, amount=-credit, proration=True),
-        InvoiceLine(description=f"Remaining time on {new_name}", unit_amount=charge, amount=charge, proration=True),
+        InvoiceLine(
+            description=f"Unused time on {before.plan_name}", unit_amount=-credit, amount=-credit, proration=True
+        ),
+        InvoiceLine(
+            description=f"Remaining time on {after.plan_name}", unit_amount=charge, amount=charge, proration=True
+        ),
     )
 
 

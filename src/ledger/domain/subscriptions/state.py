@@ -111,13 +111,22 @@ class Charge(Struct, frozen=True, kw_only=True):
     begun_at: datetime
 
 
+class PricedPlan(Struct, frozen=True):
+    """A plan, and how many seconds of the current period its price is for."""
+
+    plan_name: str
+    terms: PlanTerms
+    seconds: int
+
+
 class Subscription(Struct, frozen=True, kw_only=True):
     """A subscription. `status` is None before it has started: it is not shown then, nor are its invoices.
 
     `refusal` is why the first charge failed: the subscription never began. The current period is the trial until the
     first invoice. The next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of
     periods. `invoices` are all of them, oldest first. `carried` are the lines that the next invoice takes over.
-    `charge` is the one in progress: there is at most one.
+    `charge` is the one in progress: there is at most one. `priced` is the plan by whose price the rest of the current
+    period is paid, or owed: another than the present one after a change of plan that settles nothing.
     """
 
     subscription_id: UUID
@@ -145,6 +154,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     invoices: tuple[Invoice, ...] = ()
     carried: tuple[InvoiceLine, ...] = ()
     charge: Charge | None = None
+    priced: PricedPlan | None = None
     cancel_at_period_end: bool = False
     canceled_at: datetime | None = None
     ended_at: datetime | None = None

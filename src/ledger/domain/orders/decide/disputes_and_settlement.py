@@ -46,8 +46,10 @@ def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
     if payment.dispute is not None and payment.dispute.dispute_id == command.dispute_id:
         if command.stage is DisputeStage.OPENED:
             return []
-        reported = command.stage is DisputeStage.LOST and command.amount is not None
-        amount = _disputed_amount(order, payment, command.amount) if reported else payment.dispute.amount
+        amount = payment.dispute.amount
+        if command.stage is DisputeStage.LOST and command.amount is not None:
+            # A refund that was reported late may have given back a part meanwhile. The bank's report counts anyway.
+            amount = _disputed_amount(order, command.amount, max(amount, payment.refundable))
     else:
         amount = _opened_amount(order, payment, command)
         opened = [DisputeOpened(payment_id=payment.payment_id, dispute_id=command.dispute_id, amount=amount, at=at)]
@@ -108,14 +110,14 @@ def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:
 def _opened_amount(order: Order, payment: Payment, command: RecordDispute) -> Decimal:
     if payment.status not in HELD or payment.refundable <= 0:
         raise _wrong_payment_state(payment, f"A payment that is {payment.status} cannot be disputed.")
-    return _disputed_amount(order, payment, command.amount)
+    return _disputed_amount(order, command.amount, payment.refundable)
 
 
-def _disputed_amount(order: Order, payment: Payment, reported: Decimal | None) -> Decimal:
+def _disputed_amount(order: Order, reported: Decimal | None, held: Decimal) -> Decimal:
     """Returns the amount that the bank reported (gross), or all that is held. Raises InvalidField above that."""
-    amount = payment.refundable if reported is None else reported
+    amount = held if reported is None else reported
     require_multiple(order, amount, most=GROSS_MAX)
-    if amount > payment.refundable:
+    if amount > held:
         raise InvalidField("amount", "must not exceed the money that the payment holds")
     return shortest(amount)
 

@@ -43,7 +43,9 @@ def evolve_dispute(payment: Payment, event: DisputeEvent) -> Payment:
 
 
 def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
-    refunded = payment.refunded + event.amount
+    """Returns the payment with more refunded money, at most what it holds (I4); the rest is only in the log."""
+    taken = min(event.amount, payment.refundable)
+    refunded = payment.refunded + taken
     disputed = event.amount if payment.dispute is None else payment.dispute.amount
     lost = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, disputed, event.at)
     entries = history_with(
@@ -54,7 +56,7 @@ def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
         status=refunded_status(payment.captured, refunded),
         returns_to=None,
         refunded=refunded,
-        charged_back=payment.charged_back + event.amount,
+        charged_back=payment.charged_back + taken,
         dispute=None,
         decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, event.amount)),
         entries=entries,

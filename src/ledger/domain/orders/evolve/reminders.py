@@ -26,6 +26,7 @@ from ledger.domain.orders.events import (
     ReminderSent,
     RemindersScheduled,
 )
+from ledger.domain.orders.terms import DUE_DATE_MAX, DUE_DATE_MIN
 
 _MORNING: Final = time(9)
 """When messages are sent, in the merchant's time zone."""
@@ -82,7 +83,8 @@ def reminder_times(scheduled: RemindersScheduled) -> list[ReminderTime]:
     A reminder comes in the morning of its day, or at the due date where that is earlier. An order is overdue as soon as
     the due date has passed; the message follows in the next morning.
     """
-    due, zone = scheduled.due_date, ZoneInfo(scheduled.policy.time_zone)
+    zone = ZoneInfo(scheduled.policy.time_zone)
+    due = min(max(scheduled.due_date, DUE_DATE_MIN), DUE_DATE_MAX)  # of an order before there were bounds
     day = due.astimezone(zone).date()
     times = []
     for days in sorted(set(scheduled.policy.days), reverse=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ledger.domain.rejections import CurrencyMismatch
 from ledger.domain.subscriptions.commands import (
@@ -25,7 +26,7 @@ from ledger.domain.subscriptions.events import (
     SubscriptionEvent,
     SubscriptionResumed,
 )
-from ledger.domain.subscriptions.proration import proration_lines, total
+from ledger.domain.subscriptions.proration import priced_as, proration_lines, total
 from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 
 _OWES = (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID)
@@ -109,16 +110,14 @@ def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscript
         at=command.at,
         anchor=None if same_periods else state.current_period_end,
     )
-    if command.proration is Proration.NONE or not state.periods_billed:
+    if command.proration is Proration.NONE or state.priced is None:
         return [changed]
-    lines = proration_lines(
-        (state.plan_name, before),
-        (plan.name, after),
-        (state.current_period_start, state.current_period_end),
-        command.at,
-        state.time_zone,
-    )
-    return [changed, *_settle(steps.after(state, [changed]), lines, command)] if lines else [changed]
+    priced = priced_as(plan.name, after, state.priced, state.current_period_start, state.time_zone)
+    lines = proration_lines(state.priced, priced, state.current_period_end - command.at)
+    if not lines:
+        return [changed]
+    changed = replace(changed, priced_seconds=priced.seconds)
+    return [changed, *_settle(steps.after(state, [changed]), lines, command)]
 
 
 def _settle(

@@ -65,7 +65,7 @@ def decide_outcome(state: Subscription, command: RecordCharge) -> list[Subscript
         return []
     if isinstance(outcome, ChargeFailed):
         return _declined(state, invoice, charge, outcome, command)
-    return _unsent(state, invoice, command)
+    return _unsent(state, invoice, charge, command)
 
 
 def _declined(
@@ -117,27 +117,30 @@ def _dunning(
 def _next_attempt_at(
     state: Subscription, invoice: Invoice, charge: Charge, outcome: ChargeFailed, at: datetime
 ) -> datetime | None:
-    """Returns when the invoice is charged again by itself.
+    """Returns when the invoice is charged again by itself; None where the plan's retries are used up.
 
-    A charge by request leaves the plan's retries as they are.
+    A charge by request leaves the plan's retries as they are, and begins them where none is due.
     """
     if outcome.hard or not state.is_live or state.status is SubscriptionStatus.UNPAID:
         return None
-    if charge.trigger not in _SCHEDULED:
+    if charge.trigger not in _SCHEDULED and invoice.next_attempt_at is not None:
         return invoice.next_attempt_at
     if invoice.retries >= state.terms.max_retries:
         return None
     return at + timedelta(hours=state.terms.retry_delay_hours)
 
 
-def _unsent(state: Subscription, invoice: Invoice, command: RecordCharge) -> list[SubscriptionEvent]:
+def _unsent(state: Subscription, invoice: Invoice, charge: Charge, command: RecordCharge) -> list[SubscriptionEvent]:
     """Returns that nothing was sent: no decline, and it is tried again unless the subscription is new or over."""
     waits = state.is_live and state.status is not SubscriptionStatus.UNPAID and invoice.is_collectable
+    again_at = command.at + _UNSENT_AGAIN
+    if charge.trigger not in _SCHEDULED and invoice.next_attempt_at is not None:
+        again_at = invoice.next_attempt_at
     unsent = ChargeUnsent(
         invoice_id=invoice.invoice_id,
         order_id=command.order_id,
         at=command.at,
-        next_attempt_at=command.at + _UNSENT_AGAIN if waits else None,
+        next_attempt_at=again_at if waits else None,
     )
     if state.status is None:
         refused = SubscriptionRefused(because=RefusedBecause.NOT_SENT, at=command.at)
