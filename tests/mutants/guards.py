@@ -1089,7 +1089,7 @@ MONEY: Final = (
         "dispute-above-the-held-money",
         "a dispute does not take more than is held",
         f"{_DECIDE}/disputes_and_settlement.py",
-        "    if amount > payment.refundable:",
+        "    if amount > held:",
         "    if False:",
         ("tests/domain/test_disputes.py",),
     ),
