@@ -34,8 +34,9 @@ check: $(TOOLS)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP)
-	$(BIN)/ledger bench
+# make bench NAME=http runs one benchmark; without a name, all of them.
+bench: $(TOOLS)
+	$(BIN)/python -m benchmarks $(NAME)
 
 chaos: $(TOOLS)
 	$(BIN)/python -m tests.chaos

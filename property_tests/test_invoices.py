@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.domain.invoices.baskets import basket, credit_note, invoice, line, receipt
 
-from ledger.domain.invoices.terms import Concept, TaxAmount
+from ledger.domain.orders.invoices.terms import Concept, TaxAmount
 
 PROFILE = settings(max_examples=50, deadline=None)
 BASKETS = st.randoms(use_true_random=False)

@@ -27,8 +27,8 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus
 from ledger.domain.rejections import Rejected
-from ledger.operations.inputs import Actor, CustomerInput, OrderInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.postgres.connection import connect
 from ledger.processors.contract import ProcessorUnavailable

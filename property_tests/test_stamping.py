@@ -19,8 +19,8 @@ from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import NotFound, RecordStamping, StampRequest
 from ledger.domain.invoices.decide.stamping import decide_outcome
 from ledger.domain.invoices.due import summary
-from ledger.domain.invoices.state import DocumentStatus
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.state import DocumentStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import quote
 from ledger.domain.orders.terms import MethodType, SurchargePolicy

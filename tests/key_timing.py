@@ -19,8 +19,8 @@ from contextlib import suppress
 from itertools import count
 from string import ascii_letters, digits
 
+from api.errors import ApiError
 from api.http.auth import KEY_HEADER, Authenticator
-from api.http.errors import ApiError
 from ledger.security.api_keys import PREFIXES, hash_key, new_key
 from projections.merchants import FoundKey
 

@@ -23,7 +23,7 @@ from tests.subscriptions.shop import Shop
 from tests.subscriptions_year import report, wrong_in
 
 from ledger.domain.plans.terms import Interval
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

@@ -16,7 +16,7 @@ import api
 from api.http.error_responses import STATUS
 from api.openapi.error_descriptions import ADVICE_WORDS, FIELD_WORDS, WORDS, words
 from ledger.domain.orders.declines import DECLINES
-from ledger.service.http_messages import PROTOCOL_ERRORS
+from ledger.service.http.http_messages import PROTOCOL_ERRORS
 
 API = Path(api.__file__).parent
 

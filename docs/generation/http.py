@@ -13,7 +13,7 @@ from msgspec import Struct
 from api.app import routes
 from api.customers.fields import ChangeCustomer
 from api.customers.list import PARAMETERS as CUSTOMER_PARAMETERS
-from api.dependencies import DependencyHolder
+from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
 from api.merchant.create_key import CreateApiKey
 from api.merchant.documents import RotatedApiKeyDocument

@@ -1,7 +1,7 @@
 """`openapi.json`: the document that the service serves at `/openapi.json`, made by the same code."""
 
 from api.app import describe_interface
-from api.openapi.document import as_json
+from api.description import as_json
 from ledger.settings import Settings
 
 

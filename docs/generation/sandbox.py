@@ -11,7 +11,7 @@ from docs.generation.markdown import page as markdown_page
 from msgspec import Struct
 
 from api.app import sandbox_routes
-from api.dependencies import DependencyHolder
+from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
 from ledger.domain.orders.declines import decline, public_code
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Authentication, Refunds, TestCard

@@ -25,7 +25,7 @@ from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import register_merchant
 from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.connection import Connection, connect

@@ -4,13 +4,15 @@ Nothing here decides about money or holds SQL. `docs/reference/contract.md` has 
 
 In reading order:
 
-- `app`: every route on one page. `dependencies`: what endpoints work with, and its wiring.
-- `http`: what happens to every request: authentication, rate limits, decoding, errors, responses.
+- `app`: every route on one page. `operation`: what the published description has of one operation. `description`: the
+  OpenAPI document, made from the routes. `openapi`: its parts.
+- `response`: an answer. `errors`: the interface's own errors.
+- `decoding`: from a body or a query to values, with all that is wrong in one answer.
+- `http`: what happens to every request: authentication, rate limits, errors.
 - `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
   `fields`: parts of their bodies: shapes, limits and parsers.
 - `merchant`: the endpoints of the merchant's own API keys and settings.
 - `payment_methods`: the endpoints of saved cards. `subscriptions`: those of subscriptions and plans.
 - `sandbox`: helpers and payer pages that exist only there.
 - `system`: health, metrics, the reference page, and where processors deliver signed messages.
-- `openapi`: the published description.
 """

@@ -13,19 +13,18 @@ from typing import Any
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from api import description as document
 from api.customers import change
 from api.customers import create as create_customer
 from api.customers import delete as delete_customer
 from api.customers import list as list_customers
 from api.customers import show as show_customer
-from api.dependencies import DependencyHolder, open_dependencies
+from api.http.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, RouteTable, ScopedOperation
 from api.http.middleware import Middleware
 from api.http.request_metrics import RequestMetrics
-from api.http.response import ERRORS_PAGE
 from api.merchant import create_key, fiscal_issuer, fiscal_logo, list_keys, meta, revoke_key, rotate_key
 from api.merchant import settings as merchant
-from api.openapi import document
 from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
 from api.orders import list as list_orders
 from api.orders.invoices import cancel as cancel_cfdi
@@ -36,6 +35,7 @@ from api.payment_methods import show as show_method
 from api.products import bulk_import
 from api.products import list as list_products
 from api.products import show as show_product
+from api.response import ERRORS_PAGE
 from api.sandbox import clock, deposits, disputes, payer_pages, processor_mode, settlements, stamping
 from api.sandbox.payer_pages import PayerPage
 from api.subscriptions import cancel as cancel_subscription

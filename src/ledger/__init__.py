@@ -8,8 +8,8 @@ The layers, from the inside out; each imports only those above it:
    messages to payers; what a merchant or a worker can do.
    `vault`: the numbers of saved cards, which only its own database role reads.
 4. `background`: what happens outside a request: reactions, timers, jobs, the inbox, recovery.
-5. `service`, `cli`, `backup`, `seeding`, `bench`: the processes, the command line, backups and their restoration, the
-   demo's scenarios, the benchmarks.
+5. `service`, `cli`, `backup`, `seeding`: the processes, the command line, backups and their restoration, the demo's
+   scenarios.
    `wiring`: puts one process's ledger together.
 
 Beside the layers:

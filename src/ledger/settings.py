@@ -34,7 +34,7 @@ _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECA
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _SECONDS: Final = {"unit": "seconds"}
 _API_PROCESSES_MAX: Final = 4
-"""Of `auto`: one Postgres has little left for a fifth process (`ledger bench ceiling`)."""
+"""Of `auto`: one Postgres has little left for a fifth process (`python -m benchmarks ceiling`)."""
 
 
 class CannotRun(Exception):

@@ -21,9 +21,9 @@ from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
 from ledger.notifications.contract import Notifier
 from ledger.notifications.log import LogNotifier
-from ledger.operations.clock import Clock, MerchantClocks
-from ledger.operations.ledger import CallTimeouts, Ledger
-from ledger.operations.orders.order_numbers import OrderNumbers
+from ledger.operations.context.clock import Clock, MerchantClocks
+from ledger.operations.context.ledger import CallTimeouts, Ledger
+from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.charge_writer import ChargeWriter

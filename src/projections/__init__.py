@@ -9,6 +9,7 @@ In reading order:
 - `orders`: one order, from its state to the bytes that a client reads. `customers`, `payment_methods`, `merchants`: the
   same for their streams. `products`, `subscriptions`: their rows and pages of them; the latter with plans.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
+- `formats`: how times, amounts and numbers are written.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
 - `erasures`: the reads of an erasure.
 - `rebuild`: the same rows from the log alone.

@@ -20,7 +20,7 @@ from ledger.domain.ids import parse_uuid
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import text
-from projections.orders.formats import Moment, moment
+from projections.formats import Moment, moment
 from projections.search.lines import FIELD_END, fold
 
 RELATED_SHOWN_MAX: Final = 100

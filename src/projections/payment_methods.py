@@ -20,8 +20,8 @@ from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import from_micros, micros
+from projections.formats import Moment, moment
 from projections.lists.pages import Pagination
-from projections.orders.formats import Moment, moment
 
 _encode: Final = msgspec.json.Encoder().encode
 

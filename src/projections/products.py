@@ -21,9 +21,9 @@ from ledger.domain.products.state import Product
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros
+from projections.formats import Moment, encode, metadata_or_null, moment, number_or_null
 from projections.lists.cursor import Cursor, encode_cursor
 from projections.lists.pages import Pagination
-from projections.orders.formats import Moment, encode, metadata_or_null, moment, number_or_null
 from projections.search.lines import FIELD_END, fold, fold_search
 
 # Writes the product's row as it is after the commit. Its id and the time of its creation never change.

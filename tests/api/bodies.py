@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from api.http.errors import ApiError
+from api.errors import ApiError
 from api.orders.charge import parse_charge
 from api.orders.create import parse_create
-from ledger.operations.inputs import OrderInput, PaymentInput
+from ledger.operations.context.inputs import OrderInput, PaymentInput
 
 NOW = datetime(2026, 3, 15, 12, 0, tzinfo=ZoneInfo("America/Mexico_City"))
 APPROVED, DECLINED = "4242424242424242", "4000000000000002"

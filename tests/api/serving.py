@@ -11,7 +11,7 @@ import httpx
 from tests.api.storefront import Storefront
 
 from api.app import create_app
-from ledger.service.http_server import Server
+from ledger.service.http.http_server import Server
 from ledger.settings import Settings
 from ledger.wiring import open_ledger
 

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp
 from tests.api.bodies import encoded
 
 from api.app import create_app
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.api_keys import issue_key
 from ledger.operations.merchants.registration import register_merchant
 from ledger.security.api_keys import new_key

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from tests.operations.conftest import Open, ledger, merchant, open_another, register
 
+from ledger.background.effects import Effect, SetTimer
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.reaction import Effect, SetTimer
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.reader import SeenEvent
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import Connection, connect
 
 __all__ = ["Open", "ledger", "merchant", "open_another", "register"]

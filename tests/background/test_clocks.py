@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 import pytest
 from tests.background.conftest import Open, rows
 
-from ledger.background.scheduler import clock_advance
-from ledger.background.scheduler.clock_advance import ClockAdvancer
-from ledger.operations import clock
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.background.clock import advance as clock_advance
+from ledger.background.clock.advance import ClockAdvancer
+from ledger.operations.context import clock
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
 

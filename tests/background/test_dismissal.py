@@ -10,7 +10,7 @@ import pytest
 from ledger.background.inbox import dismissal
 from ledger.background.inbox.dismissal import DismissedMessage, dismiss_message, dismissed_messages
 from ledger.background.inbox.pending import pending_messages, retry_messages
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_delivery import UNKNOWN_NAME, UNKNOWN_ORDER, UNMATCHED
 from ledger.postgres.connection import Connection
 from ledger.processors.inbox_store import Inbox

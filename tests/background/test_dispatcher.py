@@ -17,8 +17,8 @@ from tests.operations.conftest import an_order, by_card
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.jobs import Jobs
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
 

@@ -24,16 +24,16 @@ from tests.operations.conftest import SILENT, an_order, by_card
 from uuid_utils.compat import uuid7
 
 from ledger.background import erasure, recovery
+from ledger.background.effects import EnqueueJob
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.consumer import Applied, InboxConsumer
 from ledger.background.inbox.delivery import InboxDelivery
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.processors import messages
 from ledger.processors.inbox_store import Inbox

@@ -19,21 +19,21 @@ from tests.operations.conftest import an_order, by_card
 from tests.operations.test_action_recovery import recover
 from tests.operations.test_actions import MANUAL
 
+from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.inbox import consumer
 from ledger.background.inbox.consumer import Applied, DeadLetter, RetryLater
 from ledger.background.inbox.delivery import InboxDelivery, open_delivery
 from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
-from ledger.operations.inputs import Actor, CancelInput, PaymentInput, RefundInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CancelInput, PaymentInput, RefundInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import create_order

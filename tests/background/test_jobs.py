@@ -15,11 +15,11 @@ from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, register, ro
 from tests.metric_values import JobsCounted
 from uuid_utils.compat import uuid7
 
-from ledger.background.reactions.reaction import EnqueueJob
+from ledger.background.effects import EnqueueJob
 from ledger.background.scheduler.failed_jobs import failed_jobs, resume_given_up, retry_jobs
 from ledger.background.scheduler.jobs import Jobs
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import Connection
 
 pytestmark = pytest.mark.anyio

@@ -17,16 +17,16 @@ from tests.operations.test_reminders import to_the_reminder
 from tests.operations.test_timers import Ahead
 from uuid_utils.compat import uuid7
 
+from ledger.background.effects import EnqueueJob
 from ledger.background.pace import Pace
-from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.reactions.registry import HANDLERS
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, PACED_KINDS, RENEWALS_AT_ONCE
 from ledger.domain.orders.timers import REMINDER
 from ledger.domain.subscriptions.notices import NOTICE
 from ledger.notifications.contract import Notification
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
 

@@ -14,9 +14,9 @@ from tests.operations.conftest import an_order, by_card
 from tests.operations.test_action_recovery import recover
 from tests.sealing import MASTER_KEY
 
+from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.worker import run
 from ledger.domain.money import SCALE
@@ -24,8 +24,8 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import CaptureMethod
 from ledger.domain.orders.timers import TimerKind, timers_of
-from ledger.operations.inputs import Actor, DeviceDataInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, DeviceDataInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.authenticate import submit_device_data
 from ledger.operations.orders.create import create_order

@@ -12,10 +12,10 @@ import pytest
 from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, worker_connection
 from uuid_utils.compat import uuid7
 
+from ledger.background.effects import EnqueueJob
 from ledger.background.pace import Pace
-from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.scheduler.jobs import Jobs
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
 

@@ -18,21 +18,21 @@ from tests.metric_values import metric_value
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
+from ledger.background.clock.advance import ClockAdvancer
+from ledger.background.effects import Effect
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.dispatcher import AnyReaction, Dispatcher
 from ledger.background.reactions.order_timers import OrderTimers
 from ledger.background.reactions.payment_index import PaymentIndex
 from ledger.background.reactions.quarantine import Quarantine
-from ledger.background.reactions.reaction import Effect
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.worker import run
 from ledger.domain.orders.terms import BillingAddress, CaptureMethod
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.reader import SeenEvent
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
 from ledger.processors.inbox_store import Inbox

@@ -28,8 +28,8 @@ from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.operations.inputs import Actor, CancelInput, CaptureInput, RefundInput, ValidateInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CancelInput, CaptureInput, RefundInput, ValidateInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.authenticate import validate
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order

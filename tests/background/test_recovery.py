@@ -24,8 +24,8 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.operations.inputs import Actor, CustomerInput
-from ledger.operations.ledger import CallTimeouts, Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput
+from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.unit_of_work import load_order

@@ -16,15 +16,15 @@ from tests.background.conftest import Open, register, rows
 from tests.operations.conftest import an_order, by_card
 from tests.operations.test_action_recovery import commit_fails, not_received, recover, unanswered, wrap
 
+from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.domain.orders.payment import EntryAction, EntryStatus
 from ledger.domain.orders.processor_outcomes import CaptureRefused
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.timers import TimerKind, timers_of
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.due.timers import run_timer
 from ledger.operations.pipeline.unit_of_work import load_order

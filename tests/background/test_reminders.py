@@ -10,14 +10,14 @@ from tests.background.conftest import rows
 from tests.notifications.conftest import Start, certificate, start
 from tests.operations.conftest import an_order, by_card
 
+from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.orders.events import ReminderEvent
 from ledger.notifications.smtp import SmtpNotifier, parse_server
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.postgres.connection import Connection
 

@@ -14,8 +14,8 @@ from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.scheduler.jobs import Jobs
 from ledger.journal.commit.notifier import CHANNEL
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
 

@@ -21,22 +21,22 @@ from tests.invoicing.s3_server import BUCKET, KEY_ID, S3Server, s3
 from tests.operations.conftest import an_order, by_card
 from tests.sealing import MASTER_KEY
 
+from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.background.worker import run
 from ledger.domain.invoices.commands import StampNext
 from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
-from ledger.domain.invoices.events import DocumentStamped, StampingRequested
+from ledger.domain.orders.invoices.events import DocumentStamped, StampingRequested
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import LineItem
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import DocumentFiles, FilesUnavailable
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.journal.journal import Journal
-from ledger.operations.inputs import Actor, StampInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, StampInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order

@@ -14,13 +14,13 @@ from tests.background.test_dispatcher import cursors, due, enqueued, make_all_du
 from tests.domain.builders import NOON
 from tests.operations.conftest import an_order, by_card
 
+from ledger.background.effects import Effect, EnqueueJob
 from ledger.background.reactions.dispatcher import Dispatcher
-from ledger.background.reactions.reaction import Effect, EnqueueJob
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.jobs import Jobs
 from ledger.journal.reader import SeenEvent
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import Connection
 

@@ -14,7 +14,7 @@ from ledger.backup.base_backup import take_backup
 from ledger.backup.record import BackupRecord, read_record, write_record
 from ledger.backup.verification import differing
 from ledger.cli.service import backup
-from ledger.operations.orders.order_numbers import move_on
+from ledger.operations.context.order_numbers import move_on
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.security.secrets import load_secrets
 from ledger.settings import CannotRun, Settings

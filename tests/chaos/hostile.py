@@ -23,7 +23,7 @@ from tests.chaos.running import Running, environ
 from tests.chaos.service import Service
 from tests.chaos.wire import Wire
 
-from ledger.service.connection_guard import LINGER_S
+from ledger.service.http.connection_guard import LINGER_S
 
 SECONDS = 60.0
 _GROWTH_MAX = 20 << 20

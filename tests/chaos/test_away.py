@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.operations.orders.order_numbers import OrderNumbers
+from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio

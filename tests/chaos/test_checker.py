@@ -15,11 +15,11 @@ from tests.chaos.witness import Asked, RecordedAnswer, Witness
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
+from ledger.operations.context.inputs import Actor, CustomerFields
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult
 from ledger.operations.customers.change import change_customer
-from ledger.operations.inputs import Actor, CustomerFields
-from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
-from ledger.operations.results import OrderResult
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor

@@ -20,13 +20,13 @@ from tests.crash.scenario import exit_of
 from tests.operations.conftest import register
 from tests.sealing import MASTER_KEY
 
+from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.domain.orders.events import PaymentCaptured
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import ConcurrentUpdate
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.settings import Settings
 from ledger.wiring import open_ledger

@@ -28,8 +28,8 @@ from tests.sealing import MASTER_KEY
 from ledger.domain.orders import events
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.processors.messages import (

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from tests.invoicing.documents import LEGAL_NAME, NUMBER, RFC
 
-from ledger.domain.invoices.terms import Issuer
+from ledger.domain.orders.invoices.terms import Issuer
 from ledger.invoicing import issuers as module
 from ledger.invoicing.certificates import generate_csd
 from ledger.invoicing.issuers import ISSUER_KEYS, IssuerMissing, Issuers

@@ -10,18 +10,18 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from ledger.domain.invoices import events as invoices
-from ledger.domain.invoices.terms import (
+from ledger.domain.orders.invoices import events as invoices
+from ledger.domain.orders.invoices.terms import (
     CancellationMotive,
     Concept,
     CreditNoteTerms,
     InvoiceTerms,
+    InvoiceTrigger,
     ReceiptTerms,
     Receiver,
     RefundedParts,
     TaxAmount,
 )
-from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.terms import FiscalAddress, FiscalData
 
 AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)

@@ -72,7 +72,7 @@ _ORDER_TABLE: Final = "src/projections/orders/table.py"
 _LISTS: Final = "src/projections/lists/statements.py"
 _SEARCH: Final = "src/projections/search/statements.py"
 _HTTP: Final = "src/api/http"
-_STORED_TEXT: Final = "src/api/fields/stored_text.py"
+_STORED_TEXT: Final = "src/api/decoding/stored_text.py"
 _MERCHANT_DECIDE: Final = "src/ledger/domain/merchants/decide.py"
 _PREPARE: Final = "src/ledger/postgres/prepare.py"
 
@@ -587,7 +587,7 @@ PROCESSES: Final = (
     Mutant(
         "heads-ahead-uncounted",
         "the heads of requests that wait in a connection count as held",
-        "src/ledger/service/bounded_protocol.py",
+        "src/ledger/service/http/bounded_protocol.py",
         "self._waiting_heads.append(_REQUEST_BYTES + address + fields)",
         "self._waiting_heads.append(_REQUEST_BYTES)",
         ("tests/service/test_bounded_protocol.py",),
@@ -595,7 +595,7 @@ PROCESSES: Final = (
     Mutant(
         "closed-connection-keeps-its-last-request",
         "a connection that is closed for what it holds frees all of it before the loop's next turn",
-        "src/ledger/service/bounded_protocol.py",
+        "src/ledger/service/http/bounded_protocol.py",
         "        self.cycle = self._current\n",
         "",
         (
@@ -621,7 +621,7 @@ PROCESSES: Final = (
     Mutant(
         "clocks-moved-without-a-bound",
         "requests that move clocks open no more connections than are counted",
-        "src/ledger/background/scheduler/clock_advance.py",
+        "src/ledger/background/clock/advance.py",
         "async with self._permits, self._leased(merchant_id)",
         "async with self._leased(merchant_id)",
         ("tests/postgres/test_connection_count.py",),
@@ -1853,7 +1853,7 @@ BACKGROUND: Final = (
     Mutant(
         "clock-goes-back",
         "a merchant's clock never goes back",
-        "src/ledger/background/scheduler/clock_advance.py",
+        "src/ledger/background/clock/advance.py",
         "    if until < now:",
         "    if False:",
         ("tests/api/sandbox/test_clock.py",),
@@ -2262,7 +2262,7 @@ delete from vault_card where merchant_id = %s and payment_method_id = %s and %s 
     Mutant(
         "cards-after-an-erasure",
         "an erased customer's numbers are destroyed",
-        "src/ledger/operations/customers/erase.py",
+        "src/ledger/operations/erasure/erase_customer.py",
         "    if ledger.vault is not None:",
         "    if False:",
         (_SAVED,),
@@ -2270,7 +2270,7 @@ delete from vault_card where merchant_id = %s and payment_method_id = %s and %s 
     Mutant(
         "methods-after-an-erasure",
         "the commit that erases a customer deletes the saved methods too",
-        "src/ledger/operations/customers/erase.py",
+        "src/ledger/operations/erasure/erase_customer.py",
         "    if methods is not None:",
         "    if False:",
         ("tests/api/payment_methods/test_payment_methods.py::test_a_deleted_customers_methods_go_too",),
@@ -2428,7 +2428,7 @@ CUSTOMERS: Final = (
     Mutant(
         "one-wrong-field-hides-another",
         "a 400 names every wrong field of a customer",
-        "src/api/http/decoding.py",
+        "src/api/decoding/bodies.py",
         "            except msgspec.ValidationError:\n                return _decode_fields",
         "            except msgspec.ValidationError as error:\n                raise _explained(str(error), self._schema) "
         "from None\n                return _decode_fields",
@@ -2601,7 +2601,7 @@ KEYS: Final = (
     Mutant(
         "change-of-a-merchant-not-heard",
         "a revoked key is refused by every process before its caches expire",
-        "src/api/dependencies.py",
+        "src/api/http/dependencies.py",
         "            authenticator.forget(merchant_id)\n",
         "",
         ("tests/api/merchant/test_api_keys.py",),
@@ -2641,7 +2641,7 @@ KEYS: Final = (
     Mutant(
         "misspelt-names-ignored",
         "a misspelt field of a body moves no money",
-        "src/api/fields/unknown_names.py",
+        "src/api/decoding/unknown_names.py",
         "        if self.errors:\n",
         "        if False:\n",
         ("tests/api/http/test_unknown_names.py",),
@@ -2649,7 +2649,7 @@ KEYS: Final = (
     Mutant(
         "misspelt-parameters-ignored",
         "a misspelt parameter shows no other orders",
-        "src/api/fields/query.py",
+        "src/api/decoding/query.py",
         "    for misspelt in unknown.errors:\n",
         "    for misspelt in ():\n",
         ("tests/api/http/test_unknown_names.py",),
@@ -2657,7 +2657,7 @@ KEYS: Final = (
     Mutant(
         "card-numbers-in-the-header",
         "no header repeats a card number",
-        "src/api/fields/unknown_names.py",
+        "src/api/decoding/unknown_names.py",
         "if contains_pan(name) or contains_cvc(name):",
         "if False:",
         ("tests/api/http/test_unknown_names.py::test_the_header_is_short_and_repeats_no_card_number",),
@@ -2720,7 +2720,7 @@ DOCUMENTS: Final = (
     Mutant(
         "refused-document-overtaken",
         "a refused document holds the later ones of its order",
-        "src/ledger/domain/invoices/state.py",
+        "src/ledger/domain/orders/invoices/state.py",
         "if each.status is not DocumentStatus.EMITTED), None)",
         "if each.status is DocumentStatus.PENDING), None)",
         (f"{_CORE_TESTS}::test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pauses",),

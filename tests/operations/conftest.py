@@ -18,8 +18,8 @@ from ledger.domain.merchants.decide import decide_registration
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.orders.terms import CardSummary, MethodType, OrderTerms
 from ledger.journal.append import Change
-from ledger.operations.inputs import Actor, CustomerInput, OrderInput, PaymentInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput, PaymentInput
+from ledger.operations.context.ledger import Ledger
 from ledger.processors.contract import Card
 from ledger.settings import Settings
 from ledger.wiring import open_ledger

@@ -20,7 +20,7 @@ from tests.crash.launcher import POINTS, die
 from tests.operations.conftest import register
 from tests.operations.test_action_recovery import ACTIONS, Action
 
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.settings import Settings, read_settings
 from ledger.wiring import open_ledger
 

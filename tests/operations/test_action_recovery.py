@@ -20,8 +20,15 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import RequestInProgress
-from ledger.operations.inputs import Actor, CancelInput, CaptureInput, DeviceDataInput, RefundInput, ValidateInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import (
+    Actor,
+    CancelInput,
+    CaptureInput,
+    DeviceDataInput,
+    RefundInput,
+    ValidateInput,
+)
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.authenticate import submit_device_data, validate
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order

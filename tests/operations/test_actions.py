@@ -27,7 +27,7 @@ from ledger.domain.rejections import (
     RefundExceedsBalance,
     RefundInProgress,
 )
-from ledger.operations.inputs import (
+from ledger.operations.context.inputs import (
     Actor,
     CancelInput,
     CaptureInput,
@@ -36,7 +36,7 @@ from ledger.operations.inputs import (
     RefundInput,
     ValidateInput,
 )
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.authenticate import submit_device_data, validate
 from ledger.operations.orders.cancel import cancel_order

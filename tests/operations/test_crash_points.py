@@ -18,8 +18,8 @@ from tests.operations.test_action_recovery import REPEATED, calls_booked, order_
 from tests.sealing import MASTER_KEY
 
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="it forks")]
 

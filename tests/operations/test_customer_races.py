@@ -12,11 +12,11 @@ from tests.operations.test_erasure import log_and_rows
 from tests.operations.test_sealing import places_of
 
 from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, Rejected, RequestInProgress
+from ledger.operations.context.inputs import Actor, CustomerFields, CustomerInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.change import change_customer
 from ledger.operations.customers.create import create_customer
-from ledger.operations.customers.erase import delete_customer
-from ledger.operations.inputs import Actor, CustomerFields, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey

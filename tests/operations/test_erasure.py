@@ -20,10 +20,10 @@ from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader
-from ledger.operations.customers import cache
-from ledger.operations.customers.erase import _delete, delete_customer
-from ledger.operations.inputs import Actor, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context import customer_cache as cache
+from ledger.operations.context.inputs import Actor, CustomerInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.erasure.erase_customer import _delete, delete_customer
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.postgres.connection import connect

@@ -15,11 +15,11 @@ from tests.operations.conftest import an_order, register
 from tests.operations.test_sealing import personal_order
 from tests.sealing import MASTER_KEY
 
+from ledger.operations.context.inputs import Actor, CustomerFields, CustomerInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.change import change_customer
 from ledger.operations.customers.create import create_customer
-from ledger.operations.customers.erase import delete_customer
-from ledger.operations.inputs import Actor, CustomerFields, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
 from ledger.postgres.migrate import migrate
 from ledger.settings import Settings

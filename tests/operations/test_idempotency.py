@@ -12,11 +12,11 @@ from tests.operations.conftest import DECLINED, SILENT, Open, an_order, by_card
 from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.rejections import AmountExceedsPending, IdempotencyKeyReused, OrderNotPayable, RequestInProgress
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
-from ledger.operations.results import OrderResult
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode

@@ -11,8 +11,8 @@ from psycopg import AsyncConnection
 from tests.operations.conftest import Open
 
 from ledger.domain.products.commands import ProductDetails
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.products.import_products import ProductInput, import_products
 from ledger.postgres.faults import DatabaseUnavailable
 

@@ -19,8 +19,8 @@ from ledger.domain.orders.processor_outcomes import ActionRequired, Authorizatio
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
 from ledger.journal.append import Change, VersionConflict
-from ledger.operations.inputs import Actor, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.pipeline.execute import ATTEMPTS
 from ledger.processors.contract import AuthorizationRequest, ProcessorUnavailable

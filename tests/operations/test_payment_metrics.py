@@ -14,8 +14,8 @@ from ledger.domain.orders.events import PaymentAuthorized, PaymentDeclined
 from ledger.domain.orders.processor_outcomes import Declined
 from ledger.domain.orders.terms import MethodType
 from ledger.journal.append import Change, VersionConflict
-from ledger.operations.inputs import Actor, PaymentInput, RefundInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, PaymentInput, RefundInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline import payment_metrics

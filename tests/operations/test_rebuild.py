@@ -9,8 +9,8 @@ from tests.whole_log import whole_log
 
 from ledger.backup.rebuild import Rebuilt, rebuild_orders
 from ledger.backup.verification import differing
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from projections.orders.head import render_head
 from projections.orders.payments import render_payments

@@ -18,10 +18,10 @@ from ledger.domain.orders.evolve.reminders import Reminder
 from ledger.domain.orders.state import Order
 from ledger.journal.journal import Journal
 from ledger.notifications.contract import Notification, NotificationRefused, NotificationUnanswered
+from ledger.operations.context.inputs import Actor, CustomerFields, CustomerInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.change import change_customer
-from ledger.operations.customers.erase import delete_customer
-from ledger.operations.inputs import Actor, CustomerFields, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.due import remind
 from ledger.operations.orders.due.remind import AttemptRunning, remind_payer

@@ -37,9 +37,9 @@ from ledger.domain.orders.decide.references import decide_deposit
 from ledger.domain.orders.events import CallPostponed, CallRepeated
 from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.terms import Destination
-from ledger.operations.customers.erase import delete_customer, erase_payer
-from ledger.operations.inputs import Actor, RefundInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, RefundInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.erasure.erase_customer import delete_customer, erase_payer
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline import processor_requests

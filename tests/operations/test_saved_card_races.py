@@ -18,13 +18,13 @@ from tests.operations.test_sealing import fetch
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import CustomerNotFound, PaymentMethodNotFound, Rejected
-from ledger.operations.customers.erase import delete_customer
-from ledger.operations.inputs import Actor, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
 from ledger.operations.payment_methods.change import MethodUpdate, delete_payment_method, update_payment_method
 from ledger.operations.payment_methods.sweep import sweep_cards
-from ledger.operations.results import OrderResult
 from projections.erasures import Erasures
 
 pytestmark = pytest.mark.anyio

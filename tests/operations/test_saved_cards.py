@@ -26,15 +26,15 @@ from ledger.domain.rejections import (
     PaymentMethodNotFound,
 )
 from ledger.journal.append import SealBroken
-from ledger.operations.customers.erase import delete_customer
-from ledger.operations.inputs import Actor, CustomerInput, PaymentInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput, PaymentInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.payment_methods.change import MethodUpdate, delete_payment_method, update_payment_method
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import OrderResult
 from ledger.processors.contract import AuthorizationRequest, ProcessorUnavailable
 from ledger.processors.saved_card import SecurityCode
 from ledger.vault.vault import Vault

@@ -20,10 +20,10 @@ from tests.sealing import MASTER_KEY
 from ledger.journal.append import ClaimKind, KeyUnavailable, SealBroken
 from ledger.journal.encryption.rewrapping import rewrap
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.operations.context.inputs import Actor, CustomerFields, CustomerInput, OrderInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.change import change_customer
 from ledger.operations.customers.create import create_customer
-from ledger.operations.inputs import Actor, CustomerFields, CustomerInput, OrderInput
-from ledger.operations.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import connect
 from ledger.security.secrets import load_sealing_keys

@@ -28,8 +28,8 @@ from tests.operations.test_action_recovery import (
 )
 
 from ledger.background.recovery import Recovery, Windows
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline import execute
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.settings import SettingWrong, read_settings

@@ -16,9 +16,9 @@ from tests.operations.test_actions import CHALLENGED, MANUAL, SPEI
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.timers import Timer, TimerKind, timers_of
-from ledger.operations.clock import Clock
-from ledger.operations.inputs import Actor, CancelInput, ValidateInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.clock import Clock
+from ledger.operations.context.inputs import Actor, CancelInput, ValidateInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.authenticate import validate
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import create_order

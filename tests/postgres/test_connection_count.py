@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from tests.operations.conftest import register
 
-from api.dependencies import open_dependencies
+from api.http.dependencies import open_dependencies
 from ledger.background import worker
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.postgres.connection_count import (

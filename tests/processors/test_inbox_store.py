@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.background.inbox.consumer import Applied, DeadLetter, InboxConsumer, RetryLater, fetch
 from ledger.background.inbox.pending import pending_messages, retry_messages
-from ledger.operations.clock import Clock
+from ledger.operations.context.clock import Clock
 from ledger.postgres.connection import connect
 from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import DisputeOpened, DisputeWon, Message

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from tests.domain.invoices import baskets
 
-from ledger.domain.invoices.events import (
+from ledger.domain.orders.invoices.events import (
     TOPICS,
     CancellationMotive,
     DocumentAnnounced,

@@ -34,8 +34,8 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.ids import entry_id
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalAddress, FiscalData, LineItem, MethodType, Tax
+from projections.formats import for_people, moment
 from projections.orders.documents import answer, document, is_overdue
-from projections.orders.formats import for_people, moment
 from projections.orders.head import OrderHead, render_head
 from projections.orders.payments import PaymentDocument, render_payment, render_payments
 

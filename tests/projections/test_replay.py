@@ -45,8 +45,8 @@ from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import CancelDocument, RecordStamping, StampRequest
 from ledger.domain.invoices.decide.cancellation import decide_document_cancellation
 from ledger.domain.invoices.decide.stamping import decide_next, decide_outcome
-from ledger.domain.invoices.terms import CancellationMotive
 from ledger.domain.merchants.events import ApiKeyRevoked, MerchantClosed, MerchantRenamed
+from ledger.domain.orders.invoices.terms import CancellationMotive
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalData, MethodType, SurchargePolicy
 from ledger.domain.plans.evolve import evolve as evolve_plan

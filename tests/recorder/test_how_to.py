@@ -18,8 +18,8 @@ from tests.docs.pages import ROOT, blocks
 from tests.journal.small_log import fetch
 from tests.operations.conftest import APPROVED, DECLINED, an_order, by_card, register
 
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.settings import Settings
 from ledger.wiring import open_ledger

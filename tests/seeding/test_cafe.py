@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from benchmarks.load.order_body import BODY, CARD
 from tests.seeding.test_runner import orders
 
 from api.orders.create import parse_create
-from ledger.bench.load.order_body import BODY, CARD
 from ledger.seeding.actions import ACTIONS
 from ledger.seeding.demo import FIRST_ORDER, MERCHANT, SCENARIO
 from ledger.seeding.scenario_file import read_lines

@@ -6,7 +6,7 @@ import msgspec
 import psycopg
 import pytest
 
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.operations.merchants.api_keys import revoke_key
 from ledger.operations.merchants.registration import merchant_of
 from ledger.security.api_keys import hash_key

@@ -9,11 +9,11 @@ import uvicorn
 
 from api.http.middleware import _HEADERS_MAX
 from ledger.asgi import RESPOND
-from ledger.service import connection_guard
-from ledger.service.bounded_protocol import HEAD_FIELDS_MAX, WAITING_BODIES_MAX, WAITING_MAX
-from ledger.service.buffered_transport import WRITE_BUFFER_MAX
-from ledger.service.connection_guard import ConnectionGuard
-from ledger.service.http_messages import HEAD_BYTES_MAX
+from ledger.service.http import connection_guard
+from ledger.service.http.bounded_protocol import HEAD_FIELDS_MAX, WAITING_BODIES_MAX, WAITING_MAX
+from ledger.service.http.buffered_transport import WRITE_BUFFER_MAX
+from ledger.service.http.connection_guard import ConnectionGuard
+from ledger.service.http.http_messages import HEAD_BYTES_MAX
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import pytest
 import uvicorn
 import uvloop
 
-from ledger.service.buffered_transport import BufferedTransport
-from ledger.service.connection_guard import ConnectionGuard
+from ledger.service.http.buffered_transport import BufferedTransport
+from ledger.service.http.connection_guard import ConnectionGuard
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import uvicorn
 
-from ledger.service.connection_guard import DRAIN_IDLE_S, ConnectionGuard
+from ledger.service.http.connection_guard import DRAIN_IDLE_S, ConnectionGuard
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from ledger.service.http_messages import Signal, new_cycle
+from ledger.service.http.http_messages import Signal, new_cycle
 
 pytestmark = pytest.mark.anyio
 

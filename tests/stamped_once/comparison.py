@@ -12,8 +12,8 @@ from uuid import UUID
 from lxml import etree
 from tests.chaos.evidence import MerchantEvidence
 
-from ledger.domain.invoices.state import Document, DocumentStatus
-from ledger.domain.invoices.terms import InvoiceTerms, ReceiptTerms
+from ledger.domain.orders.invoices.state import Document, DocumentStatus
+from ledger.domain.orders.invoices.terms import InvoiceTerms, ReceiptTerms
 from ledger.domain.orders.state import Order
 
 _CFDI: Final = {

@@ -6,8 +6,8 @@ import pytest
 from tests.operations.conftest import ledger, merchant, open_another
 from tests.subscriptions.shop import Shop
 
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 
 __all__ = ["ledger", "merchant", "open_another"]
 

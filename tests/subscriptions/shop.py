@@ -11,8 +11,8 @@ from uuid import UUID
 import psycopg
 from tests.operations.conftest import APPROVED, an_order, by_card
 
+from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.state import Order
 from ledger.domain.plans.state import Plan
@@ -20,8 +20,8 @@ from ledger.domain.plans.terms import Interval, PlanTerms
 from ledger.domain.subscriptions.charge_ids import is_charge
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
-from ledger.operations.inputs import Actor, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.plans.create import NewPlan, create_plan
 from ledger.operations.subscriptions.create import create_subscription

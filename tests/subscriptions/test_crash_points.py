@@ -16,7 +16,7 @@ from tests.subscriptions.shop import Shop
 from ledger.background.recovery import Windows
 from ledger.domain.rejections import Rejected
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.subscriptions.bill import bill_subscription
 from ledger.operations.subscriptions.cancel import cancel_subscription
 from ledger.operations.subscriptions.retry import retry_charge

@@ -13,7 +13,7 @@ from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.failed_jobs import failed_jobs, resume_given_up
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import connect
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]

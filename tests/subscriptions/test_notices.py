@@ -20,8 +20,8 @@ from ledger.domain.subscriptions.state import Subscription
 from ledger.notifications.contract import NotificationRefused, NotificationUnanswered
 from ledger.notifications.hand_over import AttemptRunning
 from ledger.notifications.smtp import SmtpNotifier, parse_server
+from ledger.operations.context.inputs import CustomerFields
 from ledger.operations.customers.change import change_customer
-from ledger.operations.inputs import CustomerFields
 from ledger.operations.subscriptions import notify
 from ledger.operations.subscriptions.change import change_subscription
 from ledger.operations.subscriptions.notify import notify_customer

@@ -18,7 +18,7 @@ from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
 from ledger.domain.rejections import ChargeRefusedByRisk, RequestInProgress
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
-from ledger.operations.customers.erase import delete_customer, erase_payer
+from ledger.operations.erasure.erase_customer import delete_customer, erase_payer
 from ledger.operations.orders.create import charge_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, find_order
 from ledger.operations.subscriptions.bill import bill_subscription

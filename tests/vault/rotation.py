@@ -20,8 +20,8 @@ from uuid_utils.compat import uuid7
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.encryption.rewrapping import rewrap
 from ledger.journal.encryption.sealing_keys import SealingKeys
-from ledger.operations.inputs import Actor, CustomerInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import connect
 from ledger.security.secrets import Purpose, load_sealing_keys

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from api.customers.fields import KEYED, TAG, ChangeCustomer, customer_reference, parse_change, sent_ids
-from api.dependencies import Dependencies
+from api.errors import ApiError
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import ApiError
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import CUSTOMER_ID, IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse
 from ledger.domain.rejections import CustomerNotFound
 from ledger.operations.customers.change import change_customer, refused_ids
 from ledger.security.api_keys import Scope

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from api.customers.fields import EXAMPLE, KEYED, TAG, CreateCustomer, parse_create
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse
 from ledger.operations.customers.create import create_customer
 from ledger.security.api_keys import Scope
 from projections.customers import CustomerDetailDocument, render_detail

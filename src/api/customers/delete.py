@@ -8,13 +8,13 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.customers.fields import KEYED, TAG, customer_reference
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response
-from api.openapi.operation import ANY, OperationSpec, codes_of
 from api.openapi.parameters import CUSTOMER_ID, IDEMPOTENCY_KEY
-from ledger.operations.customers.erase import delete_customer
+from api.operation import ANY, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse, json_response
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.security.api_keys import Scope
 
 

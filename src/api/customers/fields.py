@@ -10,16 +10,16 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.fields.stored_text import check_stored_text
-from api.fields.types import Email, Id, Metadata, Text
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_stored_text
+from api.decoding.types import Email, Id, Metadata, Text
+from api.errors import ApiError, customer_not_found, invalid
 from api.fields.values import email, is_given, metadata, printable
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
-from api.http.errors import ApiError, customer_not_found, invalid
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.openapi.operation import Codes, Json
+from api.operation import Codes, Json
 from ledger.domain.rejections import InvalidField
-from ledger.operations.inputs import CustomerFields
+from ledger.operations.context.inputs import CustomerFields
 
 
 class NotificationPreferences(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

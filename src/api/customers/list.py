@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from api.customers.fields import TAG
-from api.dependencies import Dependencies
-from api.fields.query import (
+from api.decoding.query import (
     PLACE_PARAMETERS,
     Parameters,
     described_parameters,
@@ -18,11 +17,12 @@ from api.fields.query import (
     parse_place,
     parse_text,
 )
-from api.fields.types import TEXT_MAX
+from api.decoding.types import TEXT_MAX
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, OperationSpec, codes_of
+from api.operation import ANY, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.security.api_keys import Scope
 from projections.lists.customers import CustomerPage, CustomerQuery, parse_customer_cursor
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from api.customers.fields import TAG, customer_reference
-from api.dependencies import Dependencies
+from api.errors import customer_not_found
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import customer_not_found
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, OperationSpec, codes_of
 from api.openapi.parameters import CUSTOMER_ID
+from api.operation import ANY, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.security.api_keys import Scope
 from projections.customers import CustomerWithRelatedDocument
 

@@ -5,8 +5,7 @@ customer exists. It raises the first of several errors; the function `check_…`
 
 In reading order:
 
-- `types`, `values`: kinds of field with their limits, and the parsers of single values.
+- `values`: the parsers of single values.
 - `people`, `fiscal`, `payment_method`, `line_items`, `product`, `durations`: parts of bodies.
-- `stored_text`: searches every text that would be stored. `unknown_names`: names that no field has. `query`: what the
-  lists share. `payer_language`: the language of texts for payers.
+- `payer_language`: the language of texts for payers.
 """

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from api.http.errors import invalid
+from api.errors import invalid
 
 _PARTS: Final = re.compile(
     r"P(?=[0-9]|T[0-9])(?:(?P<years>[0-9]+)Y)?(?:(?P<months>[0-9]+)M)?(?:(?P<weeks>[0-9]+)W)?(?:(?P<days>[0-9]+)D)?"

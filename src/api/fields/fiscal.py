@@ -10,9 +10,9 @@ from typing import Annotated, TypeVar
 from msgspec import Meta
 from msgspec.structs import replace
 
-from api.fields.types import Text
+from api.decoding.types import Text
+from api.errors import ApiError, FieldError, invalid
 from api.fields.values import email, tax_id
-from api.http.errors import ApiError, FieldError, invalid
 from ledger.domain.invoices.receivers import PAYMENT_FORMS, REGIMES, USES, wrong_keys
 from ledger.domain.orders import terms
 from ledger.invoicing.catalogs import is_postal_code

@@ -13,10 +13,10 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from api.fields.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Number, PositiveNumber, Text
+from api.decoding.field_errors import FieldErrors
+from api.decoding.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Number, PositiveNumber, Text
+from api.errors import ApiError, invalid, required
 from api.fields.values import amount, is_given, measure, metadata
-from api.http.errors import ApiError, invalid, required
-from api.http.field_errors import FieldErrors
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
 from projections.products import ProductDocument

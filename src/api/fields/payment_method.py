@@ -15,12 +15,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 from stdnum import luhn
 
-from api.fields.types import CardNumber, Cvc, Id, Month, Text, Year
+from api.decoding.field_errors import FieldErrors
+from api.decoding.types import CardNumber, Cvc, Id, Month, Text, Year
+from api.errors import invalid, required
 from api.fields.values import one_of_aliases, printable
-from api.http.errors import invalid, required
-from api.http.field_errors import FieldErrors
 from ledger.domain.orders.terms import CardSummary, MethodType
-from ledger.operations.inputs import PaymentInput
+from ledger.operations.context.inputs import PaymentInput
 from ledger.processors.bins import bin_info
 from ledger.processors.contract import Card
 from ledger.processors.saved_card import SecurityCode

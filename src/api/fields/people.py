@@ -14,13 +14,13 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
+from api.decoding.field_errors import FieldErrors
+from api.decoding.types import Country, Email, Id, TaxId, Text
+from api.errors import ApiError, invalid, required
 from api.fields.fiscal import CfdiUse, PaymentForm, TaxSystem, ZipCode, parse_receiver
-from api.fields.types import Country, Email, Id, TaxId, Text
 from api.fields.values import email, one_of_aliases, printable
-from api.http.errors import ApiError, invalid, required
-from api.http.field_errors import FieldErrors
 from ledger.domain.orders import terms
-from ledger.operations.inputs import CustomerInput
+from ledger.operations.context.inputs import CustomerInput
 
 
 class Customer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

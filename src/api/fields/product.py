@@ -12,13 +12,13 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from api.decoding.bodies import FieldDecoder
+from api.decoding.stored_text import check_stored_field, is_harmless
+from api.decoding.types import TAXES_MAX, TEXT_MAX, Id, LongText, Metadata, Number, Text
+from api.decoding.unknown_names import known_name, misspelt
+from api.errors import ApiError, FieldError, invalid
 from api.fields.line_items import Tax, parse_tax
-from api.fields.stored_text import check_stored_field, is_harmless
-from api.fields.types import TAXES_MAX, TEXT_MAX, Id, LongText, Metadata, Number, Text
-from api.fields.unknown_names import known_name, misspelt
 from api.fields.values import amount, is_given, measure, metadata, printable
-from api.http.decoding import FieldDecoder
-from api.http.errors import ApiError, FieldError, invalid
 from ledger.domain.orders import terms
 from ledger.domain.products.commands import Problem, ProductDetails
 from ledger.operations.products.import_products import ProductInput

@@ -17,8 +17,8 @@ from email_validator import EmailNotValidError, validate_email
 from msgspec import UNSET, Raw, UnsetType
 from stdnum.mx import rfc
 
-from api.fields.types import METADATA_BYTES_MAX, METADATA_DEPTH_MAX
-from api.http.errors import ApiError, FieldError, conflicting, invalid, required
+from api.decoding.types import METADATA_BYTES_MAX, METADATA_DEPTH_MAX
+from api.errors import ApiError, FieldError, conflicting, invalid, required
 from ledger.domain.money import AMOUNT_MAX, parse_amount
 from projections.merchants import MerchantSettings
 

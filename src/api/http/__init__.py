@@ -4,9 +4,9 @@ In reading order:
 
 - `middleware`: the outermost layer. `endpoint`: the operations of one path. `auth`: the key and its merchant.
   `rate_limits`: how many requests a key may make.
-- `request`, `response`: one request, and its answer. `idempotency_key`: the header, and the request's fingerprint.
-- `decoding`: from bytes to a struct. `field_errors`: all that is wrong with the fields of a request.
-- `errors`: the interface's own errors. `error_responses`: how each rejection and failure is answered.
+- `request`: one request. `dependencies`: what endpoints work with. `idempotency_key`: the header, and the request's
+  fingerprint.
+- `error_responses`: how each rejection and failure is answered.
   `open_requests`: what ends a request that takes too long.
 - `request_metrics`: what passes through this process.
 """

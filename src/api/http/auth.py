@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from api.http.errors import ApiError, required
+from api.errors import ApiError, required
 from ledger.security.api_keys import PREFIXES, Scope
 from projections.merchants import FoundKey, MerchantSettings
 

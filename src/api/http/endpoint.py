@@ -12,13 +12,13 @@ from msgspec import Struct
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.dependencies import Dependencies, DependencyHolder, not_started
-from api.fields.query import ignore_parameters
-from api.fields.unknown_names import IGNORED, ignored_header
-from api.http.errors import method_not_allowed, no_such_operation
+from api.decoding.query import ignore_parameters
+from api.decoding.unknown_names import IGNORED, ignored_header
+from api.errors import method_not_allowed, no_such_operation
+from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import OperationSpec
+from api.operation import OperationSpec
+from api.response import ApiResponse
 from ledger.security import api_keys
 
 READ: Final = api_keys.Scope.ORDERS_READ

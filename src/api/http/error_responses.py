@@ -15,9 +15,9 @@ from uuid import UUID
 import structlog
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.http import errors
-from api.http.errors import ApiError, FieldError, invalid
-from api.http.response import ERRORS_PAGE, REPLAYED, ApiResponse, Headers, json_response
+from api import errors
+from api.errors import ApiError, FieldError, invalid
+from api.response import ERRORS_PAGE, REPLAYED, ApiResponse, Headers, json_response
 from ledger.domain import rejections
 from ledger.domain.money import shortest
 from ledger.domain.orders.declines import Advice
@@ -26,7 +26,7 @@ from ledger.domain.rejections import Rejected
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import FilesUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
-from ledger.operations.results import NothingSent
+from ledger.operations.context.results import NothingSent
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.logs import stack_locations

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from api.fields.stored_text import check_card_data
-from api.http.decoding import BAD_INPUT_AS_400
-from api.http.errors import invalid
+from api.decoding.bodies import BAD_INPUT_AS_400
+from api.decoding.stored_text import check_card_data
+from api.errors import invalid
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.cvc_detection import is_cvc
 

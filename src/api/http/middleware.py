@@ -17,13 +17,13 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Message, Receive, Scope, Send
 
+from api.errors import ApiError, ClientGone, DatabaseAway
 from api.http.endpoint import RouteTable
 from api.http.error_responses import error_response
-from api.http.errors import ApiError, ClientGone, DatabaseAway
 from api.http.open_requests import OpenRequests
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.http.request_metrics import RequestMetrics
-from api.http.response import ERRORS_PAGE
+from api.response import ERRORS_PAGE
 from ledger.telemetry.logs import REQUEST
 
 

@@ -17,8 +17,8 @@ from struct import Struct
 from typing import Final
 from uuid import UUID
 
-from api.http.errors import TooManyRequests
-from api.http.response import Headers
+from api.errors import TooManyRequests
+from api.response import Headers
 from ledger.telemetry.metrics import RATE_LIMITED
 
 _SLOTS: Final = 1 << 15

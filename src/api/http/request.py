@@ -17,12 +17,12 @@ from uuid import UUID
 
 from starlette.types import Message, Receive, Scope, Send
 
+from api.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.auth import Principal
-from api.http.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.idempotency_key import idempotency_key
-from api.http.response import ERRORS_PAGE, ApiResponse, Headers
+from api.response import ERRORS_PAGE, ApiResponse, Headers
 from ledger.asgi import RESPOND
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.pan_detection import contains_pan
 

@@ -8,18 +8,18 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.types import Id
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.types import Id
+from api.errors import invalid
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import invalid
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
 from api.merchant.documents import NewApiKeyDocument, created_response, forget_keys
 from api.merchant.fields import key_expiry, key_name
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.operations.merchants.api_keys import issue_key
 from ledger.security.api_keys import Scope
 

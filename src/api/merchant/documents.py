@@ -8,15 +8,15 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response
-from api.openapi.operation import Json
+from api.operation import Json
+from api.response import REPLAYED, ApiResponse, json_response
 from ledger.domain.rejections import ApiKeyNotFound
 from ledger.operations.merchants.api_keys import KeyResult
 from ledger.security.api_keys import NewKey, Scope
+from projections.formats import moment, moment_or_null
 from projections.merchants import ListedKey, listed
-from projections.orders.formats import moment, moment_or_null
 
 Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Scopes = Annotated[

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from api.fields.stored_text import check_card_data
+from api.decoding.stored_text import check_card_data
+from api.errors import invalid
 from api.fields.values import moment, printable
-from api.http.errors import invalid
 
 
 def key_name(text: str | None) -> str | None:

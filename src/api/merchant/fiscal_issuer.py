@@ -15,23 +15,23 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.dependencies import Dependencies
-from api.fields.stored_text import check_card_data
-from api.fields.types import TaxId, Text
+from api.decoding.bodies import BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_card_data
+from api.decoding.types import TaxId, Text
+from api.errors import ApiError, invalid, required
 from api.fields.values import printable, tax_id
-from api.http.decoding import BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import ApiError, invalid, required
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
 from api.merchant.documents import Moment
-from api.openapi.operation import ANY, BODY, MERCHANT, OperationSpec, codes_of
-from ledger.domain.invoices.terms import Issuer
+from api.operation import ANY, BODY, MERCHANT, OperationSpec, codes_of
+from api.response import ApiResponse, json_response
+from ledger.domain.orders.invoices.terms import Issuer
 from ledger.invoicing.certificates import CertificateWrong, Csd, legal_name_of, open_csd
 from ledger.invoicing.issuers import FoundIssuer, IssuerMissing, Issuers
 from ledger.security.api_keys import Scope
-from projections.orders.formats import moment
+from projections.formats import moment
 
 _FILE_MAX: Final = 16_384
 _PASSWORD_MAX: Final = 255

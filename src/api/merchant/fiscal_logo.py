@@ -12,13 +12,13 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.http.decoding import BodyDecoder
+from api.decoding.bodies import BodyDecoder
+from api.errors import ApiError, invalid, required
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import ApiError, invalid, required
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, BODY, MERCHANT, UNREADABLE, OperationSpec, codes_of
+from api.operation import ANY, BODY, MERCHANT, UNREADABLE, OperationSpec, codes_of
+from api.response import ApiResponse, json_response
 from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.logos import FILE_MAX, SIDE_MAX, SIDE_MIN, Logo, LogoWrong, open_logo, read_logo
 from ledger.security.api_keys import Scope

@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
 from api.merchant.documents import KEY_ID, ApiKeyDocument, key_document, key_id_of, key_not_found
-from api.openapi.operation import ANY, MERCHANT, OperationSpec, codes_of
+from api.operation import ANY, MERCHANT, OperationSpec, codes_of
+from api.response import ApiResponse, json_response
 from ledger.security.api_keys import Scope
 from projections.lists.pages import Pagination, single_page
 

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
 from api.merchant.documents import Moment, Scopes
-from api.openapi.operation import ANY, MERCHANT, OperationSpec
+from api.operation import ANY, MERCHANT, OperationSpec
+from api.response import ApiResponse, json_response
 from ledger.security.api_keys import Scope
-from projections.orders.formats import DECIMALS, moment_or_null
+from projections.formats import DECIMALS, moment_or_null
 
 
 class UsedKey(Struct, kw_only=True, rename="camel"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
 from api.merchant.documents import KEY_ID, RevokedApiKeyDocument, forget_keys, key_id_of, revoked_response
-from api.openapi.operation import ANY, IDEMPOTENT, MERCHANT, UNREADABLE, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, IDEMPOTENT, MERCHANT, UNREADABLE, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.operations.merchants.api_keys import revoke_key
 from ledger.security.api_keys import Scope
 

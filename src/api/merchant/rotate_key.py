@@ -7,16 +7,16 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.types import Id
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.types import Id
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
 from api.merchant.documents import KEY_ID, RotatedApiKeyDocument, created_response, forget_keys, key_id_of
 from api.merchant.fields import key_expiry, key_name
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.operations.merchants.api_keys import rotate_key
 from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S, Scope
 

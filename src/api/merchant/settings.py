@@ -13,15 +13,15 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.dependencies import Dependencies
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.errors import invalid, required
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import invalid, required
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response
 from api.merchant.documents import Moment, forget_keys
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse, json_response
 from ledger.domain.merchants.commands import ChangeSettings
 from ledger.domain.merchants.settings import (
     DAYS_MAX,
@@ -37,8 +37,8 @@ from ledger.domain.merchants.settings import (
 from ledger.domain.orders.terms import MethodType
 from ledger.operations.merchants.registration import change_settings
 from ledger.security.api_keys import Scope
+from projections.formats import moment
 from projections.merchants import FoundMerchant, MerchantSettings, settings_of
-from projections.orders.formats import moment
 
 _RATE: Final = (
     "Surcharge in percent, below 50, with at most four decimals; `null` for none. Orders keep the one they have."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from api.openapi.operation import Json
+from api.operation import Json
 
 CARD: Final[Json] = {
     "type": "card",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from api.fields.types import TEXT_MAX
-from api.openapi.operation import Json
+from api.decoding.types import TEXT_MAX
+from api.operation import Json
 
 ORDER_ID: Final[Json] = {
     "name": "id",

@@ -8,22 +8,22 @@ from typing import Annotated, Final
 from msgspec import Meta
 from msgspec.structs import replace
 
-from api.dependencies import Dependencies
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.stored_text import check_stored_text
+from api.decoding.types import LongText
+from api.errors import ApiError
 from api.fields.payment_method import sent_pan
-from api.fields.stored_text import check_stored_text
-from api.fields.types import LongText
 from api.fields.values import require_whole
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
 from api.openapi import examples
-from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.orders.charge import ChargePaymentOrder, check_payment, payment_input
 from api.orders.responses import merchant_now, order_response
-from ledger.operations.inputs import PaymentInput
+from api.response import ApiResponse
+from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.orders import add_payment as operation
 from projections.orders.documents import OrderDocument
 

@@ -9,21 +9,21 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_each_text, check_stored_text
+from api.decoding.types import Id
+from api.errors import ApiError, required
 from api.fields.people import DeviceInformation
-from api.fields.stored_text import check_each_text, check_stored_text
-from api.fields.types import Id
 from api.fields.values import printable
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError, required
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
 from api.orders.responses import declined_response, order_json, order_response
-from ledger.operations.inputs import DeviceDataInput, ValidateInput
+from api.response import REPLAYED, ApiResponse
+from ledger.operations.context.inputs import DeviceDataInput, ValidateInput
 from ledger.operations.orders import authenticate as operations
 from projections.orders.authentication import ValidationDocument, render_validation
 from projections.orders.documents import OrderDocument

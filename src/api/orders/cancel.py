@@ -7,19 +7,19 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.stored_text import check_each_text, check_stored_text
-from api.fields.types import Id
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_each_text, check_stored_text
+from api.decoding.types import Id
+from api.errors import ApiError, conflicting
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError, conflicting
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, KEYED, OperationSpec, codes_of
 from api.orders.responses import order_json
-from ledger.operations.inputs import CancelInput
+from api.response import REPLAYED, ApiResponse
+from ledger.operations.context.inputs import CancelInput
 from ledger.operations.orders.cancel import cancel_order
 from projections.orders.documents import OrderDocument
 

@@ -7,19 +7,19 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.dependencies import Dependencies
-from api.fields.types import PositiveNumber
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.types import PositiveNumber
+from api.errors import ApiError
 from api.fields.values import is_given, positive_amount, require_whole
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, DECLINED, KEYED, OperationSpec, codes_of
 from api.orders.responses import capture_refused_response, order_response
-from ledger.operations.inputs import CaptureInput
+from api.response import ApiResponse
+from ledger.operations.context.inputs import CaptureInput
 from ledger.operations.orders.capture import capture_order
 from projections.orders.documents import OrderDocument
 

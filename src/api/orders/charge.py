@@ -8,7 +8,11 @@ from typing import Annotated, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
-from api.dependencies import Dependencies
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_each_text, check_stored_text
+from api.decoding.types import Id, Metadata, PositiveNumber
+from api.errors import ApiError
 from api.fields.payment_method import (
     PaymentMethod,
     check_payment_method,
@@ -23,21 +27,17 @@ from api.fields.people import (
     billing_address,
     billing_address_required,
 )
-from api.fields.stored_text import check_each_text, check_stored_text
-from api.fields.types import Id, Metadata, PositiveNumber
 from api.fields.values import is_given, metadata, one_of_aliases, positive_amount, printable, require_whole
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
 from api.openapi import examples
-from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.orders.responses import merchant_now, order_response
+from api.response import ApiResponse
 from ledger.domain.orders.terms import MethodType
-from ledger.operations.inputs import PaymentInput
+from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.orders.create import charge_order
 from projections.orders.documents import OrderDocument
 

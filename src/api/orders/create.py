@@ -8,7 +8,11 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from api.dependencies import Dependencies
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_each_text, check_stored_text
+from api.decoding.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata
+from api.errors import ApiError, invalid, required
 from api.fields.line_items import NO_PRODUCTS, LineItems, Products, check_lines, line_items, product_ids
 from api.fields.payment_method import (
     PaymentMethod,
@@ -30,8 +34,6 @@ from api.fields.people import (
     customer_input,
     fiscal_data,
 )
-from api.fields.stored_text import check_each_text, check_stored_text
-from api.fields.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata
 from api.fields.values import (
     LAST_MOMENT,
     day_or_moment,
@@ -41,19 +43,17 @@ from api.fields.values import (
     printable,
     require_whole,
 )
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError, invalid, required
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
 from api.openapi import examples
-from api.openapi.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.orders.invoices.fields import ExchangeRate, exchange_rate
 from api.orders.responses import merchant_now, order_response
+from api.response import ApiResponse
 from ledger.domain.orders.terms import DUE_DATE_MAX, DUE_DATE_MIN, CaptureMethod, OrderTerms
-from ledger.operations.inputs import OrderInput
+from ledger.operations.context.inputs import OrderInput
 from ledger.operations.orders.create import create_order
 from projections.orders.documents import OrderDocument
 

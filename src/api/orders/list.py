@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from datetime import datetime, time
 from typing import Final
 
-from api.dependencies import Dependencies
-from api.fields.query import (
+from api.decoding.field_errors import FieldErrors
+from api.decoding.query import (
     PLACE_PARAMETERS,
     described_parameters,
     parse_choices,
@@ -22,15 +22,15 @@ from api.fields.query import (
     parse_place,
     parse_text,
 )
-from api.fields.types import TEXT_MAX
+from api.decoding.types import TEXT_MAX
+from api.errors import conflicting, invalid
 from api.fields.values import LAST_MOMENT, day_or_moment
+from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
-from api.http.errors import conflicting, invalid
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, Json, OperationSpec, codes_of
+from api.operation import ANY, Json, OperationSpec, codes_of
 from api.orders.responses import merchant_now
+from api.response import ApiResponse
 from ledger.domain.orders.statuses import OrderStatus
 from projections.lists.cursor import parse_cursor
 from projections.lists.pages import OrderPage, OrderQuery

@@ -11,16 +11,16 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from api.dependencies import Dependencies
+from api.decoding.types import TEXT_MAX
+from api.errors import order_not_found
 from api.fields.payer_language import VARIES
-from api.fields.types import TEXT_MAX
+from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
-from api.http.errors import order_not_found
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response, rendered
-from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
+from api.operation import ANY, Json, OperationSpec, codes_of
 from api.orders.responses import language_of_read
+from api.response import ApiResponse, json_response, rendered
 from ledger.domain.rejections import PaymentNotFound
 from projections.lists.pages import Pagination, single_page
 from projections.orders.payments import PaymentDocument, has_text_for_payers, in_language

@@ -12,20 +12,20 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from api.dependencies import Dependencies
-from api.fields.stored_text import check_each_text, check_stored_text
-from api.fields.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_each_text, check_stored_text
+from api.decoding.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text
+from api.errors import ApiError, invalid, required
 from api.fields.values import one_of_aliases, positive_amount, printable, require_whole
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import ApiError, invalid, required
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, KEYED, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, KEYED, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse
 from ledger.domain.orders import commands, terms
-from ledger.operations.inputs import RefundInput
+from ledger.operations.context.inputs import RefundInput
 from ledger.operations.orders.refund import refund_order
 from ledger.processors.clabe import is_clabe
 from projections.orders import documents

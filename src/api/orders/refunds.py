@@ -6,13 +6,13 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.types import TEXT_MAX
+from api.decoding.types import TEXT_MAX
+from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response, rendered
-from api.openapi.operation import ANY, Json, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
+from api.operation import ANY, Json, OperationSpec, codes_of
+from api.response import ApiResponse, json_response, rendered
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import RefundNotFound
 from ledger.operations.pipeline.unit_of_work import find_order

@@ -13,15 +13,15 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
 from api.fields.payer_language import accepted_language, payer_language
+from api.http.dependencies import Dependencies
 from api.http.error_responses import Answered, Error
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response, rendered
+from api.response import REPLAYED, ApiResponse, json_response, rendered
 from ledger.domain.orders.declines import Advice, decline, payer_message, public_code
 from ledger.domain.orders.payment import UNCAPTURED, Payment
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
-from ledger.operations.results import OrderResult
+from ledger.operations.context.results import OrderResult
 from projections.customers import language_of
 from projections.orders import documents
 from projections.orders.documents import OrderDocument

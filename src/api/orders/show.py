@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api.errors import order_not_found
 from api.fields.payer_language import VARIES
+from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
-from api.http.errors import order_not_found
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
+from api.operation import ANY, OperationSpec, codes_of
 from api.orders.responses import language_of_read
+from api.response import ApiResponse
 from projections.orders.documents import OrderDocument
 from projections.orders.payments import has_text_for_payers
 

@@ -7,15 +7,15 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.query import parse_flag, parse_parameters
+from api.decoding.query import parse_flag, parse_parameters
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE_CUSTOMERS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response
-from api.openapi.operation import ANY, IDEMPOTENT, PAYMENT_METHODS, Json, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, OF_CUSTOMER, PAYMENT_METHOD_ID
+from api.operation import ANY, IDEMPOTENT, PAYMENT_METHODS, Json, OperationSpec, codes_of
 from api.payment_methods.list import customer_of
 from api.payment_methods.show import method_id_of
+from api.response import REPLAYED, ApiResponse, json_response
 from ledger.operations.payment_methods.change import delete_payment_method
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from api.dependencies import Dependencies
-from api.fields.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api.decoding.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api.errors import customer_not_found
+from api.http.dependencies import Dependencies
 from api.http.endpoint import READ_CUSTOMERS, ScopedOperation
-from api.http.errors import customer_not_found
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, PAYMENT_METHODS, OperationSpec, codes_of
 from api.openapi.parameters import OF_CUSTOMER
+from api.operation import ANY, PAYMENT_METHODS, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.operations.payment_methods.change import find_customer
 from projections.payment_methods import MethodQuery, SavedPaymentMethodPage, parse_method_cursor
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import READ_CUSTOMERS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, PAYMENT_METHODS, OperationSpec, codes_of
 from api.openapi.parameters import PAYMENT_METHOD_ID
+from api.operation import ANY, PAYMENT_METHODS, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.domain.ids import parse_uuid
 from ledger.domain.rejections import PaymentMethodNotFound
 from projections.payment_methods import SavedPaymentMethod

@@ -9,20 +9,20 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.dependencies import Dependencies
-from api.fields.stored_text import check_stored_text
-from api.fields.types import Country, Email, Text
-from api.fields.unknown_names import UNKNOWN_FIELD, UnknownNames, note_ignored
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.bodies import BODY as WHOLE_BODY
+from api.decoding.stored_text import check_stored_text
+from api.decoding.types import Country, Email, Text
+from api.decoding.unknown_names import UNKNOWN_FIELD, UnknownNames, note_ignored
+from api.errors import ApiError, FieldError, invalid
 from api.fields.values import email
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
-from api.http.decoding import BODY as WHOLE_BODY
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE_CUSTOMERS, ScopedOperation
-from api.http.errors import ApiError, FieldError, invalid
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, PAYMENT_METHODS, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, PAYMENT_METHOD_ID
+from api.operation import ANY, BODY, IDEMPOTENT, PAYMENT_METHODS, OperationSpec, codes_of
 from api.payment_methods.show import method_id_of, method_not_found
+from api.response import REPLAYED, ApiResponse
 from ledger.operations.payment_methods.change import MethodUpdate, update_payment_method
 from projections.payment_methods import SavedPaymentMethod, render_method
 

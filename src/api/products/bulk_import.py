@@ -11,15 +11,15 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Raw, Struct
 
-from api.dependencies import Dependencies
+from api import operation
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.fields.product import ProductToImport, parse_product
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import PRODUCTS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response
-from api.openapi import operation
-from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse, json_response
 from ledger.operations.products.import_products import ImportResult, ProductInput, import_products
 
 PRODUCTS_MAX: Final = 1000

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from api.dependencies import Dependencies
-from api.fields.query import (
+from api import operation
+from api.decoding.field_errors import FieldErrors
+from api.decoding.query import (
     PLACE_PARAMETERS,
     Parameters,
     described_parameters,
@@ -14,13 +15,12 @@ from api.fields.query import (
     parse_place,
     parse_text,
 )
-from api.fields.types import TEXT_MAX
+from api.decoding.types import TEXT_MAX
+from api.http.dependencies import Dependencies
 from api.http.endpoint import PRODUCTS, ScopedOperation
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import operation
-from api.openapi.operation import ANY, OperationSpec, codes_of
+from api.operation import ANY, OperationSpec, codes_of
+from api.response import ApiResponse
 from projections.lists.cursor import parse_cursor
 from projections.products import ProductPage, ProductQuery
 

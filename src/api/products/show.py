@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api import operation
+from api.http.dependencies import Dependencies
 from api.http.endpoint import PRODUCTS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import operation
-from api.openapi.operation import ANY, OperationSpec, codes_of
 from api.openapi.parameters import PRODUCT_ID
+from api.operation import ANY, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.domain.rejections import ProductNotFound
 from projections.products import ProductDocument
 

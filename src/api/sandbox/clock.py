@@ -14,18 +14,18 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.errors import conflicting, invalid
 from api.fields.durations import duration
 from api.fields.values import moment
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, WRITE, ScopedOperation
-from api.http.errors import conflicting, invalid
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.response import ApiResponse, json_response
 from api.sandbox.once import respond_once
-from projections.orders import formats
+from projections import formats
 
 _DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,6})?S)?)?$"
 _Duration = Annotated[str, Meta(max_length=64, examples=["PT72H"], extra_json_schema={"pattern": _DURATION})]

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response, rendered
 from api.orders.responses import order_json
+from api.response import ApiResponse, json_response, rendered
 from api.sandbox.once import answer_once
 from ledger.operations.orders.deposits import order_at_version, version_after
 from ledger.processors.inbox_store import InboxEntry

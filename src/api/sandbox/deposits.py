@@ -11,18 +11,18 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.dependencies import Dependencies
-from api.fields.stored_text import check_card_data
-from api.fields.types import Id, PositiveNumber
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_card_data
+from api.decoding.types import Id, PositiveNumber
+from api.errors import conflicting, invalid
 from api.fields.values import positive_amount, printable, require_whole
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import conflicting, invalid
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.decide.guards import require_multiple

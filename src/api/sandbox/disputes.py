@@ -11,16 +11,16 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from api.dependencies import Dependencies
-from api.fields.types import PositiveNumber
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.types import PositiveNumber
+from api.errors import required
 from api.fields.values import is_given, positive_amount, require_whole
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import required
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.find_payment import find_payment
 from ledger.domain.money import GROSS_MAX

@@ -10,7 +10,7 @@ import time
 from typing import Final
 from uuid import UUID
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentNotFound

@@ -17,7 +17,7 @@ from msgspec import Struct
 from starlette.types import Send
 
 from api.fields.payer_language import VARIES
-from api.http.response import Headers
+from api.response import Headers
 from api.sandbox.payer_texts import PayerTexts
 
 _STYLE: Final = """

@@ -9,9 +9,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Raw, Struct
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response
+from api.response import REPLAYED, ApiResponse, json_response
 from ledger.operations.pipeline.execute_once import execute_once
 
 S = TypeVar("S", bound=Struct)

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import Dependencies, DependencyHolder, not_started
+from api.errors import method_not_allowed
 from api.fields.payer_language import accepted_language
-from api.http.errors import method_not_allowed
+from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.orders.responses import customers_language
 from api.sandbox.html import Html, facts, for_developers, form, paragraph, send_html
@@ -23,7 +23,7 @@ from api.sandbox.payer_texts import TEXTS, PayerTexts
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.statuses import NextAction
 from ledger.processors.sandbox.authentications import Session
-from projections.orders.formats import for_people
+from projections.formats import for_people
 
 _FORM_BYTES_MAX: Final = 16 << 10
 _ACCEPT, _REFUSE = "accept", "refuse"

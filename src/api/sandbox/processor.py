@@ -6,8 +6,8 @@ as it would from an outside company.
 
 from __future__ import annotations
 
-from api.dependencies import Dependencies
-from api.http.errors import no_such_operation
+from api.errors import no_such_operation
+from api.http.dependencies import Dependencies
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 

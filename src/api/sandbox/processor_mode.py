@@ -10,13 +10,13 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.http.decoding import BodyDecoder
+from api.decoding.bodies import BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.sandbox.once import respond_once
 from api.sandbox.processor import sandbox_processor
 from ledger.processors.sandbox.charge_rows import Mode

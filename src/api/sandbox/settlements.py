@@ -13,13 +13,13 @@ from uuid import UUID, uuid5
 import msgspec
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.http.decoding import BodyDecoder
+from api.decoding.bodies import BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.sandbox.find_payment import find_payment
 from api.sandbox.once import respond_once
 from ledger.domain.orders.payment import Payment

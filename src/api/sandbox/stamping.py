@@ -10,17 +10,17 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.stored_text import check_card_data
-from api.fields.types import Text
+from api.decoding.bodies import BodyDecoder
+from api.decoding.stored_text import check_card_data
+from api.decoding.types import Text
+from api.errors import conflicting, no_such_operation, required
 from api.fields.values import printable
-from api.http.decoding import BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
-from api.http.errors import conflicting, no_such_operation, required
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.sandbox.once import respond_once
 from ledger.invoicing.contract import Refused
 from ledger.invoicing.providers.sandbox import REFUSAL, SandboxProvider

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api import operation
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import operation
-from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, SUBSCRIPTION_ID
+from api.operation import ANY, BODY, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.subscriptions.fields import CancelSubscription, parse_cancel
 from api.subscriptions.responses import WRITE, subscription_reference, subscription_response
 from ledger.operations.subscriptions.cancel import cancel_subscription, resume_subscription

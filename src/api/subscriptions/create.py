@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api import operation
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import operation
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, OperationSpec, codes_of
 from api.orders.responses import merchant_now
+from api.response import ApiResponse
 from api.subscriptions.fields import EXAMPLE, CreateSubscription, parse_create
 from api.subscriptions.responses import CHARGE, subscription_response
 from ledger.operations.subscriptions.create import create_subscription

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.fields.stored_text import check_stored_text
-from api.fields.types import Id, Metadata
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_stored_text
+from api.decoding.types import Id, Metadata
+from api.errors import ApiError, required
 from api.fields.values import is_given, metadata, moment, printable
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
-from api.http.errors import ApiError, required
-from api.http.field_errors import FieldErrors
-from api.openapi.operation import Json
+from api.operation import Json
 from ledger.domain.rejections import InvalidField
 from ledger.domain.subscriptions.calendar import start_problem
 from ledger.domain.subscriptions.commands import Proration

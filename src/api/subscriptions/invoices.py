@@ -8,14 +8,14 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from api.dependencies import Dependencies
-from api.fields.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api import operation
+from api.decoding.query import PLACE_PARAMETERS, described_parameters, parse_parameters, parse_place
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import operation
-from api.openapi.operation import ANY, OperationSpec, codes_of
 from api.openapi.parameters import INVOICE_ID, SUBSCRIPTION_ID
+from api.operation import ANY, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.subscriptions.responses import subscription_not_found, subscription_reference
 from ledger.domain.ids import parse_uuid
 from ledger.domain.rejections import SubscriptionInvoiceNotFound

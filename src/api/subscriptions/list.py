@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
-from api.fields.query import (
+from api import operation
+from api.decoding.query import (
     PLACE_PARAMETERS,
     Parameters,
     described_parameters,
@@ -14,12 +14,12 @@ from api.fields.query import (
     parse_place,
     parse_text,
 )
-from api.fields.types import TEXT_MAX
+from api.decoding.types import TEXT_MAX
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi import operation
-from api.openapi.operation import ANY, OperationSpec, codes_of
+from api.operation import ANY, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.domain.subscriptions.state import SubscriptionStatus
 from projections.lists.cursor import parse_cursor
 from projections.subscriptions.subscriptions import SubscriptionPage, SubscriptionQuery

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import IDEMPOTENT, Codes, codes_of
+from api.operation import IDEMPOTENT, Codes, codes_of
+from api.response import REPLAYED, ApiResponse
 from ledger.domain.rejections import SubscriptionNotFound
 from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.pipeline.execute_stream import StreamResult

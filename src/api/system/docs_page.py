@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http.errors import method_not_allowed, no_such_operation
+from api.errors import method_not_allowed, no_such_operation
 from api.http.request import REQUEST_SCOPE_KEY
 
 FIRST: Final = "/"

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import DependencyHolder, not_started
-from api.http.errors import ApiError, method_not_allowed
+from api.errors import ApiError, method_not_allowed
+from api.http.dependencies import DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 
 _KINDS: Final = {".xml": b"application/xml", ".pdf": b"application/pdf"}

@@ -8,11 +8,11 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.dependencies import DependencyHolder
-from api.http.errors import method_not_allowed
+from api.errors import method_not_allowed
+from api.http.dependencies import DependencyHolder
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
-from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, OperationSpec
+from api.operation import ANY, OperationSpec
+from api.response import ApiResponse, json_response
 from api.system.metrics import METRICS
 from api.system.readiness import Checks, check
 

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from prometheus_client import generate_latest
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import DependencyHolder, not_started
-from api.http.errors import method_not_allowed, no_such_operation
+from api.errors import method_not_allowed, no_such_operation
+from api.http.dependencies import DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from ledger.operations.message_delivery import UNMATCHED
 from ledger.postgres.faults import Fault

@@ -16,11 +16,11 @@ from uuid import UUID
 from msgspec import Meta, Struct
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import DependencyHolder, not_started
-from api.http.errors import ApiError, invalid, method_not_allowed
+from api.errors import ApiError, invalid, method_not_allowed
+from api.http.dependencies import DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
-from api.http.response import json_response
-from api.openapi.operation import ANY, OperationSpec
+from api.operation import ANY, OperationSpec
+from api.response import json_response
 from ledger.processors.messages import InvalidSignature, Message, MessageUnreadable, Signed, verify
 
 TIMESTAMP: Final = b"message-timestamp"

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies, DependencyHolder
+from api.http.dependencies import Dependencies, DependencyHolder
 from ledger.postgres.faults import Fault
 from ledger.telemetry.all_processes import all_ready
 

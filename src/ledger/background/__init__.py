@@ -5,7 +5,8 @@ requests.
 
 In reading order:
 
-- `reactions`: what follows events. `scheduler`: timers that come due, and the queue of jobs that they become.
+- `effects`: what a reaction is, and what it can ask for. `reactions`: what follows events. `scheduler`: timers that
+  come due, and the queue of jobs that they become. `clock`: moves of a sandbox merchant's clock.
 - `inbox`: messages of processors, from the inbox to the orders.
 - `recovery`: finds the outcomes of processor calls that have none. `reconciliation`: compares the processor's records
   with the log. `erasure`: finishes interrupted erasures.

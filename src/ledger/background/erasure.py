@@ -18,9 +18,9 @@ import structlog
 
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
-from ledger.operations.customers.erase import OrdersOf, erase_payer
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.erasure.erase_customer import OrdersOf, erase_payer
 
 _log = structlog.get_logger()
 

@@ -23,14 +23,14 @@ from ledger.back_off import back_off_s
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
-from ledger.domain.invoices.state import Document
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
+from ledger.domain.orders.invoices.state import Document
 from ledger.domain.orders.payment import Intent
 from ledger.domain.orders.processor_outcomes import NotFound
 from ledger.domain.orders.state import Order
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.invoices.recover import recover_document
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, observed

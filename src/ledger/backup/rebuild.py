@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.orders.evolve.order import evolve
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import Connection
 from projections.orders.table import rendered
 

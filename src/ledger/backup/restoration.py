@@ -21,7 +21,7 @@ from ledger.backup.programs import SERVER, find_programs
 from ledger.backup.record import CLUSTER, FILES, BackupRecord, read_record
 from ledger.backup.recovery import recovered
 from ledger.backup.verification import Verification, verify
-from ledger.operations.orders.order_numbers import move_on
+from ledger.operations.context.order_numbers import move_on
 from ledger.postgres.embedded.account import Account
 from ledger.postgres.embedded.archiving import require_access
 from ledger.postgres.embedded.cluster import MAJOR, Cluster, locate_cluster

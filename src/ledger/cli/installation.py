@@ -18,7 +18,7 @@ from uuid import UUID
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
 
 if TYPE_CHECKING:
-    from ledger.operations.ledger import Ledger
+    from ledger.operations.context.ledger import Ledger
     from ledger.postgres.connection import Connection
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
     from ledger.domain.merchants.state import ApiKey
-    from ledger.operations.ledger import Ledger
+    from ledger.operations.context.ledger import Ledger
     from ledger.postgres.connection import Connection
     from projections.merchants import ListedKey
 
@@ -49,7 +49,7 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Issue a further API key and print it. It is shown only once."""
-    from ledger.operations.inputs import Actor
+    from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.api_keys import issue_key
     from ledger.seeding.seed import fresh_keys
 
@@ -108,7 +108,7 @@ def rotate(
     json: AsJson = False,
 ) -> None:
     """Issue a key in the place of another, which stays valid for a while, and print it. It is shown only once."""
-    from ledger.operations.inputs import Actor
+    from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.api_keys import KeyResult, rotate_key
     from ledger.seeding.seed import fresh_keys
 
@@ -133,7 +133,7 @@ def revoke(
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key. A second time changes nothing."""
-    from ledger.operations.inputs import Actor
+    from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.api_keys import revoke_key
 
     actor, key = Actor(merchant_id=uuid_of(merchant_id, "merchant")), uuid_of(key_id, "key")
@@ -177,7 +177,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
 
 
 def _echo_new(merchant_id: UUID, secret: str, key: ApiKey, *, json: bool) -> None:
-    from projections.orders.formats import moment_or_null
+    from projections.formats import moment_or_null
 
     if json:
         echo_json(
@@ -206,7 +206,7 @@ def _scopes(arguments: list[str]) -> list[str]:
 
 
 def _listed(key: ListedKey) -> dict[str, object]:
-    from projections.orders.formats import moment, moment_or_null
+    from projections.formats import moment, moment_or_null
 
     return {
         "keyId": key.key_id,

@@ -19,7 +19,7 @@ from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
     from ledger.domain.merchants.state import Merchant
-    from ledger.operations.ledger import Ledger
+    from ledger.operations.context.ledger import Ledger
 
 app = typer.Typer(no_args_is_help=True, help="Merchants and their settings.")
 
@@ -79,8 +79,8 @@ def create(
 @app.command(name="list")
 def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
     """List every merchant, the oldest first."""
+    from projections.formats import moment, moment_or_null
     from projections.merchants import list_merchants
-    from projections.orders.formats import moment, moment_or_null
 
     merchants = on_connection(data_dir, list_merchants)
     if json:
@@ -122,7 +122,7 @@ def rename(
     data_dir: DataDir = None,
 ) -> None:
     """Give a merchant another name."""
-    from ledger.operations.inputs import Actor
+    from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import rename_merchant
 
     actor = Actor(merchant_id=uuid_of(merchant_id, "merchant"))
@@ -137,7 +137,7 @@ def close(merchant_id: MerchantId, data_dir: DataDir = None) -> None:
     Its orders stay. The service goes on with their captures, refunds, messages and settlements. A second time changes
     nothing.
     """
-    from ledger.operations.inputs import Actor
+    from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import close_merchant
 
     actor = Actor(merchant_id=uuid_of(merchant_id, "merchant"))
@@ -154,7 +154,7 @@ def set_(
 ) -> None:
     """Change settings of a merchant. Existing orders keep the terms with which they were created."""
     from ledger.domain.merchants.settings import parse_settings
-    from ledger.operations.inputs import Actor
+    from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import change_settings
 
     merchant = uuid_of(merchant_id, "merchant")
@@ -185,7 +185,7 @@ def set_issuer(
     data_dir: DataDir = None,
 ) -> None:
     """Set the issuer of a merchant's electronic invoices. A certificate that could not seal is refused."""
-    from ledger.domain.invoices.terms import Issuer
+    from ledger.domain.orders.invoices.terms import Issuer
     from ledger.invoicing.certificates import CertificateWrong, legal_name_of, open_csd
     from ledger.invoicing.issuers import FoundIssuer
     from ledger.operations.merchants.registration import merchant_of
@@ -305,7 +305,7 @@ def _pairs(arguments: list[str]) -> dict[str, str]:
 
 def _echo(merchant: Merchant, *, json: bool) -> None:
     from ledger.domain.merchants.settings import settings_of
-    from projections.orders.formats import moment, moment_or_null
+    from projections.formats import moment, moment_or_null
 
     settings = settings_of(merchant)
     if json:

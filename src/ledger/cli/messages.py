@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ledger.background.inbox.dismissal import DismissedMessage
-    from ledger.operations.ledger import Ledger
+    from ledger.operations.context.ledger import Ledger
 
 app = typer.Typer(
     no_args_is_help=True, help="Messages of processors that no order has recorded: list, retry and dismiss them."

@@ -13,7 +13,7 @@ from ledger.settings import Settings
 
 if TYPE_CHECKING:
     from ledger.background.reconciliation.comparison import Difference
-    from ledger.operations.ledger import Ledger
+    from ledger.operations.context.ledger import Ledger
 
 
 def reconcile(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ledger.journal.reader import LogReader, RecordedEvent
-    from ledger.operations.ledger import Ledger
+    from ledger.operations.context.ledger import Ledger
     from ledger.operations.orders.history import ReplayStep
     from ledger.operations.subscriptions.history import SubscriptionStep
     from ledger.postgres.connection import Connection

@@ -16,7 +16,7 @@ from ledger.cli.output import day_and_time, echo_json
 from ledger.settings import Settings, SettingWrong, describe
 
 if TYPE_CHECKING:
-    from ledger.operations.ledger import Ledger
+    from ledger.operations.context.ledger import Ledger
 
 
 def serve(

@@ -16,7 +16,7 @@ from cryptography import x509
 from msgspec import Struct
 from uuid_utils.compat import uuid7
 
-from ledger.domain.invoices.terms import Issuer
+from ledger.domain.orders.invoices.terms import Issuer
 from ledger.invoicing.certificates import Csd, certificate_number, generate_csd, load_signer
 from ledger.invoicing.database import OnDemandConnection
 from ledger.invoicing.logos import Logo

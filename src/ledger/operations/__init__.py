@@ -5,10 +5,9 @@ here.
 
 In reading order:
 
-- `inputs`: parsed requests. `results`: what an operation returns. `ledger`: what every operation is given.
+- `context`: what every operation is given, and what it returns.
 - `pipeline`: the one way in which a stream is changed.
 - `orders`, `customers`, `payment_methods`, `products`, `plans`, `subscriptions`: a module for each operation.
-  `merchants`: merchants and their keys.
-- `clock`: the merchants' time.
+  `merchants`: merchants and their keys. `erasure`: erases a customer.
 - `message_delivery`: how messages of processors come to the ledger.
 """

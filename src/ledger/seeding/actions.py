@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ledger.domain.merchants.settings import parse_settings
 from ledger.domain.orders import events
 from ledger.domain.rejections import DuplicateExternalId, InvalidField
-from ledger.operations.inputs import OrderInput
+from ledger.operations.context.inputs import OrderInput
 from ledger.operations.merchants.registration import register_merchant
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.cancel import cancel_order

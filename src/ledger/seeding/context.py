@@ -21,7 +21,7 @@ from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.rejections import InvalidField
-from ledger.operations.inputs import (
+from ledger.operations.context.inputs import (
     Actor,
     CancelInput,
     CaptureInput,
@@ -30,9 +30,9 @@ from ledger.operations.inputs import (
     PaymentInput,
     RefundInput,
 )
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult
 from ledger.operations.pipeline.unit_of_work import find_order
-from ledger.operations.results import OrderResult
 from ledger.security.api_keys import NewKey
 from ledger.seeding.due_work import DueWork, ScenarioClock
 from ledger.seeding.scenario_file import LineNumber, ScenarioLine

@@ -19,7 +19,7 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import Struct
 
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.operations.merchants.api_keys import issue_key
 from ledger.operations.merchants.registration import merchant_of
 from ledger.postgres.connection import connect

@@ -13,8 +13,8 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.orders.timers import Timer, timers_of
-from ledger.operations.clock import Clock
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.clock import Clock
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_delivery import MessageDelivery, MessageSource
 from ledger.operations.orders.due.timers import run_timer
 from ledger.operations.pipeline.unit_of_work import load_order

@@ -13,7 +13,7 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.rejections import InvalidField, PayerAuthenticationFailed
-from ledger.operations.inputs import ValidateInput
+from ledger.operations.context.inputs import ValidateInput
 from ledger.operations.orders.authenticate import submit_device_data, validate
 from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon, Message
 from ledger.processors.sandbox.processor import SandboxProcessor

@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.rejections import InvalidField, Rejected
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import UnknownMerchant, merchant_of
 from ledger.operations.message_delivery import MessageDelivery, MessageSource
 from ledger.operations.pipeline.unit_of_work import find_order

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from api.http.errors import ApiError
+from api.errors import ApiError
 from api.orders.add_payment import parse_payment
 from api.orders.authenticate import parse_device_data
 from api.orders.cancel import parse_cancel
@@ -22,10 +22,10 @@ from api.orders.capture import parse_capture
 from api.orders.charge import parse_charge
 from api.orders.create import parse_create
 from api.orders.refund import parse_refund
+from ledger.background.clock.advance import ClockAdvancer
+from ledger.background.clock.lock import locked_clocks
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.background.scheduler.clock_advance import ClockAdvancer
-from ledger.background.scheduler.clock_lock import locked_clocks
 from ledger.domain.rejections import ConcurrentUpdate, InvalidField
 from ledger.postgres.faults import Fault
 from ledger.processors.sandbox.processor import SandboxProcessor

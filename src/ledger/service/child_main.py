@@ -54,7 +54,7 @@ def main() -> None:
     module, _, name = target_name.partition(":")
     target = getattr(import_module(module), name)
     if role == "api":
-        import_module("ledger.service.http_server")
+        import_module("ledger.service.http.http_server")
     gc.enable()
     config = msgspec.json.decode(lines.get(), type=ChildConfig, dec_hook=_path)
     from ledger.telemetry.logs import configure_logs
@@ -69,7 +69,7 @@ def main() -> None:
         target(config.settings)
         ready()
     elif role == "api":
-        from ledger.service.http_server import serve
+        from ledger.service.http.http_server import serve
 
         assert config.listener is not None, "an API process inherits a socket"
         _run(serve(target(config.settings), config.settings, socket.socket(fileno=config.listener), ready), responder)

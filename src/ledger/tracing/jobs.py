@@ -9,7 +9,7 @@ from uuid import UUID
 from opentelemetry.trace import SpanKind, Tracer
 
 from ledger.background.scheduler.jobs import Handler
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.tracing.spans import span_around
 
 

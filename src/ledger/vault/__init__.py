@@ -1,7 +1,7 @@
 """The vault: the numbers of saved cards, in a table that only its own database role reads.
 
 `ledger.wiring` opens it, `ledger keys rewrap` rewraps its keys; no other module imports it. Operations get it as a
-`CardVault` (see `ledger.operations.payment_methods.card_vault`).
+`CardVault` (see `ledger.operations.context.card_vault`).
 
 In reading order:
 

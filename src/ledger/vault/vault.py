@@ -20,7 +20,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.encryption.sealing_keys import SealingKeys
-from ledger.operations.payment_methods.card_vault import UnsettledCard
+from ledger.operations.context.card_vault import UnsettledCard
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader

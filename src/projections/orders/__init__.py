@@ -2,7 +2,6 @@
 
 In reading order:
 
-- `formats`: how times, amounts and numbers are written, and an order's parts once for its row and its answer.
 - `head`: what an order itself contains. `payments`: its payments and their history. `payer_actions`: what a payer has
   to do.
 - `documents`: the whole document, put together from stored bytes.

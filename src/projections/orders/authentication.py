@@ -14,7 +14,7 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.money import shortest
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from projections.orders.formats import Amount, Currency, encode
+from projections.formats import Amount, Currency, encode
 from projections.orders.payments import PaymentDocument, render_payment
 
 

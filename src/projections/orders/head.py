@@ -19,7 +19,7 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import BillingAddress, CaptureMethod, FiscalData, LineItem, MethodType
-from projections.orders.formats import (
+from projections.formats import (
     Amount,
     Currency,
     MethodKind,

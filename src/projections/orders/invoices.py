@@ -13,7 +13,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
 from ledger.domain.invoices.due import invoice_status, summary
-from ledger.domain.invoices.state import (
+from ledger.domain.money import shortest
+from ledger.domain.orders.invoices.state import (
     CancellationStatus,
     Document,
     DocumentCancellation,
@@ -21,10 +22,9 @@ from ledger.domain.invoices.state import (
     DocumentStatus,
     Stamp,
 )
-from ledger.domain.invoices.terms import CancellationMotive, CreditNoteTerms, InvoiceTerms, ReceiptTerms
-from ledger.domain.money import shortest
+from ledger.domain.orders.invoices.terms import CancellationMotive, CreditNoteTerms, InvoiceTerms, ReceiptTerms
 from ledger.domain.orders.state import Order
-from projections.orders.formats import Amount, Moment, encode, moment, moment_or_null, number_or_null
+from projections.formats import Amount, Moment, encode, moment, moment_or_null, number_or_null
 
 
 class CancellationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):

@@ -20,11 +20,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Struct
 
-from ledger.domain.invoices.events import TOPICS
-from ledger.domain.invoices.evolve import evolve_invoices
-from ledger.domain.invoices.state import Document, Invoices
-from ledger.domain.invoices.terms import IEPS, ISR, IVA, InvoiceTerms, ReceiptTerms
 from ledger.domain.money import ZERO
+from ledger.domain.orders.invoices.events import TOPICS
+from ledger.domain.orders.invoices.evolve import evolve_invoices
+from ledger.domain.orders.invoices.state import Document, Invoices
+from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms, ReceiptTerms
 from ledger.postgres.connection import Connection
 
 # The events of documents, since a time, of the streams in which documents were announced before another time: each

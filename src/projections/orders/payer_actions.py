@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.terms import MethodType
-from projections.orders.formats import Moment, moment, moment_or_null
+from projections.formats import Moment, moment, moment_or_null
 
 _REQUIRED_BY: Final = {
     NextAction.DEVICE_DATA: "DEVICE_DATA_REQUIRED",

@@ -15,7 +15,7 @@ from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.terms import BillingAddress, MethodType
-from projections.orders.formats import (
+from projections.formats import (
     AmountText,
     Currency,
     MethodKind,

@@ -18,7 +18,7 @@ from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import SurchargeSplit
-from projections.orders.formats import Amount, Currency, Moment, encode, moment
+from projections.formats import Amount, Currency, Moment, encode, moment
 
 
 class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):

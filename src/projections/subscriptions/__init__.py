@@ -3,5 +3,4 @@
 In reading order:
 
 - `plans`, `subscriptions`, `invoices`: a document, the row that holds it, and pages of it.
-- `listing`: what the pages of this package have in common.
 """

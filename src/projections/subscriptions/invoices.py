@@ -17,9 +17,9 @@ from ledger.domain.money import plain
 from ledger.domain.subscriptions.state import Invoice, Subscription
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
+from projections.formats import Currency, Moment, moment, moment_or_null
 from projections.lists.pages import Pagination
-from projections.orders.formats import Currency, Moment, moment, moment_or_null
-from projections.subscriptions.listing import paginated
+from projections.lists.paging import paginated
 
 InvoiceAmount = Annotated[str, Meta(description="A decimal string in minor units (cents).", examples=["38900"])]
 

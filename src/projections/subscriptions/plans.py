@@ -19,10 +19,10 @@ from ledger.domain.plans.state import Plan
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
+from projections.formats import Currency, Moment, moment
 from projections.lists.cursor import Cursor
 from projections.lists.pages import Pagination
-from projections.orders.formats import Currency, Moment, moment
-from projections.subscriptions.listing import page_parameters, paginated
+from projections.lists.paging import page_parameters, paginated
 
 IntervalName = Literal["DAY", "WEEK", "HALF_MONTH", "MONTH", "YEAR"]
 PlanStatusName = Literal["ACTIVE", "ARCHIVED"]

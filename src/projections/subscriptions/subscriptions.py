@@ -18,10 +18,10 @@ from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
+from projections.formats import Moment, moment, moment_or_null
 from projections.lists.cursor import Cursor
 from projections.lists.pages import Pagination
-from projections.orders.formats import Moment, moment, moment_or_null
-from projections.subscriptions.listing import page_parameters, paginated
+from projections.lists.paging import page_parameters, paginated
 from projections.subscriptions.plans import PlanSummaryDocument, summary_in
 
 SubscriptionStatusName = Literal["TRIALING", "ACTIVE", "PAST_DUE", "CANCELED", "UNPAID"]

@@ -11,8 +11,8 @@ from tests.api.openapi.description import assert_described
 from tests.api.storefront import Merchant, Storefront
 
 from api.customers.list import PARAMETERS, parse_customer_query
-from api.http.errors import ApiError
-from api.http.field_errors import FieldErrors
+from api.decoding.field_errors import FieldErrors
+from api.errors import ApiError
 from projections.lists.customers import CustomerCursor, encode_customer_cursor
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ from tests.api.bodies import (
 )
 
 from api.orders.create import parse_create
-from ledger.operations.inputs import PaymentInput
+from ledger.operations.context.inputs import PaymentInput
 
 NUMBER, MONTH, YEAR, CVC = (
     f"paymentMethod.cardDetails.{name}" for name in ("number", "expiryMonth", "expiryYear", "cvc")

@@ -14,11 +14,11 @@ from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from uuid_utils.compat import uuid7
 
 from api.app import routes
-from api.dependencies import DependencyHolder
+from api.errors import ApiError
 from api.http.auth import Authenticator
+from api.http.dependencies import DependencyHolder
 from api.http.endpoint import READ, WRITE, Endpoint
-from api.http.errors import ApiError
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.operations.merchants.api_keys import revoke_key
 from ledger.operations.merchants.registration import change_settings
 from ledger.postgres.faults import DatabaseUnavailable

@@ -15,9 +15,9 @@ import structlog
 from tests.api.bodies import APPROVED
 
 import ledger
+from api.errors import ApiError, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
 from api.http.error_responses import STATUS, Conflict, error_response
-from api.http.errors import ApiError, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
-from api.http.response import ApiResponse
+from api.response import ApiResponse
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import AmountExceedsPending, InvalidField, OrderNotPayable, Rejected
 from ledger.journal.append import CommitUnknown, DataRefused
@@ -38,7 +38,7 @@ def rejections(of: type[Rejected] = Rejected) -> set[type[Rejected]]:
 
 def test_every_rejection_of_the_domain_has_a_status():
     for module in pkgutil.walk_packages(ledger.__path__, "ledger."):
-        if not module.name.startswith("ledger.bench"):
+        if not module.name.startswith("benchmarks"):
             importlib.import_module(module.name)
     assert set(STATUS) == rejections()
     assert set(STATUS.values()) <= {400, 401, 404, 409, 422}

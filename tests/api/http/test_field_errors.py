@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from msgspec import Raw, Struct
 
-from api.http.decoding import BodyDecoder
-from api.http.errors import ApiError, invalid, order_not_found, required
-from api.http.field_errors import FieldErrors
+from api.decoding.bodies import BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.errors import ApiError, invalid, order_not_found, required
 
 
 class Inner(Struct, rename="camel", forbid_unknown_fields=True):

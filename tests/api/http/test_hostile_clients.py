@@ -12,7 +12,7 @@ from tests.api.bodies import encoded, order
 from tests.api.serving import Served, heard, served
 from tests.api.storefront import ORDERS, Merchant
 
-from ledger.service.http_messages import HEAD_BYTES_MAX
+from ledger.service.http.http_messages import HEAD_BYTES_MAX
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio

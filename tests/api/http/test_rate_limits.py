@@ -10,7 +10,7 @@ import pytest
 from tests.api.storefront import ORDERS, Storefront
 from uuid_utils.compat import uuid7
 
-from api.http.errors import TooManyRequests
+from api.errors import TooManyRequests
 from api.http.rate_limits import RateLimiter
 
 KEY = uuid7()

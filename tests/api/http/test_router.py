@@ -5,7 +5,7 @@ import re
 from starlette.routing import Match
 
 from api.app import routes
-from api.dependencies import DependencyHolder
+from api.http.dependencies import DependencyHolder
 from api.http.endpoint import RouteTable
 from ledger.settings import Settings
 

@@ -16,8 +16,8 @@ from tests.metric_values import metric_value
 from tests.service.trees import environment
 from uuid_utils.compat import uuid7
 
-from api import dependencies
-from api.http.errors import TooManyRequests
+from api.errors import TooManyRequests
+from api.http import dependencies
 from api.http.rate_limits import RateLimiter
 from ledger.operations.merchants.registration import register_merchant
 from ledger.security.api_keys import new_key
@@ -72,7 +72,7 @@ def test_a_refusal_says_when_to_come_back_and_costs_nothing(limiters: list[RateL
 COUNT = """
 import sys
 from uuid import UUID
-from api.http.errors import TooManyRequests
+from api.errors import TooManyRequests
 from api.http.rate_limits import RateLimiter
 limiter, count = RateLimiter(sys.argv[1]), 0
 print("ready", flush=True)

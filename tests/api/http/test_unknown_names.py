@@ -13,7 +13,7 @@ from tests.api.bodies import order, paid_order
 from tests.api.openapi.description import DESCRIBED, operations
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 
-from api.fields.unknown_names import known_name
+from api.decoding.unknown_names import known_name
 
 IGNORED = "ledger-ignored-fields"
 LETTERS_MIN = 4

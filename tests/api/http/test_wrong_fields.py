@@ -13,7 +13,7 @@ from msgspec import Struct, inspect
 from tests.api.bodies import ABSENT, APPROVED, NOW, card, charge, encoded, line, order, paid_order, refusal_of
 from tests.api.http.malformed_actions import CLABE, PAYMENT_ID
 
-from api.http.errors import ApiError
+from api.errors import ApiError
 from api.orders import add_payment, authenticate, cancel, capture, create, refund
 from api.orders import charge as charging
 from api.orders import list as orders

@@ -16,7 +16,7 @@ from tests.invoicing.documents import issuer_body
 
 from ledger.invoicing.contract import Cancelled
 from ledger.invoicing.providers.sandbox import SandboxProvider
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from tests.api.isolation.objects import Objects
 from tests.api.storefront import JSON, Merchant
 
 from api.app import routes
-from api.dependencies import DependencyHolder
+from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint, ScopedOperation
 from ledger.settings import Settings
 

@@ -23,7 +23,7 @@ from tests.api.isolation.sending import Sender, fields_in, operations
 from tests.api.storefront import ORDERS, Storefront
 
 from api.app import routes
-from api.dependencies import DependencyHolder
+from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint, ScopedOperation
 from ledger.settings import Settings
 

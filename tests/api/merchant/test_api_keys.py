@@ -16,7 +16,7 @@ from tests.api.storefront import JSON, ORDERS, Merchant, Storefront, opened
 from api.http.auth import Authenticator
 from api.merchant.create_key import CREATE_KEY
 from api.merchant.rotate_key import ROTATE_KEY
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.operations.merchants.api_keys import revoke_key
 from ledger.operations.merchants.registration import close_merchant
 from ledger.security.api_keys import Scope, new_key

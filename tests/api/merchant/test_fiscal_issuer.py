@@ -10,7 +10,7 @@ from tests.api.bodies import encoded
 from tests.api.storefront import Merchant, Storefront
 from tests.invoicing.documents import LEGAL_NAME, NUMBER, RFC, issuer_body, issuer_body_of
 
-from api.http.errors import ApiError
+from api.errors import ApiError
 from api.merchant.fiscal_issuer import parse_issuer
 from ledger.invoicing.certificates import generate_csd
 

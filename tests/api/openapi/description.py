@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from api.app import describe_interface
-from api.openapi.document import as_json
+from api.description import as_json
 from ledger.settings import Settings
 
 DESCRIBED: dict[str, Any] = json.loads(as_json(describe_interface(Settings())))

@@ -21,16 +21,16 @@ from tests.api.subscriptions.billing import DECLINED_WHEN_SAVED, PLANS, SUBSCRIP
 
 import api
 from api.app import describe_interface, routes
-from api.dependencies import DependencyHolder
+from api.decoding.field_errors import FieldErrors
+from api.description import as_json
+from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint, ScopedOperation
-from api.http.field_errors import FieldErrors
-from api.http.response import ERRORS_PAGE
-from api.openapi.document import as_json
-from api.openapi.operation import OperationSpec
+from api.operation import OperationSpec
 from api.orders import charge as charge_endpoint
 from api.orders import create
 from api.orders import list as list_orders
 from api.products import bulk_import
+from api.response import ERRORS_PAGE
 from api.sandbox.payer_pages import PayerPage
 from api.subscriptions.cancel import CANCEL_SUBSCRIPTION
 from api.subscriptions.create import CREATE_SUBSCRIPTION

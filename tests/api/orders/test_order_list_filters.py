@@ -9,7 +9,7 @@ import pytest
 from tests.api.bodies import NOW, order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
-from api.http.errors import ApiError
+from api.errors import ApiError
 from api.orders.list import parse_order_query
 
 HOSTILE = [

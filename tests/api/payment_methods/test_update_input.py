@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 from tests.api.bodies import encoded
 
-from api.http.errors import ApiError
+from api.errors import ApiError
 from api.payment_methods.update import parse_update
 from ledger.operations.payment_methods.change import MethodUpdate
 

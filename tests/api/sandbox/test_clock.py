@@ -13,10 +13,10 @@ import pytest
 from tests.api.bodies import order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
-from api import dependencies
-from ledger.background.reactions.reaction import Effect, SetTimer
+from api.http import dependencies
+from ledger.background.effects import Effect, SetTimer
 from ledger.journal.reader import SeenEvent
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
 

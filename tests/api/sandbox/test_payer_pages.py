@@ -13,7 +13,7 @@ from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session
 from tests.api.storefront import Merchant, Storefront
 
 from api.app import routes
-from api.dependencies import DependencyHolder
+from api.http.dependencies import DependencyHolder
 from api.sandbox.html import Html
 from api.sandbox.payer_texts import TEXTS
 from ledger.domain.orders.processor_outcomes import Approved, Declined

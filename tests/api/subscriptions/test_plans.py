@@ -11,7 +11,7 @@ from tests.api.storefront import Merchant, Storefront
 from tests.api.subscriptions.billing import PLANS, monthly, planned, shown
 
 from ledger.domain.rejections import PlanNotFound
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.plans.use import find_plan, use_plan

@@ -9,7 +9,7 @@ from docs.generation.errors import known_codes
 from tests.api.bodies import DECLINED, by_card, card, order, paid_order
 from tests.api.storefront import ORDERS, Storefront
 
-from ledger.service.http_messages import error_response_bytes
+from ledger.service.http.http_messages import error_response_bytes
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from tests.api.storefront import Storefront
 from api.system import readiness
 from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.encryption.data_keys import DataKeys
-from ledger.operations.clock import MerchantClocks
-from ledger.operations.orders.order_numbers import OrderNumbers
+from ledger.operations.context.clock import MerchantClocks
+from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.telemetry import all_processes

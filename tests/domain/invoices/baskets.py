@@ -11,7 +11,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.invoices.documents import credit_note_terms, invoice_terms, receipt_terms
-from ledger.domain.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
 from ledger.domain.orders.terms import FiscalData, LineItem, Tax
 
 NOON = datetime(2026, 3, 31, 18, 0, tzinfo=UTC)

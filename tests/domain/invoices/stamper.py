@@ -22,9 +22,9 @@ from ledger.domain.invoices.commands import (
     Unanswered,
 )
 from ledger.domain.invoices.decide.stamping import decide_next, decide_outcome
-from ledger.domain.invoices.events import InvoicingEnabled
-from ledger.domain.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.events import InvoicingEnabled
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 

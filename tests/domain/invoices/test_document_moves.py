@@ -33,9 +33,9 @@ from ledger.domain.invoices.commands import (
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome, decide_document_cancellation
 from ledger.domain.invoices.decide.stamping import decide_next, decide_outcome
 from ledger.domain.invoices.due import invoice_status
-from ledger.domain.invoices.state import Document
-from ledger.domain.invoices.terms import CancellationMotive, CreditNoteTerms, InvoiceTerms
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.invoices.terms import CancellationMotive, CreditNoteTerms, InvoiceTerms
 from ledger.domain.orders.state import Order
 
 HOUR: Final = timedelta(hours=1)

@@ -34,7 +34,7 @@ from tests.domain.invoices.baskets import (
 from ledger.domain.invoices.documents import payment_form
 from ledger.domain.invoices.line_taxes import limits
 from ledger.domain.invoices.parts import key_of
-from ledger.domain.invoices.terms import DocumentTerms, InvoiceTerms
+from ledger.domain.orders.invoices.terms import DocumentTerms, InvoiceTerms
 from ledger.domain.orders.terms import FiscalData, LineItem, MethodType, Tax
 from ledger.domain.rejections import AmountNotStampable, FiscalDataIncomplete
 

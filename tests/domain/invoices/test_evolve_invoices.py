@@ -23,11 +23,11 @@ from ledger.domain.invoices.decide.cancellation import decide_cancellation_outco
 from ledger.domain.invoices.decide.deadlines import decide_deadline_warning
 from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers, receipt_due_at, summary
-from ledger.domain.invoices.events import UNNAMED
-from ledger.domain.invoices.state import CancellationStatus
-from ledger.domain.invoices.terms import CancellationMotive
 from ledger.domain.orders.events import PayerForgotten
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.events import UNNAMED
+from ledger.domain.orders.invoices.state import CancellationStatus
+from ledger.domain.orders.invoices.terms import CancellationMotive
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady
 from ledger.journal.codec import CODEC
 

@@ -48,10 +48,10 @@ from ledger.domain.invoices.commands import (
 from ledger.domain.invoices.decide.stamping import PAUSES, decide_enabling, decide_next, decide_outcome
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_status, invoice_timers, is_invoice_due, summary
 from ledger.domain.invoices.movements import due_documents
-from ledger.domain.invoices.state import DocumentStatus
-from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.orders.events import OrderCancelled, PayerForgotten
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.state import DocumentStatus
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import AmountNotStampable, DocumentNotFound, FiscalDataIncomplete, InvalidField
 from projections.orders.refunds import render_refunds

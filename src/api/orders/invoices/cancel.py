@@ -7,17 +7,17 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.http.decoding import BodyDecoder
+from api.decoding.bodies import BodyDecoder
+from api.errors import required
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import required
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, OperationSpec, codes_of
 from api.orders.invoices.fields import KEYED, TAG
-from ledger.domain.invoices.terms import CancellationMotive
-from ledger.operations.inputs import CancelDocumentInput
+from api.response import REPLAYED, ApiResponse
+from ledger.domain.orders.invoices.terms import CancellationMotive
+from ledger.operations.context.inputs import CancelDocumentInput
 from ledger.operations.orders.invoices.cancel import cancel_document
 from ledger.security.api_keys import Scope
 from projections.orders.invoices import StampDocument, render_stamp

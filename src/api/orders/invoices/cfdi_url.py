@@ -9,24 +9,24 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.query import Parameters, described_parameters, parse_parameters
-from api.http.decoding import BodyDecoder
+from api.decoding.bodies import BodyDecoder
+from api.decoding.query import Parameters, described_parameters, parse_parameters
+from api.errors import invalid
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import invalid
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, json_response
-from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import ORDER_ID
+from api.operation import ANY, BODY, OperationSpec, codes_of
 from api.orders.invoices.fields import TAG
+from api.response import ApiResponse, json_response
 from ledger.domain.ids import parse_uuid
-from ledger.domain.invoices.state import Document, Stamp
+from ledger.domain.orders.invoices.state import Document, Stamp
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import DocumentNotFound, InvoiceNotReady
 from ledger.invoicing.files import LINK_VALIDITY_S, DocumentFiles
 from ledger.operations.pipeline.unit_of_work import find_order
 from ledger.security.api_keys import Scope
-from projections.orders.formats import Moment, moment
+from projections.formats import Moment, moment
 from projections.orders.invoices import InvoiceComplementDocument, complement_fields
 
 Format = Literal["pdf", "xml"]

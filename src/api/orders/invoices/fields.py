@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Raw, UnsetType
 
+from api.errors import invalid
 from api.fields.values import is_given, measure
-from api.http.errors import invalid
-from api.openapi.operation import Codes
+from api.operation import Codes
 from ledger.domain.merchants.settings import EXCHANGE_RATE_MAX
 
 TAG: Final = "Electronic invoices"

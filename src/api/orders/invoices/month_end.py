@@ -13,17 +13,17 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
-from api.fields.query import Parameters, described_parameters, parse_parameters
+from api.decoding.query import Parameters, described_parameters, parse_parameters
+from api.errors import invalid, required
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
-from api.http.errors import invalid, required
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse, Headers, json_response
-from api.openapi.operation import ANY, OperationSpec
+from api.operation import ANY, OperationSpec
 from api.orders.invoices.fields import TAG
+from api.response import ApiResponse, Headers, json_response
 from ledger.domain.money import shortest
 from ledger.security.api_keys import Scope
-from projections.orders.formats import Amount
+from projections.formats import Amount
 from projections.orders.month_end import MonthLine, as_csv, as_page
 
 _CSV, _HTML, _JSON = "text/csv", "text/html", "application/json"

@@ -7,18 +7,18 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct
 
-from api.dependencies import Dependencies
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.stored_text import check_stored_text
 from api.fields.people import CustomerFiscalData, fiscal_data
-from api.fields.stored_text import check_stored_text
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
+from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
+from api.operation import ANY, BODY, OperationSpec, codes_of
 from api.orders.invoices.fields import KEYED, TAG, ExchangeRate, exchange_rate
+from api.response import REPLAYED, ApiResponse
 from ledger.domain.invoices.commands import StampRequest, StampScope
-from ledger.operations.inputs import StampInput
+from ledger.operations.context.inputs import StampInput
 from ledger.operations.orders.invoices.stamp import stamp_order
 from ledger.security.api_keys import Scope
 from projections.orders.invoices import StampDocument, render_stamp

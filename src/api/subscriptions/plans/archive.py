@@ -7,12 +7,12 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse, json_response
-from api.openapi.operation import ANY, IDEMPOTENT, PLANS, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY, PLAN_ID
+from api.operation import ANY, IDEMPOTENT, PLANS, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse, json_response
 from api.subscriptions.plans.fields import plan_reference
 from ledger.operations.plans.archive import archive_plan
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import REPLAYED, ApiResponse
-from api.openapi.operation import ANY, BODY, IDEMPOTENT, PLANS, OperationSpec, codes_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
+from api.operation import ANY, BODY, IDEMPOTENT, PLANS, OperationSpec, codes_of
+from api.response import REPLAYED, ApiResponse
 from api.subscriptions.plans.fields import EXAMPLE, CreatePlan, parse_create
 from ledger.operations.plans.create import create_plan
 from projections.subscriptions.plans import PlanDocument, render_plan

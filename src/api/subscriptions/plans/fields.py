@@ -10,14 +10,14 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from api.fields.stored_text import check_stored_text
-from api.fields.types import NUMBER_MAX, Id, LongText, Metadata
+from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
+from api.decoding.field_errors import FieldErrors
+from api.decoding.stored_text import check_stored_text
+from api.decoding.types import NUMBER_MAX, Id, LongText, Metadata
+from api.errors import ApiError, required
 from api.fields.values import is_given, metadata, positive_amount, printable, require_whole
-from api.http.decoding import BAD_INPUT_AS_400, BodyDecoder
-from api.http.errors import ApiError, required
-from api.http.field_errors import FieldErrors
 from api.http.request import ApiRequest
-from api.openapi.operation import Json
+from api.operation import Json
 from ledger.domain.plans.terms import (
     EXPIRY_MAX,
     PERIODS_MAX,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
-from api.fields.query import (
+from api.decoding.query import (
     PLACE_PARAMETERS,
     Parameters,
     described_parameters,
@@ -13,10 +12,11 @@ from api.fields.query import (
     parse_parameters,
     parse_place,
 )
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, PLANS, OperationSpec, codes_of
+from api.operation import ANY, PLANS, OperationSpec, codes_of
+from api.response import ApiResponse
 from ledger.domain.plans.terms import PlanStatus
 from projections.lists.cursor import parse_cursor
 from projections.subscriptions.plans import PlanPage, PlanQuery

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from api.dependencies import Dependencies
+from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
-from api.http.response import ApiResponse
-from api.openapi.operation import ANY, PLANS, OperationSpec, codes_of
 from api.openapi.parameters import PLAN_ID
+from api.operation import ANY, PLANS, OperationSpec, codes_of
+from api.response import ApiResponse
 from api.subscriptions.plans.fields import plan_not_found, plan_reference
 from projections.subscriptions.plans import PlanDocument
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.journal.append import KeyUnavailable
-from ledger.operations.clock import Clock
+from ledger.operations.context.clock import Clock
 from ledger.operations.message_delivery import MessageSource
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable

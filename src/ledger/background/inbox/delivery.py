@@ -18,7 +18,7 @@ import structlog
 from ledger.background.inbox.consumer import InboxConsumer, fetch
 from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.periodic import run_periodically
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_delivery import MessageSource
 from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable

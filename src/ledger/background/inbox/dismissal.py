@@ -16,8 +16,8 @@ from psycopg.rows import class_row
 
 from ledger.domain.merchants.messages import ProcessorMessageDismissed, evolve
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_delivery import UNMATCHED
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork

@@ -41,8 +41,8 @@ from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField, Rejected
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_delivery import UNKNOWN_NAME, UNKNOWN_ORDER
 from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.operations.pipeline.execute import execute

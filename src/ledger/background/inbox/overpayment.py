@@ -17,8 +17,8 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.processor_outcomes import REFUND_WINDOW_S
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.processors.messages import DepositReceived

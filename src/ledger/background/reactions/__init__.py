@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `reaction`: what a reaction is, and what it can ask for. `registry`: which reactions exist.
+- `registry`: which reactions exist.
 - `order_timers`: the timers of an order. `subscription_timers`: those of a subscription, and its payment orders.
 - `payment_index`: the aliases of payments.
 - `dispatcher`: shows every merchant's log to the reactions. `quarantine`: merchants whose log cannot be read.

@@ -17,8 +17,8 @@ import psycopg
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ledger.background.effects import Effect, EnqueueJob, NoteAlias, Reaction, StateReaction
 from ledger.background.reactions.quarantine import UNREADABLE, Quarantine
-from ledger.background.reactions.reaction import Effect, EnqueueJob, NoteAlias, Reaction, StateReaction
 from ledger.background.scheduler.jobs import Jobs
 from ledger.journal.journal import Journal
 from ledger.journal.reader import SeenEvent, StoredEvent

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from ledger.background.reactions.reaction import SetTimer
+from ledger.background.effects import SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.orders.events import TOPICS, PaymentAuthorized, PaymentCaptured
@@ -20,7 +20,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import REMINDER, TimerKind, reminder_at, timers_of
 from ledger.journal.journal import Journal
 from ledger.journal.reader import SeenEvent
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.due.remind import remind_payer
 from ledger.operations.orders.due.timers import run_timer
 from ledger.operations.orders.invoices.cancel import update_cancellation

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from ledger.background.reactions.reaction import Effect, NoteAlias
+from ledger.background.effects import Effect, NoteAlias
 from ledger.domain.orders.events import (
     AuthorizationRequested,
     LateAuthorizationReported,

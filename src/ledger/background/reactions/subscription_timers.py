@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from ledger.background.reactions.reaction import Effect, EnqueueJob, SetTimer
+from ledger.background.effects import Effect, EnqueueJob, SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.orders.events import AuthorizationAbandoned, PaymentCaptured, PaymentDeclined
 from ledger.domain.subscriptions.charge_ids import is_charge
@@ -21,7 +21,7 @@ from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.notices import NOTICE, notices_at
 from ledger.journal.journal import Journal
 from ledger.journal.reader import SeenEvent
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
 from ledger.operations.subscriptions.notify import notify_customer
 

@@ -35,8 +35,8 @@ from ledger.domain.orders.events import CancelledBecause, PaymentCancelled, Void
 from ledger.domain.orders.payment import Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_requests import look_up_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order

@@ -28,15 +28,15 @@ from procrastinate.jobs import DeleteJobCondition, Job
 from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool
 
+from ledger.background.effects import EnqueueJob
 from ledger.background.fair_slots import FairSlots
 from ledger.background.pace import Pace
 from ledger.background.periodic import pause
-from ledger.background.reactions.reaction import EnqueueJob
 from ledger.background.scheduler.fair_queue import PLANNING, FairQueue
 from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, lane_of, queues_of
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.background.scheduler.stored_jobs import TASK, job_of, task_of
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.telemetry.metrics import JOBS
 
 _log = structlog.get_logger()

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from procrastinate.jobs import Job
 
-from ledger.background.reactions.reaction import EnqueueJob
+from ledger.background.effects import EnqueueJob
 from ledger.background.scheduler.lanes import lane_of, queue_of
 
 TASK: Final = "ledger.due"

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from ledger.background.reactions.reaction import EnqueueJob
+from ledger.background.effects import EnqueueJob
 from ledger.background.scheduler.jobs import Jobs
 from ledger.postgres.connection import Connection
 from ledger.postgres.skip_scan import skip_scan

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.invoices.terms import CancellationMotive, Issuer
-from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.orders.invoices.terms import CancellationMotive, InvoicingPolicy, Issuer
 from ledger.domain.orders.terms import FiscalData
 from ledger.py311_speedups import fast_members
 
@@ -23,24 +21,6 @@ class StampScope(StrEnum):
     INVOICE = "INVOICE"
     COMPLEMENTS = "COMPLEMENTS"
     CREDIT_NOTES = "CREDIT_NOTES"
-
-
-class InvoicingPolicy(Struct, frozen=True, kw_only=True):
-    """The merchant's settings that an order's invoices follow, as they are when the order is invoiced.
-
-    `exchange_rate` is the request's, in pesos per unit of the order's currency; `usual_exchange_rate` is the
-    merchant's, for an order in dollars that has none of its own.
-    """
-
-    trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
-    time_zone: str = "America/Mexico_City"
-    receipt_due_day: int = 5
-    exchange_rate: Decimal | None = None
-    usual_exchange_rate: Decimal | None = None
-
-    def rate_of(self, currency: str) -> Decimal | None:
-        """Returns the rate of an order in this currency that has none of its own. Pesos need none."""
-        return self.exchange_rate or (None if currency == "MXN" else self.usual_exchange_rate)
 
 
 class EnableInvoicing(Struct, frozen=True, kw_only=True):

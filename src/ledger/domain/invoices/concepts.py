@@ -36,8 +36,8 @@ from ledger.domain.invoices.line_taxes import (
     with_taxes,
 )
 from ledger.domain.invoices.receivers import one_line
-from ledger.domain.invoices.terms import FEE, IVA, RATE, Concept, Issuer, TaxAmount
 from ledger.domain.money import shortest
+from ledger.domain.orders.invoices.terms import FEE, IVA, RATE, Concept, Issuer, TaxAmount
 from ledger.domain.orders.terms import LineItem, Tax
 from ledger.domain.rejections import AmountNotStampable
 

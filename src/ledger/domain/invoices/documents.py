@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from ledger.domain.invoices.concepts import concepts_of
 from ledger.domain.invoices.parts import TaxKey, groups_of, key_of, part_between, signed_sum, summed, taxes_between
 from ledger.domain.invoices.receivers import PAYMENT, missing_fields, receiver_of, refuse_missing, use_of_refund
-from ledger.domain.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms, TaxAmount
 from ledger.domain.money import ZERO, is_multiple, plain
+from ledger.domain.orders.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms, TaxAmount
 from ledger.domain.orders.terms import FiscalData, LineItem, MethodType
 from ledger.domain.rejections import AmountNotStampable
 

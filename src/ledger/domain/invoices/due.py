@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from ledger.domain.invoices.events import InvoicingEnabled
 from ledger.domain.invoices.movements import DueDocument, due_documents
-from ledger.domain.invoices.state import CancellationStatus, DocumentStatus, Invoices
-from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.orders.invoices.events import InvoicingEnabled
+from ledger.domain.orders.invoices.state import CancellationStatus, DocumentStatus, Invoices
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.terms import FiscalData

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ledger.domain.invoices.terms import EXEMPT, FEE, IEPS, ISR, IVA, TaxAmount
+from ledger.domain.orders.invoices.terms import EXEMPT, FEE, IEPS, ISR, IVA, TaxAmount
 from ledger.domain.orders.terms import Tax
 from ledger.domain.rejections import AmountNotStampable
 

@@ -15,9 +15,9 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.ids import entry_id
-from ledger.domain.invoices.state import Document
-from ledger.domain.invoices.terms import CreditNoteTerms, ReceiptTerms, RefundedParts
 from ledger.domain.money import ZERO
+from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, ReceiptTerms, RefundedParts
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.refund import RefundPart
 from ledger.domain.orders.state import Order

@@ -20,8 +20,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.domain.invoices.line_taxes import OFFSET_MAX, limits
-from ledger.domain.invoices.terms import EXEMPT, FEE, Concept, InvoiceTerms, TaxAmount
 from ledger.domain.money import ZERO, shortest
+from ledger.domain.orders.invoices.terms import EXEMPT, FEE, Concept, InvoiceTerms, TaxAmount
 
 _HALF: Final = Fraction(1, 2)
 _MILLIONTHS: Final = 1_000_000

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ledger.domain.invoices.terms import FOREIGNER, PUBLIC_IN_GENERAL, Issuer, Receiver
+from ledger.domain.orders.invoices.terms import FOREIGNER, PUBLIC_IN_GENERAL, Issuer, Receiver
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import FiscalDataIncomplete
 

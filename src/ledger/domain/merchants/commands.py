@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.terms import MethodType
 
 

@@ -7,18 +7,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
-
-class InvoiceTrigger(StrEnum):
-    """When the parent invoice of a split order is stamped (contract N46)."""
-
-    FIRST_CAPTURE = "FIRST_CAPTURE"
-    CREATION = "CREATION"
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 
 
 class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

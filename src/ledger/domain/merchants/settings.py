@@ -17,8 +17,8 @@ import msgspec
 from msgspec import UNSET
 
 from ledger.domain.merchants.commands import ChangeSettings
-from ledger.domain.merchants.events import InvoiceTrigger
 from ledger.domain.merchants.state import Merchant
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.merchants.events import InvoiceTrigger
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.terms import MethodType
 
 MANAGES_KEYS: Final = "keys"

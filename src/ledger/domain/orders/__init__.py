@@ -11,5 +11,6 @@ In reading order:
 - `payment`, `refund`, `state`: one payment, one refund, and the order with its sums and its derived status.
 - `commands`: what clients and workers ask for. `processor_outcomes`: what a processor can answer.
 - `decide`: from a command to events, a module for each subject. `evolve`: from an event to the next state.
+- `invoices`: the events and the state of its electronic invoices.
 - `surcharge`: the division of gross amounts. `timers`: what falls due by the clock. `declines`: the decline codes.
 """

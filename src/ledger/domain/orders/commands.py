@@ -16,8 +16,8 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.customers.terms import AttemptOutcome
-from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.orders.events import ReminderDroppedBecause
+from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.processor_outcomes import (
     AUTHORIZATION_S,
     REFERENCE_S,

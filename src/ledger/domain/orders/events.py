@@ -18,8 +18,8 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ledger.domain.invoices import events as invoice_events
-from ledger.domain.invoices.events import InvoiceEvent
+from ledger.domain.orders.invoices import events as invoice_events
+from ledger.domain.orders.invoices.events import InvoiceEvent
 from ledger.domain.orders.statuses import NextAction
 from ledger.domain.orders.terms import (
     AuthenticationSession,

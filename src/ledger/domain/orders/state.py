@@ -14,10 +14,10 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.invoices.state import Invoices
 from ledger.domain.money import ZERO, quantum_of, share
 from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.evolve.reminders import Reminders
+from ledger.domain.orders.invoices.state import Invoices
 from ledger.domain.orders.payment import Inflow, Intent, Payment
 from ledger.domain.orders.refund import Refund
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus

@@ -11,7 +11,8 @@ from satcfdi.cfdi import CFDI
 from satcfdi.models import Signer
 
 from ledger.domain.invoices.receivers import PAYMENT, PUBLIC_NAME, use_of_refund
-from ledger.domain.invoices.terms import (
+from ledger.domain.money import shortest
+from ledger.domain.orders.invoices.terms import (
     PUBLIC_IN_GENERAL,
     Concept,
     CreditNoteTerms,
@@ -21,7 +22,6 @@ from ledger.domain.invoices.terms import (
     ReceiptTerms,
     TaxAmount,
 )
-from ledger.domain.money import shortest
 from ledger.invoicing.catalogs import time_zone_of
 from ledger.invoicing.cfdi import taxes
 from ledger.invoicing.cfdi.amounts import major, unit_price

@@ -9,7 +9,7 @@ from typing import Final
 from satcfdi.cfdi import CFDI
 
 from ledger.domain.invoices.parts import summed
-from ledger.domain.invoices.terms import EXEMPT, IVA, ReceiptTerms, TaxAmount
+from ledger.domain.orders.invoices.terms import EXEMPT, IVA, ReceiptTerms, TaxAmount
 from ledger.invoicing.cfdi.amounts import major
 from ledger.invoicing.cfdi.taxes import Node, rows, sums, withheld_sums
 

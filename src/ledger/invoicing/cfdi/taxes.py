@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ledger.domain.invoices.parts import summed
-from ledger.domain.invoices.terms import EXEMPT, FEE, TaxAmount
 from ledger.domain.money import ZERO, shortest
+from ledger.domain.orders.invoices.terms import EXEMPT, FEE, TaxAmount
 from ledger.invoicing.cfdi.amounts import major, rate
 
 _KEYS: Final = {"ISR": "001", "IVA": "002", "IEPS": "003"}

@@ -16,9 +16,9 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.ids import parse_uuid
 from ledger.domain.rejections import CustomerNotFound, InvalidField
 from ledger.journal.append import Change, Conflict
+from ledger.operations.context.inputs import Actor, CustomerFields
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.requests import execute_customer_request, find_customer, find_source
-from ledger.operations.inputs import Actor, CustomerFields
-from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 

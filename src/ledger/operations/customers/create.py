@@ -15,9 +15,9 @@ from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
+from ledger.operations.context.inputs import Actor, CustomerFields
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.requests import execute_customer_request, find_source
-from ledger.operations.inputs import Actor, CustomerFields
-from ledger.operations.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 

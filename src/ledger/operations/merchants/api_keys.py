@@ -16,8 +16,8 @@ from ledger.domain.merchants.commands import IssueApiKey, RevokeApiKey, RotateAp
 from ledger.domain.merchants.decide import decide_issue, decide_revocation, decide_rotation
 from ledger.domain.merchants.events import MerchantEvent
 from ledger.domain.merchants.state import ApiKey, Merchant
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import change_merchant
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.security.api_keys import NewKey

@@ -31,8 +31,8 @@ from ledger.domain.merchants.events import MerchantEvent
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.state import Merchant
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork

@@ -7,5 +7,5 @@ In reading order:
 - `invoices`: the order's electronic invoices: stamping, cancellation, recovery.
 - `due`: runs what falls due, reminders included. `deposits`: an order as a deposit left it.
 - `history`: its past, event by event.
-- `order_numbers`, `payment_lookup`: each owns a table or a sequence.
+- `payment_lookup`: the payments by their aliases. It owns a table.
 """

@@ -12,12 +12,12 @@ from ledger.domain.orders.commands import AddPayment, NewPayment
 from ledger.domain.orders.decide.payments import decide_payment
 from ledger.domain.orders.events import OrderEvent
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, PaymentInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, PaymentInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult
 from ledger.operations.orders.new_payment import new_payment, payment_plan
 from ledger.operations.pipeline.execute import execute_request
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import OrderResult
 
 
 async def add_payment(

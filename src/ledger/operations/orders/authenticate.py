@@ -18,11 +18,11 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import AmountExceedsPending, PayerAuthenticationFailed, Rejected
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, DeviceDataInput, ValidateInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, DeviceDataInput, ValidateInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
 from ledger.operations.pipeline.execute import execute_request
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import WHOLE_ORDER, OrderResult, RequestTarget
 
 
 async def submit_device_data(

@@ -14,11 +14,11 @@ from ledger.domain.orders.decide.cancellation import decide_cancellation, decide
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, CancelInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CancelInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.pipeline.execute import execute_request
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import OrderResult, RequestTarget
 
 
 async def cancel_order(

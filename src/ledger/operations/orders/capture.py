@@ -11,11 +11,11 @@ from ledger.domain.orders.commands import CapturePayment
 from ledger.domain.orders.decide.captures import decide_capture
 from ledger.domain.orders.events import CaptureRequested
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, CaptureInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CaptureInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
 from ledger.operations.pipeline.execute import execute_request
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import WHOLE_ORDER, OrderResult, RequestTarget
 
 
 async def capture_order(

@@ -11,22 +11,22 @@ from uuid import UUID
 from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
-from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.events import OrderEvent
+from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
 from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, PaymentMethodNotFound
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict, VersionConflict
+from ledger.operations.context.inputs import Actor, OrderInput, PaymentInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.customers.upsert import upsert_customer
-from ledger.operations.inputs import Actor, OrderInput, PaymentInput
-from ledger.operations.ledger import Ledger
 from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
 from ledger.operations.payment_methods.charge import decide_with_card
 from ledger.operations.pipeline.execute import execute_request
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import OrderResult, RequestTarget
 
 
 async def create_order(

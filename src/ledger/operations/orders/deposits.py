@@ -7,8 +7,8 @@ from uuid import UUID
 from ledger.domain.fold import fold
 from ledger.domain.orders.events import DepositReceived
 from ledger.domain.orders.evolve.order import evolve
-from ledger.operations.ledger import Ledger
-from ledger.operations.results import OrderResult
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult
 
 
 async def version_after(ledger: Ledger, merchant_id: UUID, order_id: UUID, deposit_id: str | None) -> int:

@@ -15,11 +15,11 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType, PaymentMethod
 from ledger.domain.rejections import MethodNotEnabled
-from ledger.operations.inputs import PaymentInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import PaymentInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import RequestTarget
 from ledger.operations.payment_methods.charge import Decide, decide_with_card
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.results import RequestTarget
 
 
 def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> NewPayment:

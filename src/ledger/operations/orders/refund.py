@@ -15,12 +15,12 @@ from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.processor_outcomes import REFUND_WINDOW_S
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, RefundInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, RefundInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.pipeline.execute import execute_request
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.results import OrderResult, RequestTarget
 
 
 async def refund_order(

@@ -2,7 +2,6 @@
 
 In reading order:
 
-- `card_vault`: what operations may ask of the vault.
 - `charge`: the card of a payment. `save`: saves it, in the commit that announces the payment.
 - `change`: changes billing details, deletes a method.
 - `sweep`: settles or destroys the numbers that a crash left between the vault and the log.

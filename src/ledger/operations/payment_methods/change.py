@@ -18,8 +18,8 @@ from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
 from ledger.domain.rejections import CustomerNotFound
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 

@@ -23,7 +23,7 @@ from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
 from ledger.domain.rejections import Rejected
 from ledger.journal.append import Change
-from ledger.operations.inputs import PaymentInput
+from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.payment_methods.save import save_card
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import UnitOfWork

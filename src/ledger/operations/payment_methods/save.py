@@ -23,7 +23,7 @@ from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
 from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
 from ledger.journal.append import Change
-from ledger.operations.inputs import PaymentInput
+from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
 
 _ATTEMPTS: Final = 5

@@ -12,8 +12,8 @@ import structlog
 
 from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
-from ledger.operations.ledger import Ledger
-from ledger.operations.payment_methods.card_vault import CardVault, UnsettledCard
+from ledger.operations.context.card_vault import CardVault, UnsettledCard
+from ledger.operations.context.ledger import Ledger
 
 _log = structlog.get_logger()
 

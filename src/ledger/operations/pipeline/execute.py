@@ -39,7 +39,8 @@ from ledger.domain.orders.processor_outcomes import AUTHORIZATION_S, SESSION_S, 
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import ConcurrentUpdate, PaymentMethodNotFound, Rejected
 from ledger.journal.append import Change, Conflict
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import NothingSent, OrderResult
 from ledger.operations.pipeline.idempotency import answered_before, has_open_call, record_rejection
 from ledger.operations.pipeline.processor_metrics import OPERATIONS, observed
 from ledger.operations.pipeline.processor_requests import (
@@ -51,7 +52,6 @@ from ledger.operations.pipeline.processor_requests import (
     withdraw_reference,
 )
 from ledger.operations.pipeline.unit_of_work import Loaded, Plan, UnitOfWork
-from ledger.operations.results import NothingSent, OrderResult
 from ledger.processors.card_data import masked
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.metrics import CONTRADICTIONS

@@ -11,8 +11,8 @@ from uuid import UUID, uuid4, uuid5
 
 from msgspec import Raw
 
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.idempotency import completed_before
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 

@@ -20,8 +20,8 @@ from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import IdempotencyKeyReused, Rejected, RequestInProgress, rejection_of
+from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.results import OrderResult, RequestTarget
 
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 

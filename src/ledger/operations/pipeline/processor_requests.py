@@ -18,7 +18,7 @@ from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.processor_outcomes import NotSent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.processor_metrics import WITHDRAWAL, observed
 from ledger.processors import contract
 from ledger.processors.contract import Card, Processor, ProcessorUnavailable

@@ -16,8 +16,8 @@ from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork

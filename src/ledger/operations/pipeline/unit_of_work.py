@@ -33,11 +33,11 @@ from ledger.domain.orders.state import Order
 from ledger.domain.rejections import OrderNotFound, Rejected, RequestInProgress
 from ledger.journal.append import Change, Claim, ClaimKind, VersionConflict
 from ledger.journal.journal import Context
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.results import WHOLE_ORDER, RequestTarget
 from ledger.operations.pipeline import payment_metrics
 from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
-from ledger.operations.results import WHOLE_ORDER, RequestTarget
 from ledger.telemetry.logs import note_order
 
 S = TypeVar("S")

@@ -11,8 +11,8 @@ from ledger.domain.plans.evolve import evolve
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import PlanTerms
 from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan

@@ -20,8 +20,8 @@ from ledger.domain.products.decide import decide_import, problems_of
 from ledger.domain.products.evolve import evolve
 from ledger.domain.products.state import Product
 from ledger.journal.append import Change, Claim, ClaimKind, Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.idempotency import completed_before
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork

@@ -14,8 +14,8 @@ from ledger.domain.subscriptions.decide.due_work import decide_due
 from ledger.domain.subscriptions.events import ChargeBegun
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.subscriptions.charge import charge_outcome, load_charge_order, record_charge, settle_charge

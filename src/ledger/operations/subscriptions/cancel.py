@@ -13,8 +13,8 @@ from ledger.domain.subscriptions.events import CanceledBecause
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork

@@ -6,8 +6,8 @@ from ledger.domain.subscriptions.commands import ChangeSubscription
 from ledger.domain.subscriptions.decide.changes import decide_change
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change, Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.plans.use import find_plan, use_plan

@@ -35,8 +35,8 @@ from ledger.domain.subscriptions.commands import (
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
 from ledger.domain.subscriptions.state import Charge, Subscription
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, CustomerInput, OrderInput, PaymentInput, RefundInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput, PaymentInput, RefundInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.pipeline.execute import execute

@@ -19,7 +19,7 @@ from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.events import RefusedBecause
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import InvoiceStatus, Subscription
-from ledger.operations.inputs import Actor
+from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.execute import Attempt, execute
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.idempotency import find_record, record_refusal, record_rejection

@@ -21,8 +21,8 @@ from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change, Claim
+from ledger.operations.context.results import WHOLE_ORDER, RequestTarget
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.results import WHOLE_ORDER, RequestTarget
 
 
 async def load_subscription(uow: UnitOfWork, subscription_id: UUID) -> Subscription | None:

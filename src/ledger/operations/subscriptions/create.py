@@ -17,8 +17,8 @@ from ledger.domain.subscriptions.commands import RequestSubscription
 from ledger.domain.subscriptions.decide.request import decide_request
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change, Claim, ClaimKind, ClaimTaken, Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.plans.use import find_plan, use_plan

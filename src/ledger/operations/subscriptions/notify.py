@@ -39,8 +39,8 @@ from ledger.notifications.contract import Message, Notification
 from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, payment_failed, renewal_receipt, trial_will_end
 from ledger.notifications.not_sent import in_words
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.subscriptions.commit import load_subscription, subscription_plan

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from ledger.domain.invoices.commands import StampNext
 from ledger.domain.invoices.documents import LATER, credit_note_terms, invoice_terms, payment_form, receipt_terms
 from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at
-from ledger.domain.invoices.events import UNNAMED, DocumentAnnounced
 from ledger.domain.invoices.movements import DueDocument, due_documents
 from ledger.domain.invoices.receivers import receiver_of
-from ledger.domain.invoices.state import INVOICE_SLOT, Document, Stamp, invoice_terms_of
-from ledger.domain.invoices.terms import DocumentTerms, InvoiceTerms, Receiver
+from ledger.domain.orders.invoices.events import UNNAMED, DocumentAnnounced
+from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document, Stamp, invoice_terms_of
+from ledger.domain.orders.invoices.terms import DocumentTerms, InvoiceTerms, Receiver
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData

@@ -9,15 +9,15 @@ from ledger.domain.invoices.commands import (
     RecordCancellation,
     Refused,
 )
-from ledger.domain.invoices.events import (
+from ledger.domain.orders.invoices.events import (
     DocumentCancellationPending,
     DocumentCancellationRefused,
     DocumentCancellationRequested,
     DocumentCancelled,
     InvoiceEvent,
 )
-from ledger.domain.invoices.state import CancellationStatus, Document
-from ledger.domain.invoices.terms import CancellationMotive, InvoiceTerms
+from ledger.domain.orders.invoices.state import CancellationStatus, Document
+from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ledger.domain.invoices.commands import WarnOfDeadline
 from ledger.domain.invoices.due import WARNING, unstamped_receipts
-from ledger.domain.invoices.events import InvoiceEvent, ReceiptDeadlineNear
+from ledger.domain.orders.invoices.events import InvoiceEvent, ReceiptDeadlineNear
 from ledger.domain.orders.state import Order
 
 

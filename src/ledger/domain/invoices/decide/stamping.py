@@ -27,7 +27,9 @@ from ledger.domain.invoices.commands import (
 )
 from ledger.domain.invoices.decide.announcements import drawn_up_again, new_documents
 from ledger.domain.invoices.due import fiscal_of
-from ledger.domain.invoices.events import (
+from ledger.domain.invoices.receivers import combined, wrong_keys
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.events import (
     DocumentRefused,
     DocumentStamped,
     InvoiceEvent,
@@ -38,10 +40,8 @@ from ledger.domain.invoices.events import (
     StampingRequested,
     StampingUnanswered,
 )
-from ledger.domain.invoices.receivers import combined, wrong_keys
-from ledger.domain.invoices.state import Document
-from ledger.domain.invoices.terms import InvoiceTerms, ReceiptTerms
-from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.invoices.terms import InvoiceTerms, ReceiptTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected, refuse_fields

@@ -12,7 +12,6 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from ledger.domain.invoices.events import InvoicingEnabled
 from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, quantum_of, shortest
 from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.guards import require_currency, require_multiple
@@ -27,6 +26,7 @@ from ledger.domain.orders.events import (
     PaymentStarted,
     RemindersScheduled,
 )
+from ledger.domain.orders.invoices.events import InvoicingEnabled
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.surcharge import quote

@@ -10,9 +10,6 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from ledger.domain.invoices.events import DocumentAnnounced, InvoiceEvent
-from ledger.domain.invoices.evolve import evolve_invoices, without_receivers
-from ledger.domain.invoices.terms import CreditNoteTerms, RefundedParts
 from ledger.domain.orders.events import (
     PERSONAL,
     CancellationRefused,
@@ -24,6 +21,9 @@ from ledger.domain.orders.events import (
     ReminderEvent,
 )
 from ledger.domain.orders.evolve.reminders import evolve_reminders
+from ledger.domain.orders.invoices.events import DocumentAnnounced, InvoiceEvent
+from ledger.domain.orders.invoices.evolve import evolve_invoices, without_receivers
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, RefundedParts
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Cancellation, Order
 from ledger.domain.orders.surcharge import SurchargeSplit, freeze_refund

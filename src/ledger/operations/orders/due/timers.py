@@ -12,8 +12,8 @@ from uuid import UUID
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import Timer, TimerKind, decide_timer, timer_key
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 

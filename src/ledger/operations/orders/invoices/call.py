@@ -14,15 +14,15 @@ from uuid import UUID
 import structlog
 
 from ledger.domain.invoices.commands import NotFound, NotSent, Refused, Stamped, StampingOutcome, Unanswered
-from ledger.domain.invoices.state import Document, StampingIntent
-from ledger.domain.invoices.terms import DocumentTerms, Issuer
+from ledger.domain.orders.invoices.state import Document, StampingIntent
+from ledger.domain.orders.invoices.terms import DocumentTerms, Issuer
 from ledger.domain.orders.state import Order
 from ledger.invoicing import contract
 from ledger.invoicing.contract import LookUp, ProviderTimedOut, ProviderUnavailable, StampRequest
 from ledger.invoicing.files import FilesUnavailable
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import IssuerMissing
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.ledger import Ledger
 from ledger.postgres.faults import Fault
 from ledger.telemetry.metrics import STAMPS
 

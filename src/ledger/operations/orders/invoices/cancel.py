@@ -22,16 +22,16 @@ from ledger.domain.invoices.commands import (
     Refused,
 )
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome, decide_document_cancellation
-from ledger.domain.invoices.events import DocumentCancellationRequested
-from ledger.domain.invoices.state import CancellationStatus, Document
+from ledger.domain.orders.invoices.events import DocumentCancellationRequested
+from ledger.domain.orders.invoices.state import CancellationStatus, Document
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import Rejected
 from ledger.invoicing import contract
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable, StampingProvider
 from ledger.invoicing.invoicing import Invoicing
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, CancelDocumentInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, CancelDocumentInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.invoices.stamp import StampResult, answered_stamping
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.idempotency import record_rejection

@@ -10,8 +10,8 @@ import structlog
 from ledger.domain.invoices.commands import WarnOfDeadline
 from ledger.domain.invoices.decide.deadlines import decide_deadline_warning, is_being_stamped, near_deadline
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.telemetry.metrics import RECEIPTS_NEAR_DEADLINE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ledger.domain.invoices.commands import InvoicingPolicy
 from ledger.domain.merchants.state import Merchant
+from ledger.domain.orders.invoices.terms import InvoicingPolicy
 
 
 def invoicing_policy(merchant: Merchant, exchange_rate: Decimal | None) -> InvoicingPolicy:

@@ -8,11 +8,11 @@ import structlog
 
 from ledger.domain.invoices.commands import RecordStamping
 from ledger.domain.invoices.decide.stamping import decide_outcome
-from ledger.domain.invoices.state import Document
+from ledger.domain.orders.invoices.state import Document
 from ledger.domain.orders.state import Order
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.invoices.call import look_up
 from ledger.operations.orders.invoices.cancel import update_cancellation
 from ledger.operations.pipeline.execute import execute

@@ -26,16 +26,16 @@ from ledger.domain.invoices.commands import (
     StampRequest,
 )
 from ledger.domain.invoices.decide.stamping import decide_enabling, decide_next, decide_outcome
-from ledger.domain.invoices.events import InvoiceEvent, InvoicingBlocked, StampingRequested
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.events import InvoiceEvent, InvoicingBlocked, StampingRequested
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import FiscalDataIncomplete, Rejected, RequestInProgress
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.journal.append import Conflict
-from ledger.operations.inputs import Actor, StampInput
-from ledger.operations.ledger import Ledger
+from ledger.operations.context.inputs import Actor, StampInput
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.invoices.call import load_libraries, stamp
 from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.pipeline.execute import execute

@@ -1,0 +1,47 @@
+"""`python -m benchmarks`: the ledger's speed on this machine, as ratios to limits measured in the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ledger.cli.options import AsJson, DataDir
+
+
+def bench(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals or renewal-day; without it, all of them."
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    json: AsJson = False,
+    seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
+    rounds: Annotated[int, typer.Option(min=1, help="How many samples of each are taken, in turns.")] = 3,
+    events: Annotated[int, typer.Option(min=1, help="How many events the largest size of `growth` has.")] = 1_000_000,
+    subscriptions: Annotated[
+        int | None, typer.Option(min=1, help="How many subscriptions are due at one moment. [default: 1000 and 10000]")
+    ] = None,
+    node_modules: Annotated[
+        Path | None, typer.Option(help="The folder with the npm packages of message-db and Emmett, for `peers`.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="The SVG file that `growth` draws its curves into.")] = None,
+) -> None:
+    """Measure the journal, HTTP, lists, documents and renewals, in turn with their limits. Takes minutes."""
+    from benchmarks.run import bench as measure
+    from ledger.cli.installation import settings_from
+
+    measure(
+        settings_from(data_dir=data_dir),
+        name,
+        json=json,
+        seconds=seconds,
+        rounds=rounds,
+        events=events,
+        subscriptions=subscriptions,
+        node_modules=node_modules,
+        picture=picture,
+    )

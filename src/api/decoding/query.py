@@ -1,0 +1,165 @@
+"""The query of a list: its parameters, each once, and the page that it asks for (contract N53).
+
+Answer a value that is not understood with a 400, never with a default, and a misspelt name likewise; other unknown
+names are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
+from urllib.parse import parse_qs, unquote_plus
+
+from msgspec import Struct
+
+from api.decoding.field_errors import FieldErrors
+from api.decoding.types import TEXT_MAX
+from api.decoding.unknown_names import UnknownNames, note_ignored
+from api.errors import conflicting, invalid
+from api.operation import Json
+
+C = TypeVar("C")
+E = TypeVar("E", bound=StrEnum)
+
+Parameters = Mapping[str, tuple[str, Json]]
+"""The parameters of a query by their names: what each of them means, and its schema."""
+
+_LIMIT_MAX: Final = 100
+_LIMIT_DEFAULT: Final = 20
+_WHOLE_MAX: Final = 999_999_999
+_FIELDS_MAX: Final = 100
+_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+PLACE_PARAMETERS: Final[Parameters] = {
+    "page": (
+        "The number of the page, from 1. Cannot be combined with offset or cursor.",
+        {"type": "integer", "minimum": 1, "maximum": _WHOLE_MAX, "default": 1},
+    ),
+    "limit": (
+        f"The number of entries on a page, 1 to {_LIMIT_MAX}; default {_LIMIT_DEFAULT}.",
+        {"type": "integer", "minimum": 1, "maximum": _LIMIT_MAX, "default": _LIMIT_DEFAULT},
+    ),
+    "offset": ("The number of entries to skip.", {"type": "integer", "minimum": 0, "maximum": _WHOLE_MAX}),
+    "cursor": (
+        "The `nextCursor` of the page before: the fastest way to read the next page.",
+        {"type": "string", "minLength": 1},
+    ),
+}
+
+
+class Place(Struct, Generic[C], frozen=True):
+    """Where a page begins, and how many entries it has. With a cursor, it begins after that."""
+
+    limit: int
+    offset: int
+    cursor: C | None
+
+
+def parse_parameters(
+    query: bytes, known: Collection[str], lists: Collection[str] = ()
+) -> tuple[Mapping[str, str], FieldErrors]:
+    """Returns each parameter once, and what is wrong with them so far; a parameter without a value counts as absent.
+
+    The values of a parameter in `lists` are joined by commas; every other `known` one has one value. Raises ApiError
+    (400) where the query cannot be read.
+    """
+    try:
+        values_by_name = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
+    except UnicodeError:
+        raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
+    except ValueError:
+        raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
+    given, errors, unknown = {}, FieldErrors(values_by_name), UnknownNames()
+    for name, values in values_by_name.items():
+        if name not in known:
+            unknown.add("", name, known)
+        if len(set(values)) > 1 and name in known and name not in lists:
+            errors.add(invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS"))
+        given[name] = ",".join(values) if name in lists else values[0]
+    note_ignored(unknown.ignored)
+    for misspelt in unknown.errors:
+        errors.add(misspelt)
+    return given, errors
+
+
+def ignore_parameters(query: bytes) -> None:
+    """Names the parameters of an operation that has none in the answer's header."""
+    names = [unquote_plus(part.partition("=")[0]) for part in query.decode("latin-1").split("&", _FIELDS_MAX)]
+    note_ignored(name for name in names[:_FIELDS_MAX] if name)
+
+
+def parse_place(given: Mapping[str, str], parse_cursor: Callable[[str], C | None]) -> Place[C]:
+    """Returns the page that `page`, `limit`, `offset` and `cursor` ask for. Raises ApiError (400), with every wrong
+    one.
+
+    `parse_cursor` returns None for a text that is no cursor of the list.
+    """
+    errors = FieldErrors(given)
+    limit = errors.check(_whole, given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX) or _LIMIT_DEFAULT
+    page = errors.check(_whole, given, "page", 1, 1, _WHOLE_MAX) or 1
+    offset = errors.check(_whole, given, "offset", (page - 1) * limit, 0, _WHOLE_MAX) or 0
+    cursor = parse_cursor(given["cursor"]) if "cursor" in given else None
+    if "cursor" in given and cursor is None:
+        errors.add(invalid("cursor", "must be the nextCursor of another page"))
+    places = [name for name in ("page", "offset", "cursor") if name in given]
+    if len(places) > 1:
+        errors.add(
+            conflicting(
+                places[0], places[1], "cannot be sent together, because each of them sets where the page begins"
+            )
+        )
+    errors.refuse()
+    return Place(limit, offset, cursor)
+
+
+def parse_text(given: Mapping[str, str], name: str) -> str | None:
+    """Returns a parameter of at most 255 characters, or None. Raises ApiError (400)."""
+    text = given.get(name)
+    if text is not None and len(text) > TEXT_MAX:
+        raise invalid(name, f"must have at most {TEXT_MAX} characters", "INVALID_LENGTH")
+    return text
+
+
+def parse_choices(given: Mapping[str, str], name: str, choices: type[E]) -> tuple[E, ...]:
+    """Returns the values of a parameter, separated by commas; none where it is absent. Raises ApiError (400)."""
+    texts = [text.strip().upper() for text in given.get(name, "").split(",") if text.strip()]
+    try:
+        return tuple([choices(text) for text in texts])
+    except ValueError:
+        raise invalid(name, f"must be one or more of {', '.join(choices)}") from None
+
+
+def parse_flag(given: Mapping[str, str], name: str) -> bool:
+    """Returns whether a parameter is `true`; an absent one is `false`. Raises ApiError (400)."""
+    text = given.get(name, "false")
+    if text not in ("true", "false"):
+        raise invalid(name, "must be true or false")
+    return text == "true"
+
+
+def described_parameters(parameters: Parameters) -> tuple[Json, ...]:
+    """Returns the parameters as the published description has them."""
+    return tuple(_described(name, *about) for name, about in parameters.items())
+
+
+def _described(name: str, description: str, schema: Json) -> Json:
+    # Forms send a parameter without a value where they have none: it counts as absent.
+    parameter: Json = {
+        "name": name,
+        "in": "query",
+        "description": description,
+        "allowEmptyValue": True,
+        "schema": schema,
+    }
+    return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter
+
+
+def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default
+    if not _NUMBER.fullmatch(text) or not least <= int(text) <= most:
+        raise invalid(name, f"must be a whole number from {least} to {most}", "OUT_OF_RANGE")
+    return int(text)

@@ -1,0 +1,252 @@
+"""Names of a request that are unknown at their place: a misspelt one is refused, any other is ignored (decision 0009).
+
+Never look for unknown names in a body that decodes: structs that forbid unknown fields find them at no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw, Struct, inspect
+
+from api.errors import ApiError, FieldError
+from api.response import Headers
+from ledger.processors.cvc_detection import contains_cvc
+from ledger.processors.pan_detection import contains_pan
+
+UNKNOWN_FIELD: Final = "UNKNOWN_FIELD"
+IGNORED_HEADER: Final = b"Ledger-Ignored-Fields".lower()
+
+_EDITS_MAX: Final = 2
+_LETTERS_MIN: Final = 4
+_COMPARED_MAX: Final = 50
+_NAMED_MAX: Final = 20
+_NAME_CHARACTERS_MAX: Final = 80
+_SAFE: Final = "[].-_~$@"
+
+IGNORED: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", default=())
+"""The names that the request under way has in vain."""
+
+
+def misspelt(path: str, meant: str) -> ApiError:
+    """Returns the 400 about an unknown name at a path, which is almost the known name `meant`."""
+    problem = f"is unknown: did you mean {meant}?"
+    error = FieldError(path, problem, UNKNOWN_FIELD)
+    return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}", errors=(error,))
+
+
+def note_ignored(names: Iterable[str]) -> None:
+    """Keeps the names that this request has in vain, for the header of its answer."""
+    IGNORED.set(tuple(dict.fromkeys((*IGNORED.get(), *names))))
+
+
+def ignored_header() -> Headers:
+    """Returns the header that names what the request has in vain, nothing without such names, and forgets them.
+
+    At most twenty names, percent-encoded, of eighty characters each; `...` takes the place of what is cut.
+    """
+    names = IGNORED.get()
+    if not names:
+        return ()
+    IGNORED.set(())
+    shown = [_shown(name) for name in names[:_NAMED_MAX]] + ["..."] * (len(names) > _NAMED_MAX)
+    return ((IGNORED_HEADER, ", ".join(shown).encode()),)
+
+
+def _shown(name: str) -> str:
+    if contains_pan(name) or contains_cvc(name):
+        return "..."
+    encoded = quote(name, safe=_SAFE, errors="replace")
+    if len(encoded) <= _NAME_CHARACTERS_MAX:
+        return encoded
+    return encoded[: _NAME_CHARACTERS_MAX - 3].rsplit("%", 1)[0] + "..."
+
+
+class UnknownNames:
+    """The names of one request that are unknown at their place: `errors` about misspelt ones, and the `ignored`."""
+
+    def __init__(self) -> None:
+        self.errors: list[ApiError] = []
+        self.ignored: dict[str, None] = {}
+        self._meant: dict[tuple[Any, str], str | None] = {}
+
+    def add(self, place: str, name: str, known: Collection[str], kind: Any = None) -> None:
+        """Adds a name at a place, whose `known` names are those of the struct `kind`."""
+        key = kind, name
+        if key not in self._meant:
+            # A body of ten thousand names would occupy the process.
+            self._meant[key] = known_name(name, known, by_letters=len(self._meant) < _COMPARED_MAX)
+        meant = self._meant[key]
+        if meant is None:
+            self.ignored[_without_indices(place) + name] = None
+        elif len(self.errors) < _NAMED_MAX:
+            self.errors.append(misspelt(f"{place}{name}", meant))
+
+    def refuse(self) -> None:
+        """Raises ApiError (400), with the misspelt names, or keeps the ignored ones for the answer's header."""
+        note_ignored(self.ignored)
+        if self.errors:
+            first, problems = self.errors[0], [problem for error in self.errors for problem in error.errors]
+            raise ApiError(first.status, first.code, first.message, errors=tuple(problems))
+
+
+def _without_indices(place: str) -> str:
+    """Returns a place in the body, the same for each entry of a list: `lineItems[].`"""
+    return "[].".join(step.partition("[")[0] for step in place.split("]."))
+
+
+def known_name(name: str, known: Collection[str], *, by_letters: bool = True) -> str | None:
+    """Returns the known name that an unknown one is meant to be, None where it is another word.
+
+    The two differ in case, `_` and `-`, and `by_letters` in at most two edits of a name of four letters or more. A
+    shorter unknown name may have one edit.
+    """
+    spelling = _spelling(name)
+    best, edits = None, _EDITS_MAX + 1
+    for each in known:
+        other = _spelling(each)
+        if spelling == other:
+            return each
+        if by_letters and len(other) >= _LETTERS_MIN:
+            distance = _distance(spelling, other)
+            if distance < edits and (distance == 1 or len(spelling) >= _LETTERS_MIN):
+                best, edits = each, distance
+    return best
+
+
+def _spelling(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _distance(one: str, other: str) -> int:
+    """Returns the edits between two words: letters added, left out, changed or swapped with the next one. Three stand
+    for more.
+    """
+    if abs(len(one) - len(other)) > _EDITS_MAX or len(set(one) ^ set(other)) > 2 * _EDITS_MAX:
+        return _EDITS_MAX + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        earlier, before = before, row
+        row = [at]
+        for column, its in enumerate(other, 1):
+            edits = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != its))
+            if at > 1 and column > 1 and letter == other[column - 2] and one[at - 2] == its:
+                edits = min(edits, earlier[column - 2] + 1)
+            row.append(edits)
+        if min(row) > _EDITS_MAX:
+            return _EDITS_MAX + 1
+    return row[-1]
+
+
+class _Field(Struct, frozen=True):
+    """A field of a struct: its type where that has structs, else None, and its enumerated values by their letters."""
+
+    nested: Any
+    choices: Mapping[str, str]
+
+
+def as_known(value: bytes | Raw, kind: Any, found: UnknownNames, place: str = "") -> bytes | Raw:
+    """Returns JSON of a type as its structs know it: without unknown members, which are added to `found`, and with
+    enumerated values in the interface's case (contract N10). Returns the same object where that changes nothing.
+
+    `place` is the value's path in the body, with a dot at its end for an object. A value of another type is kept.
+    """
+    for struct in structs_in(kind):
+        if bytes(value).lstrip()[:1] == b"[":
+            return _known_entries(value, struct, found, place.removesuffix("."))
+        return _known_members(value, struct, found, place)
+    return value
+
+
+def _known_members(value: bytes | Raw, struct: type[Struct], found: UnknownNames, place: str) -> bytes | Raw:
+    try:
+        members = msgspec.json.decode(value, type=dict[str, Raw])
+    except msgspec.ValidationError:  # another type: the field's own error
+        return value
+    fields = _fields(struct)
+    kept: dict[str, Raw] = {}
+    for name, raw in members.items():
+        field = fields.get(name)
+        if field is None:
+            found.add(place, name, fields, struct)
+        elif field.nested is not None:
+            known = as_known(raw, field.nested, found, f"{place}{name}.")
+            kept[name] = raw if known is raw else Raw(known)
+        else:
+            kept[name] = _known_value(raw, field.choices) if field.choices else raw
+    if len(kept) == len(members) and all(kept[name] is raw for name, raw in members.items()):
+        return value
+    return msgspec.json.encode(kept)
+
+
+def _known_value(value: Raw, choices: Mapping[str, str]) -> Raw:
+    if bytes(value)[:1] != b'"':
+        return value
+    text = msgspec.json.decode(value, type=str)
+    known = choices.get(text.upper(), text)
+    return value if known == text else Raw(msgspec.json.encode(known))
+
+
+def _known_entries(value: bytes | Raw, struct: type[Struct], found: UnknownNames, place: str) -> bytes | Raw:
+    try:
+        entries = msgspec.json.decode(value, type=list[Raw])
+    except msgspec.ValidationError:
+        return value
+    known = [_known_members(entry, struct, found, f"{place}[{at}].") for at, entry in enumerate(entries)]
+    if all(each is entry for each, entry in zip(known, entries, strict=True)):
+        return value
+    return msgspec.json.encode([each if isinstance(each, Raw) else Raw(each) for each in known])
+
+
+@cache
+def _fields(struct: type[Struct]) -> Mapping[str, _Field]:
+    """Returns the fields of a struct by their names."""
+    return {
+        field.encode_name: _Field(
+            nested=field.type if next(structs_in(field.type), None) is not None else None,
+            choices={choice.upper(): choice for choice in _choices(field.type)},
+        )
+        for field in msgspec.structs.fields(struct)
+    }
+
+
+def _choices(kind: Any) -> Iterator[str]:
+    for option in options_of(inspect.type_info(kind)):
+        if isinstance(option, inspect.LiteralType):
+            yield from (value for value in option.values if isinstance(value, str))
+        elif isinstance(option, inspect.EnumType):
+            yield from (each.value for each in option.cls if isinstance(each.value, str))
+
+
+def structs_in(kind: Any) -> Iterator[type[Struct]]:
+    """Yields the structs directly in a type: its own, or those of a list."""
+    for option in options_of(inspect.type_info(kind)):
+        entries = options_of(option.item_type) if isinstance(option, inspect.ListType) else (option,)
+        for entry in entries:
+            if isinstance(entry, inspect.StructType):
+                yield entry.cls
+
+
+def options_of(kind: inspect.Type) -> Iterator[inspect.Type]:
+    """Yields the types inside descriptions and unions."""
+    if isinstance(kind, inspect.Metadata):
+        yield from options_of(kind.type)
+    elif isinstance(kind, inspect.UnionType):
+        for option in kind.types:
+            yield from options_of(option)
+    else:
+        yield kind
+
+
+def require_strict(kind: Any) -> None:
+    """Asserts that the structs of a type forbid unknown fields: only then is an unknown name found."""
+    for struct in structs_in(kind):
+        assert struct.__struct_config__.forbid_unknown_fields, f"{struct.__name__} must forbid unknown fields"
+        for field in msgspec.structs.fields(struct):
+            require_strict(field.type)

@@ -1,0 +1,152 @@
+"""What the endpoints work with, and its wiring. Wire only here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+import structlog
+from msgspec import Struct
+
+from api.http.auth import Authenticator
+from api.http.rate_limits import RateLimiter
+from ledger.background.clock.advance import ClockAdvancer
+from ledger.background.inbox.delivery import open_delivery
+from ledger.background.periodic import run_periodically
+from ledger.background.reactions.registry import HANDLERS, REACTIONS
+from ledger.operations.context.clock import ClockControl
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.message_delivery import MessageDelivery
+from ledger.operations.orders.payment_lookup import PaymentLookup
+from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.postgres.listener import Listener
+from ledger.security.api_keys import NewKey, new_key
+from ledger.security.secrets import Purpose, load_secrets
+from ledger.settings import Settings
+from ledger.telemetry.metrics import SHARED_DIRECTORY
+from ledger.wiring import open_ledger
+from projections.merchants import CHANGES, merchant_in
+from projections.queries import Queries
+
+if TYPE_CHECKING:
+    from ledger.tracing.tracing import Tracing
+
+_USES_S: Final = 60.0
+_log: Final = structlog.get_logger()
+
+
+class Dependencies(Struct, frozen=True):
+    """What the operations work with while the application runs."""
+
+    ledger: Ledger
+    queries: Queries
+    authenticator: Authenticator
+    limiter: RateLimiter
+    body_limit: int
+    """The most bytes that a body may have."""
+    import_body_limit: int
+    """The same for an import of products."""
+    fingerprint_key: bytes
+    """Hashes the requests that come with an Idempotency-Key."""
+    environment: Literal["sandbox", "production"]
+    new_key: Callable[[], NewKey]
+    """Draws a new API key of this installation."""
+    delivery: MessageDelivery
+    """Keeps and delivers processors' messages."""
+    clock_control: ClockControl | None = None
+    """Moves merchants' clocks: only in the sandbox."""
+    payment_lookup: PaymentLookup | None = None
+    """Finds payments by their ids alone: only in the sandbox."""
+
+
+class DependencyHolder:
+    """Holds the dependencies between the application's start and its end. Routes exist before the start."""
+
+    deps: Dependencies | None = None
+
+
+def not_started() -> DatabaseUnavailable:
+    """Returns the fault of a request before the application's start or after its end."""
+    return DatabaseUnavailable("the application has not started")
+
+
+@asynccontextmanager
+async def open_dependencies(settings: Settings, tracing: Tracing | None = None) -> AsyncIterator[Dependencies]:
+    """Opens the ledger, the queries and everything else that the endpoints work with, and closes them at the end."""
+    assert settings.database_url is not None, "a process that serves has a database"
+    async with AsyncExitStack() as stack:
+        ledger = await stack.enter_async_context(open_ledger(settings, tracing=tracing))
+        await stack.enter_async_context(ledger.journal.disk.probing(settings.disk_probe_s))
+        queries = Queries(settings.database_url, ledger.journal.reader.stream)
+        await queries.start()
+        stack.push_async_callback(queries.stop)
+        limiter = stack.enter_context(closing(RateLimiter(SHARED_DIRECTORY)))
+        secrets = load_secrets(settings)
+        authenticator = Authenticator(
+            queries.find_key,
+            secrets.key(Purpose.API_KEY_PEPPER),
+            settings.environment,
+            per_minute=settings.requests_per_minute,
+            per_second=settings.requests_per_second,
+        )
+        await _follow_merchants(settings.database_url, ledger, authenticator, stack)
+        await stack.enter_async_context(_writing_key_uses(authenticator, queries))
+        delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
+        payment_lookup, clock_control = None, None
+        if settings.environment == "sandbox":
+            payment_lookup = PaymentLookup(settings.database_url)
+            await payment_lookup.start()
+            stack.push_async_callback(payment_lookup.stop)
+            handlers = HANDLERS if tracing is None else tracing.handlers(HANDLERS)
+            advancer = ClockAdvancer(settings.database_url, ledger, REACTIONS, handlers, delivery)
+            clock_control = await stack.enter_async_context(advancer)
+        yield Dependencies(
+            ledger=ledger,
+            queries=queries,
+            authenticator=authenticator,
+            limiter=limiter,
+            body_limit=settings.body_limit,
+            import_body_limit=settings.import_body_limit,
+            fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
+            environment=settings.environment,
+            new_key=partial(new_key, settings.environment, secrets.key(Purpose.API_KEY_PEPPER)),
+            delivery=delivery,
+            clock_control=clock_control,
+            payment_lookup=payment_lookup,
+        )
+
+
+@asynccontextmanager
+async def _writing_key_uses(authenticator: Authenticator, queries: Queries) -> AsyncIterator[None]:
+    """Writes when keys were used, once a minute and at the end."""
+    stop = asyncio.Event()
+    writing = partial(authenticator.write_uses, queries.write_key_uses)
+    task = asyncio.create_task(run_periodically(writing, stop, pause_s=_USES_S, log_waiting=_log_uses_wait))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+        with suppress(Fault):
+            await writing()
+
+
+def _log_uses_wait(reason: str) -> None:
+    _log.warning("key_uses_wait", reason=reason)
+
+
+async def _follow_merchants(url: str, ledger: Ledger, authenticator: Authenticator, stack: AsyncExitStack) -> None:
+    """Lets this process drop what it has cached of a merchant whenever any process changes its keys or settings."""
+
+    def forget(payload: str) -> None:
+        merchant_id = merchant_in(payload)
+        if merchant_id is not None:
+            authenticator.forget(merchant_id)
+            ledger.forget_merchant(merchant_id)
+
+    listener = Listener(url, "ledger-merchants", CHANGES, forget, authenticator.forget)
+    await listener.start()
+    stack.push_async_callback(listener.stop)

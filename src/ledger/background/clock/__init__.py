@@ -1,0 +1,6 @@
+"""Moves of a sandbox merchant's clock.
+
+In reading order:
+
+- `lock`: the lease on a merchant's clock. `advance`: moves the clock and does what becomes due.
+"""

@@ -1,0 +1,160 @@
+"""The fold of the events of an order's electronic invoices.
+
+Never refuse an event and never read a rule of the business here, as in `ledger.domain.orders.evolve`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from ledger.domain.orders.invoices.events import (
+    UNNAMED,
+    DocumentAnnounced,
+    DocumentCancellationPending,
+    DocumentCancellationRefused,
+    DocumentCancellationRequested,
+    DocumentCancelled,
+    DocumentEvent,
+    DocumentRefused,
+    DocumentStamped,
+    InvoiceEvent,
+    InvoicingBlocked,
+    InvoicingEnabled,
+    ReceiptDeadlineNear,
+    StampingAbandoned,
+    StampingRequested,
+    StampingUnanswered,
+)
+from ledger.domain.orders.invoices.state import (
+    CancellationStatus,
+    Document,
+    DocumentCancellation,
+    DocumentFailure,
+    DocumentStatus,
+    Invoices,
+    Stamp,
+    StampingIntent,
+)
+
+
+def evolve_invoices(invoices: Invoices | None, event: InvoiceEvent) -> Invoices:
+    """Returns the invoices after `event`. `invoices` is None before the order is invoiced."""
+    invoices = invoices or Invoices(enabled=InvoicingEnabled(at=event.at))
+    match event:
+        case InvoicingEnabled():
+            fiscal = event.fiscal or invoices.enabled.fiscal
+            rate = event.exchange_rate or invoices.enabled.exchange_rate
+            return replace(invoices, enabled=replace(event, fiscal=fiscal, exchange_rate=rate), blocked=None)
+        case InvoicingBlocked():
+            return replace(invoices, blocked=DocumentFailure(event.code, event.message, event.at))
+        case DocumentAnnounced():
+            return _announced(invoices, event)
+        case ReceiptDeadlineNear():
+            return replace(invoices, warned=(*invoices.warned, event.payment_id))
+        case _:
+            documents = tuple(
+                _evolve_document(each, event) if each.document_id == event.document_id else each
+                for each in invoices.documents
+            )
+            return replace(invoices, documents=documents)
+
+
+def without_receivers(invoices: Invoices) -> Invoices:
+    """Returns the invoices without the personal data of the receiver."""
+    documents = tuple(replace(each, terms=replace(each.terms, receiver=UNNAMED)) for each in invoices.documents)
+    return replace(invoices, enabled=replace(invoices.enabled, fiscal=None), documents=documents)
+
+
+def _announced(invoices: Invoices, event: DocumentAnnounced) -> Invoices:
+    existing = invoices.document(event.terms.document_id)
+    terms = replace(event.terms, receiver=event.receiver or UNNAMED)
+    if existing is None:
+        document = Document(
+            slot=event.slot,
+            terms=terms,
+            created_at=event.at,
+            retry_at=event.at,
+            receipt_due_at=event.receipt_due_at,
+        )
+        return replace(invoices, documents=(*invoices.documents, document), blocked=None)
+    again = replace(existing, terms=terms, status=DocumentStatus.PENDING, retry_at=event.at)
+    documents = tuple(again if each is existing else each for each in invoices.documents)
+    return replace(invoices, documents=documents, blocked=None)
+
+
+def _evolve_document(document: Document, event: DocumentEvent) -> Document:
+    match event:
+        case StampingRequested():
+            return replace(
+                document,
+                status=DocumentStatus.PENDING,
+                attempts=document.attempts + 1,
+                retry_at=None,
+                intent=StampingIntent(event.provider, event.deadline_at, event.certificate),
+            )
+        case StampingUnanswered():
+            return replace(document, intent=None if document.intent is None else _unknown(document.intent))
+        case StampingAbandoned():
+            return replace(document, intent=None, retry_at=event.retry_at)
+        case DocumentStamped():
+            return _stamped(document, event)
+        case DocumentRefused():
+            return replace(
+                document,
+                status=DocumentStatus.FAILED,
+                refusals=document.refusals + 1,
+                intent=None,
+                failure=DocumentFailure(event.code, event.message, event.at),
+                retry_at=event.retry_at,
+            )
+        case _:
+            return replace(document, cancellation=_evolve_cancellation(document.cancellation, event))
+
+
+def _stamped(document: Document, event: DocumentStamped) -> Document:
+    stamp = Stamp(
+        fiscal_uuid=event.fiscal_uuid,
+        invoice_id=event.invoice_id,
+        stamped_at=event.stamped_at,
+        emitted_at=event.at,
+        xml_key=event.xml_key,
+        pdf_key=event.pdf_key,
+        xml_sha256=event.xml_sha256,
+    )
+    return replace(document, status=DocumentStatus.EMITTED, stamp=stamp, intent=None, failure=None, retry_at=None)
+
+
+def _unknown(intent: StampingIntent) -> StampingIntent:
+    return replace(intent, unknown=True)
+
+
+_CancellationEvent = (
+    DocumentCancellationRequested | DocumentCancellationPending | DocumentCancelled | DocumentCancellationRefused
+)
+
+
+def _evolve_cancellation(cancellation: DocumentCancellation | None, event: _CancellationEvent) -> DocumentCancellation:
+    if isinstance(event, DocumentCancellationRequested):
+        return DocumentCancellation(
+            status=CancellationStatus.REQUESTED,
+            motive=event.motive,
+            substituted_by=event.substituted_by,
+            requested_at=event.at,
+            updated_at=event.at,
+            intent=StampingIntent(event.provider, event.deadline_at),
+        )
+    assert cancellation is not None, "a cancellation begins with its request"
+    match event:
+        case DocumentCancellationPending():
+            return replace(cancellation, status=CancellationStatus.PENDING, intent=None, updated_at=event.at)
+        case DocumentCancelled():
+            return replace(cancellation, status=CancellationStatus.CANCELLED, intent=None, updated_at=event.at)
+        case DocumentCancellationRefused():
+            failure = DocumentFailure(event.code, event.message, event.at)
+            return replace(
+                cancellation, status=CancellationStatus.REFUSED, intent=None, failure=failure, updated_at=event.at
+            )
+        case _:
+            assert_never(event)

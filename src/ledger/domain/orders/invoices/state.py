@@ -1,0 +1,201 @@
+"""The state of an order's electronic invoices, folded from its events.
+
+Read the content of a document from its `terms` only: they are frozen, while the order's sums go on changing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.domain.money import ZERO
+from ledger.domain.orders.invoices.events import UNNAMED, InvoicingEnabled
+from ledger.domain.orders.invoices.terms import (
+    CancellationMotive,
+    CreditNoteTerms,
+    DocumentTerms,
+    InvoiceTerms,
+    ReceiptTerms,
+)
+from ledger.py311_speedups import fast_members
+
+INVOICE_SLOT: Final = "invoice"
+
+
+@fast_members
+class DocumentStatus(StrEnum):
+    """The progress of a document (contract 2.4). The order shows EMITTED of its invoice as INVOICED."""
+
+    PENDING = "PENDING"
+    EMITTED = "EMITTED"
+    FAILED = "FAILED"
+
+
+@fast_members
+class CancellationStatus(StrEnum):
+    """The progress of the cancellation of a stamped document."""
+
+    REQUESTED = "REQUESTED"
+    PENDING = "PENDING"
+    CANCELLED = "CANCELLED"
+    REFUSED = "REFUSED"
+
+
+class StampingIntent(Struct, frozen=True):
+    """A call to the provider that was announced and has no outcome yet. `deadline_at` is real time.
+
+    `certificate` is the number of the certificate that sealed the document. `unknown` is True after a call without an
+    answer.
+    """
+
+    provider: str
+    deadline_at: datetime
+    certificate: str | None = None
+    unknown: bool = False
+
+
+class DocumentFailure(Struct, frozen=True):
+    """The latest refusal of a document, or the reason why it could not be drawn up."""
+
+    code: str
+    message: str
+    at: datetime
+
+
+class Stamp(Struct, frozen=True, kw_only=True):
+    """What a stamped document got: its fiscal UUID, the provider's id, and the keys of its stored files."""
+
+    fiscal_uuid: UUID
+    invoice_id: str
+    stamped_at: datetime
+    emitted_at: datetime
+    xml_key: str
+    pdf_key: str
+    xml_sha256: str
+
+
+class DocumentCancellation(Struct, frozen=True, kw_only=True):
+    """The latest cancellation of a stamped document. `intent` is open while the provider's answer is unknown."""
+
+    status: CancellationStatus
+    motive: CancellationMotive
+    substituted_by: UUID | None
+    requested_at: datetime
+    updated_at: datetime
+    intent: StampingIntent | None = None
+    failure: DocumentFailure | None = None
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """A document of an order: its invoice, a payment receipt (REP) or a credit note.
+
+    `attempts` counts the calls to the provider, `refusals` the refusals among them. `retry_at` is when the next attempt
+    is due by the merchant's clock; None where only a request repeats the document.
+    """
+
+    slot: str
+    terms: DocumentTerms
+    created_at: datetime
+    status: DocumentStatus = DocumentStatus.PENDING
+    attempts: int = 0
+    refusals: int = 0
+    retry_at: datetime | None = None
+    intent: StampingIntent | None = None
+    failure: DocumentFailure | None = None
+    stamp: Stamp | None = None
+    cancellation: DocumentCancellation | None = None
+    receipt_due_at: datetime | None = None
+
+    @property
+    def document_id(self) -> UUID:
+        return self.terms.document_id
+
+    @property
+    def has_receiver(self) -> bool:
+        """Whether the receiver is known: it is not after an erasure."""
+        return self.terms.receiver != UNNAMED
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.cancellation is not None and self.cancellation.status is CancellationStatus.CANCELLED
+
+    @property
+    def open_intent(self) -> StampingIntent | None:
+        """The call about this document without an outcome: a stamp, or a cancellation."""
+        return self.intent or (None if self.cancellation is None else self.cancellation.intent)
+
+
+class Invoices(Struct, frozen=True, kw_only=True):
+    """The electronic invoices of an order. `documents` are in the order in which they were announced and are stamped.
+
+    `blocked` is why the next document could not be drawn up. `warned` are the payments whose receipt's deadline was
+    found near.
+    """
+
+    enabled: InvoicingEnabled
+    documents: tuple[Document, ...] = ()
+    blocked: DocumentFailure | None = None
+    warned: tuple[UUID, ...] = ()
+
+    @property
+    def invoice(self) -> Document | None:
+        """The latest announced invoice."""
+        return self.latest(INVOICE_SLOT)
+
+    @property
+    def stamped_invoice(self) -> Document | None:
+        """The invoice, where it is stamped and not cancelled: only then receipts and credit notes can refer to it."""
+        invoice = self.invoice
+        is_valid = invoice is not None and invoice.stamp is not None and not invoice.is_cancelled
+        return invoice if is_valid else None
+
+    @property
+    def receipts(self) -> tuple[Document, ...]:
+        return tuple(each for each in self.documents if isinstance(each.terms, ReceiptTerms))
+
+    @property
+    def credit_notes(self) -> tuple[Document, ...]:
+        return tuple(each for each in self.documents if isinstance(each.terms, CreditNoteTerms))
+
+    @property
+    def valid(self) -> tuple[Document, ...]:
+        """The documents that are not cancelled."""
+        return tuple(each for each in self.documents if not each.is_cancelled)
+
+    @property
+    def next_document(self) -> Document | None:
+        """The first document that is not stamped: documents are stamped strictly in their order."""
+        return next((each for each in self.documents if each.status is not DocumentStatus.EMITTED), None)
+
+    @property
+    def open_intent(self) -> StampingIntent | None:
+        """The call to the provider without an outcome that has the earliest deadline."""
+        intents = (intent for each in self.documents if (intent := each.open_intent) is not None)
+        return min(intents, key=lambda intent: intent.deadline_at, default=None)
+
+    def latest(self, slot: str) -> Document | None:
+        """Returns the latest document of this slot: an earlier one was cancelled."""
+        return next((each for each in reversed(self.documents) if each.slot == slot), None)
+
+    def document(self, document_id: UUID) -> Document | None:
+        """Returns the document with this id, or None."""
+        return next((each for each in self.documents if each.document_id == document_id), None)
+
+    def applied(self) -> Decimal:
+        """Returns Σ of all receipts' applied amounts that are not cancelled, in minor units."""
+        return sum((each.terms.applied_amount for each in self.valid if isinstance(each.terms, ReceiptTerms)), ZERO)
+
+    def credited(self) -> Decimal:
+        """Returns Σ of all credit notes' amounts that are not cancelled, in minor units."""
+        return sum((each.terms.total for each in self.valid if isinstance(each.terms, CreditNoteTerms)), ZERO)
+
+
+def invoice_terms_of(document: Document) -> InvoiceTerms:
+    """Returns the terms of an invoice. The caller knows that the document is one."""
+    assert isinstance(document.terms, InvoiceTerms), "the document of the invoice's slot is an invoice"
+    return document.terms

@@ -1,0 +1,213 @@
+"""The terms of a document: everything that a CFDI states, frozen in the event that announces it.
+
+These shapes are stored inside events. Add a field only with a default, and never rename one: a changed meaning is a new
+field. Amounts are in minor units of `currency`; times are in UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final, Literal, TypeAlias
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.py311_speedups import fast_members
+
+PUBLIC_IN_GENERAL: Final = "XAXX010101000"
+"""The RFC of a receiver who gives none (RMF 2.7.1.21)."""
+FOREIGNER: Final = "XEXX010101000"
+"""The RFC of a receiver who lives abroad and has none (RMF 2.7.1.23)."""
+
+IVA: Final = "IVA"
+ISR: Final = "ISR"
+IEPS: Final = "IEPS"
+RATE: Final = "Tasa"
+FEE: Final = "Cuota"
+EXEMPT: Final = "Exento"
+
+
+@fast_members
+class CancellationMotive(StrEnum):
+    """SAT's reasons for a cancellation (c_MotivoCancelacion)."""
+
+    WITH_SUBSTITUTE = "01"
+    WITHOUT_SUBSTITUTE = "02"
+    NOT_CARRIED_OUT = "03"
+    IN_GLOBAL_INVOICE = "04"
+
+
+class Issuer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant as the issuer of documents. `zip_code` is the place of issue, which gives the local time.
+
+    `public_in_general`: an order whose customer gives no RFC is invoiced to the public in general. `iva_rate` is the
+    IVA that a line without taxes contains; None: such a line is no object of tax.
+    """
+
+    rfc: str
+    legal_name: str
+    tax_system: str
+    zip_code: str
+    series: str = "A"
+    public_in_general: bool = False
+    iva_rate: Decimal | None = Decimal("0.16")
+
+
+class Receiver(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The receiver of a document, complete. Personal data."""
+
+    tax_id: str
+    legal_name: str
+    tax_system: str
+    cfdi_use: str
+    zip_code: str
+    email: str | None = None
+
+
+class TaxAmount(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A tax with its amount: `type` IVA, ISR or IEPS, `factor` Tasa, Cuota or Exento.
+
+    `base` and `amount` are in minor units. Of a Cuota `base` is the quantity that is taxed, and `rate` is in pesos (or
+    dollars) for one unit of it. An exempt tax has no amount: `rate` and `amount` are 0.
+    """
+
+    type: str
+    factor: str
+    rate: Decimal
+    base: Decimal
+    amount: Decimal
+    withheld: bool = False
+
+
+class Concept(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One line of a document. `amount` is quantity × `unit_price` before `discount` and taxes (SAT's Importe).
+
+    `unit_price` has up to four decimals of a minor unit. A concept without taxes is no object of tax (SAT
+    c_ObjetoImp 01).
+    """
+
+    description: str
+    quantity: Decimal
+    unit_price: Decimal
+    amount: Decimal
+    product_key: str
+    unit_key: str
+    unit_name: str | None = None
+    sku: str | None = None
+    discount: Decimal = Decimal(0)
+    taxes: tuple[TaxAmount, ...] = ()
+
+
+class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="INVOICE"):
+    """The invoice of an order (type I). `total` is the order's subtotal: the surcharge is not invoiced (section 8).
+
+    `subtotal` is the sum of the concepts' amounts. `taxes` has each tax once, with its sums over the concepts.
+    """
+
+    document_id: UUID
+    series: str
+    folio: str
+    issued_at: datetime
+    currency: str
+    payment_method: Literal["PUE", "PPD"]
+    payment_form: str
+    receiver: Receiver
+    concepts: tuple[Concept, ...]
+    subtotal: Decimal
+    total: Decimal
+    discount: Decimal = Decimal(0)
+    taxes: tuple[TaxAmount, ...] = ()
+    exchange_rate: Decimal | None = None
+
+
+class ReceiptTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="RECEIPT"):
+    """The receipt of one payment on a PPD invoice (type P with the complement Pagos 2.0, a REP).
+
+    `fiscal_uuid`, `invoice_series` and `invoice_folio` name the invoice. `taxes` are the payment's part of its taxes.
+    """
+
+    document_id: UUID
+    series: str
+    folio: str
+    issued_at: datetime
+    currency: str
+    receiver: Receiver
+    invoice_id: UUID
+    fiscal_uuid: UUID
+    invoice_series: str
+    invoice_folio: str
+    payment_id: UUID
+    paid_at: datetime
+    payment_form: str
+    installment: int
+    previous_balance: Decimal
+    applied_amount: Decimal
+    remaining_balance: Decimal
+    taxes: tuple[TaxAmount, ...] = ()
+    exchange_rate: Decimal | None = None
+
+
+class CreditNoteTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="CREDIT_NOTE"):
+    """The credit note of one refund on a PPD invoice (type E, relation 01). `total` is the refund's subtotal part.
+
+    `payment_event_id` names the refund event. `taxes` has each tax once, with its sums over the concepts.
+    """
+
+    document_id: UUID
+    series: str
+    folio: str
+    issued_at: datetime
+    currency: str
+    payment_form: str
+    receiver: Receiver
+    invoice_id: UUID
+    fiscal_uuid: UUID
+    payment_id: UUID
+    payment_event_id: UUID
+    concepts: tuple[Concept, ...]
+    subtotal: Decimal
+    total: Decimal
+    relation: str = "01"
+    taxes: tuple[TaxAmount, ...] = ()
+    exchange_rate: Decimal | None = None
+
+
+class RefundedParts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A payment's part of a refund, divided into subtotal and surcharge.
+
+    `before` is what the payment had given back before it, gross.
+    """
+
+    before: Decimal
+    subtotal: Decimal
+    surcharge: Decimal
+
+
+DocumentTerms: TypeAlias = InvoiceTerms | ReceiptTerms | CreditNoteTerms
+
+
+class InvoiceTrigger(StrEnum):
+    """When the parent invoice of a split order is stamped (contract N46)."""
+
+    FIRST_CAPTURE = "FIRST_CAPTURE"
+    CREATION = "CREATION"
+
+
+class InvoicingPolicy(Struct, frozen=True, kw_only=True):
+    """The merchant's settings that an order's invoices follow, as they are when the order is invoiced.
+
+    `exchange_rate` is the request's, in pesos per unit of the order's currency; `usual_exchange_rate` is the
+    merchant's, for an order in dollars that has none of its own.
+    """
+
+    trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
+    time_zone: str = "America/Mexico_City"
+    receipt_due_day: int = 5
+    exchange_rate: Decimal | None = None
+    usual_exchange_rate: Decimal | None = None
+
+    def rate_of(self, currency: str) -> Decimal | None:
+        """Returns the rate of an order in this currency that has none of its own. Pesos need none."""
+        return self.exchange_rate or (None if currency == "MXN" else self.usual_exchange_rate)

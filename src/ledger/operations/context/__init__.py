@@ -1,0 +1,8 @@
+"""What every operation is given, and what it returns.
+
+In reading order:
+
+- `inputs`: parsed requests. `results`: what an operation returns. `ledger`: what every operation is given.
+- `clock`: the merchants' time. `order_numbers`: their sequence. `customer_cache`: customers that this process has
+  loaded lately. `card_vault`: what operations may ask of the vault.
+"""

@@ -1,0 +1,171 @@
+"""Parsed requests of merchants, before the operation adds ids, the time and the ledger's state.
+
+The parsers have checked every limit of the interface; an operation checks what needs the ledger's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from ledger.domain.invoices.commands import StampRequest
+from ledger.domain.orders.commands import Allocation
+from ledger.domain.orders.invoices.terms import CancellationMotive
+from ledger.domain.orders.terms import (
+    BillingAddress,
+    CardSummary,
+    Destination,
+    DeviceInformation,
+    FiscalData,
+    MethodType,
+    OrderTerms,
+)
+from ledger.processors.contract import Card
+from ledger.processors.saved_card import SecurityCode
+
+
+class Actor(Struct, frozen=True, kw_only=True):
+    """Who requested a change: the merchant, the API key and the request."""
+
+    merchant_id: UUID
+    key_id: UUID | None = None
+    request_id: str | None = None
+
+
+class CustomerInput(Struct, frozen=True, kw_only=True):
+    """The customer of a new order.
+
+    `id` (service id or external id) names an existing one; without it the customer is found or created by
+    `external_id`.
+    """
+
+    id: str | None = None
+    external_id: str | None = None
+    first_name: str | None | UnsetType = UNSET
+    last_name: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
+    phone_number: str | None | UnsetType = UNSET
+
+
+class CustomerFields(Struct, frozen=True, kw_only=True):
+    """What a request to create or to change a customer gives; UNSET is absent, None clears.
+
+    `source_id` is a service id or an external id. `preferences` are the fields of `NotificationPreferences` that are
+    given.
+    """
+
+    external_id: str | None | UnsetType = UNSET
+    first_name: str | None | UnsetType = UNSET
+    last_name: str | None | UnsetType = UNSET
+    email: str | None | UnsetType = UNSET
+    phone_number: str | None | UnsetType = UNSET
+    source_id: str | None | UnsetType = UNSET
+    metadata: Raw | None | UnsetType = UNSET
+    preferences: Mapping[str, Any] | None | UnsetType = UNSET
+
+
+class PaymentInput(Struct, frozen=True, kw_only=True):
+    """How one payment is to be made. `card` and `card_summary` come together, `persist` saves that card.
+
+    `saved_method_id` names a saved card, and `saved_cvc` is what the payer entered for it.
+
+    A caller that may repeat the request fixes `payment_id`: an order that has this payment already gets no other.
+    """
+
+    type: MethodType
+    payment_id: UUID | None = None
+    card: Card | None = None
+    card_summary: CardSummary | None = None
+    saved_method_id: str | None = None
+    saved_cvc: SecurityCode | None = None
+    persist: bool = False
+    amount: Decimal | None = None
+    external_id: str | None = None
+    virtual_terminal: bool = False
+    billing_address: BillingAddress | None = None
+    device_information: DeviceInformation | None = None
+    metadata: Raw | UnsetType = UNSET
+    description: str | None = None
+
+
+class OrderInput(Struct, frozen=True, kw_only=True):
+    """A payment order that a merchant requests. `payment` is None where the order is created pending.
+
+    `exchange_rate` is for the order's invoices, in pesos per unit of its currency. A caller that may repeat the request
+    fixes `order_id`. `surcharged` is False where the amount is the whole price whatever the merchant's surcharge.
+    """
+
+    terms: OrderTerms
+    customer: CustomerInput
+    payment: PaymentInput | None = None
+    exchange_rate: Decimal | None = None
+    order_id: UUID | None = None
+    surcharged: bool = True
+
+
+class RefundInput(Struct, frozen=True, kw_only=True):
+    """A refund: `amount` in minor units, gross of the surcharge (contract N35).
+
+    Without `payment_id` and `allocations` the newest captured payments are refunded first. `destination` is the account
+    of a payout.
+    """
+
+    amount: Decimal
+    reason: str = "unspecified"
+    payment_id: UUID | None = None
+    external_id: str | None = None
+    allocations: tuple[Allocation, ...] = ()
+    destination: Destination | None = None
+
+
+class CancelInput(Struct, frozen=True, kw_only=True):
+    """A cancellation; `refund_captured` refunds what is held (contract N40).
+
+    With `payment_id` it is about that payment alone.
+    """
+
+    reason: str | None = None
+    refund_captured: bool = False
+    payment_id: UUID | None = None
+
+
+class CaptureInput(Struct, frozen=True, kw_only=True):
+    """A capture: `amount` in minor units, gross; None is all that is left of the authorisation (contract N41)."""
+
+    amount: Decimal | None = None
+    payment_id: UUID | None = None
+
+
+class DeviceDataInput(Struct, frozen=True, kw_only=True):
+    """Data that the payer's browser sent about itself (contract N18). `reference_id`, where given, is the session's."""
+
+    reference_id: str | None = None
+    device_information: DeviceInformation | None = None
+
+
+class StampInput(Struct, frozen=True, kw_only=True):
+    """A request to stamp an order's documents (contract N43). `fiscal` replaces the receiver of what is not stamped
+    yet, `exchange_rate` is in pesos per unit of the order's currency.
+    """
+
+    stamp: StampRequest = StampRequest()
+    fiscal: FiscalData | None = None
+    exchange_rate: Decimal | None = None
+
+
+class CancelDocumentInput(Struct, frozen=True, kw_only=True):
+    """A cancellation of a stamped document: the invoice without `document_id`. `substituted_by` is a fiscal UUID."""
+
+    motive: CancellationMotive
+    document_id: UUID | None = None
+    substituted_by: UUID | None = None
+
+
+class ValidateInput(Struct, frozen=True, kw_only=True):
+    """The transaction with which the payer returned from a challenge or a redirect (contract N42)."""
+
+    transaction_id: str

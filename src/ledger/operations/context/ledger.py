@@ -1,0 +1,115 @@
+"""What every operation is given: the journal, the processor, a clock, and merchants' settings.
+
+Never cancel an operation with its request. It runs to its outcome in a task of its own, for which the request waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+
+from ledger.domain.merchants.evolve import evolve as evolve_merchant
+from ledger.domain.merchants.state import Merchant
+from ledger.invoicing.invoicing import Invoicing
+from ledger.journal.journal import Journal
+from ledger.notifications.contract import Notifier
+from ledger.notifications.log import LogNotifier
+from ledger.operations.context.card_vault import CardVault
+from ledger.operations.context.clock import Clock
+from ledger.operations.context.customer_cache import CustomerCache
+from ledger.operations.context.order_numbers import OrderNumbers
+from ledger.processors.contract import Processor
+from ledger.tasks import DetachedTasks, Timeouts
+from ledger.ttl_cache import TtlCache
+
+T = TypeVar("T")
+
+_log = structlog.get_logger()
+
+_MERCHANTS_MAX: Final = 50_000
+_MERCHANT_TTL_S: Final = 2.0
+
+
+class CallTimeouts(Struct, frozen=True, kw_only=True):
+    """How long processor calls may take, in seconds of real time."""
+
+    processor_timeout_s: float = 30.0
+    replay_wait_s: float = 10.0
+    """How long a repeated request waits for the first one's outcome (contract N29)."""
+
+
+class Ledger:
+    """One process's access to everything that operations need. Operations are functions that take it first."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        processor: Processor | None,
+        order_numbers: OrderNumbers,
+        *,
+        clock: Clock | None = None,
+        vault: CardVault | None = None,
+        invoicing: Invoicing | None = None,
+        notifier: Notifier | None = None,
+        call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
+        subscription_unpaid_days: int = 60,
+    ) -> None:
+        self.journal = journal
+        self.processor = processor
+        self.order_numbers = order_numbers
+        self.clock = clock or Clock()
+        self.vault = vault
+        self.invoicing = invoicing
+        self.notifier = notifier or LogNotifier()
+        self.call_timeouts = call_timeouts
+        self.subscription_unpaid_days = subscription_unpaid_days
+        self.customers = CustomerCache(journal)
+        self.timeouts = Timeouts()
+        self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
+        self._running = DetachedTasks(_log_failure)
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the connections for which operations wait are open. A simulated processor has the same database."""
+        processor = self.processor
+        is_simulated = processor is not None and processor.capabilities.is_simulated
+        return self.journal.alive and self.clock.alive and (processor is None or not is_simulated or processor.alive)
+
+    async def merchant(self, merchant_id: UUID) -> Merchant:
+        """Returns a registered merchant with its settings, at most two seconds old. Raises a Fault."""
+        merchant = self._merchants.get(merchant_id)
+        if merchant is None:
+            merchant, _ = await self.journal.load(merchant_id, merchant_id, evolve_merchant)
+            assert merchant is not None, "every API key belongs to a registered merchant"
+            self._merchants.put(merchant_id, merchant)
+        return merchant
+
+    def forget_merchant(self, merchant_id: UUID) -> None:
+        """Drops what is cached of a merchant, because the merchant has changed."""
+        self._merchants.drop(merchant_id)
+
+    def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Runs an operation to its end in a task of its own, even where the caller that awaits it is cancelled."""
+        return self._running.complete(operation)
+
+    def call_deadline(self) -> datetime:
+        """Returns the real time until which a processor call that is announced now must be answered."""
+        return datetime.now(UTC) + timedelta(seconds=self.call_timeouts.processor_timeout_s)
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Starts a task that no caller awaits. It must not raise."""
+        self._running.begin(work)
+
+    async def drain(self) -> None:
+        """Waits for the operations that still run."""
+        await self._running.drain()
+
+
+def _log_failure(failure: BaseException) -> None:
+    """Logs the failure of an operation for which no request waits any more."""
+    _log.warning("operation_failed_unanswered", reason=type(failure).__name__)

@@ -1,0 +1,93 @@
+"""The HTTP server of one API process: uvicorn with guarded connections, which ends without cutting off a request.
+
+Keep the order of the end: newcomers are kept out, all connections in the queue are accepted, every answer becomes the
+last of its connection, and the application ends when all of them are given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, cast
+
+import uvicorn
+
+from ledger.service.http.connection_guard import ConnectionGuard
+from ledger.service.listen_socket import drain_backlog
+from ledger.settings import Settings
+
+GRACE_S: Final = 8
+"""How long requests in flight may take after SIGTERM; with the database's own stop it has to fit into ten seconds."""
+
+_BACKLOG: Final = 2048
+_OTHER_DESCRIPTORS: Final = 128
+"""What a process has open besides its clients: connections to the database, files, pipes."""
+
+
+async def serve(app: Any, settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serves the application on the socket until SIGTERM; `ready` is called once it listens."""
+    # uvicorn raises the signals that it caught once more when it is done; a clean stop ends with 0, not with a signal.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    server = Server(app, settings, ready)
+    await server.serve(sockets=[listener])
+    if not server.started:
+        sys.exit(1)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server with a guard for its connections."""
+
+    def __init__(self, app: Any, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
+        self.guard = ConnectionGuard(settings, min(settings.connections_max, max(1, _clients_max())))
+        self._ready = ready
+        config = uvicorn.Config(
+            app,
+            http=cast(Any, self.guard.connection),  # uvicorn asks for a class, and calls it like any factory
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=_BACKLOG,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens, then reports that it is ready."""
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self.guard.start_sweeping()
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends in the order that the module gives."""
+        queues = [each.dup() for each in sockets or ()]
+        for server in self.servers:
+            server.close()
+        self.guard.drain()
+        for queue in queues:
+            await drain_backlog(queue, self._connection)
+            queue.close()
+        await super().shutdown(sockets)
+        self.guard.stop_sweeping()
+
+    def _connection(self) -> asyncio.Protocol:
+        return self.guard.connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+
+def _clients_max() -> int:
+    """Returns how many clients the system lets this process have, after asking for as many descriptors as it can
+    get.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # macOS has a lower limit than the one that it reports
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft - _OTHER_DESCRIPTORS
