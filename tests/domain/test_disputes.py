@@ -35,11 +35,10 @@ from tests.domain.transition_rows import (
 
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events as e
-from ledger.domain.orders.payment import HELD
-from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, OrderStatus, PaymentStatus
 from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRefundable, PaymentNotFound
 
-ALLOWED = tuple(sorted(HELD))
+ALLOWED = tuple(sorted(CAPTURED_STATUSES))
 
 
 def opened(amount: int) -> e.DisputeOpened:

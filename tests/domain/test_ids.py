@@ -9,8 +9,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.domain import ids
 from ledger.domain.ids import entry_id, parse_uuid
+from ledger.domain.orders import order_number as form
 from ledger.security.permutation import permute
 
 PAYMENT = UUID("01890a5d-ac96-774b-bcce-b302099a8004")
@@ -22,7 +22,7 @@ CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def order_numbers(ordinals: range, key: bytes = KEY) -> list[str]:
-    return [ids.order_number(place) for place in permute(ordinals, key)]
+    return [form.order_number(place) for place in permute(ordinals, key)]
 
 
 def order_number(ordinal: int, key: bytes) -> str:

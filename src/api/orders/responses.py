@@ -19,8 +19,8 @@ from api.http.error_responses import Answered, Error
 from api.http.request import ApiRequest
 from api.response import REPLAYED, ApiResponse, json_response, rendered
 from ledger.domain.orders.declines import Advice, decline, payer_message, public_code
-from ledger.domain.orders.payment import UNCAPTURED, Payment
-from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, OrderStatus, PaymentStatus
 from ledger.operations.context.results import OrderResult
 from projections.customers import language_of
 from projections.orders import documents
@@ -110,7 +110,7 @@ def declined_response(result: OrderResult, document: bytes, request: ApiRequest)
 def capture_refused_response(result: OrderResult, deps: Dependencies, request: ApiRequest) -> ApiResponse | None:
     """Returns the answer where a requested capture was refused and its payment stays authorised, else None."""
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
-    if payment is None or result.replayed or payment.failure is None or payment.status not in UNCAPTURED:
+    if payment is None or result.replayed or payment.failure is None or payment.status not in UNCAPTURED_STATUSES:
         return None
     content = _decline(result, payment, order_json(result, deps, request), request)
     return json_response(422, content, REPLAYED if result.repeated else ())

@@ -21,10 +21,6 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.processor_outcomes import (
-    AUTHORIZATION_S,
-    REFERENCE_S,
-    REFUND_WINDOW_S,
-    SESSION_S,
     ActionRequired,
     Approved,
     CaptureAnswer,
@@ -35,6 +31,7 @@ from ledger.domain.orders.processor_outcomes import (
     VoidAnswer,
 )
 from ledger.domain.orders.terms import MethodType
+from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
 
@@ -165,7 +162,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """How long after a call the processor may still apply it. Until then, "not found" may change."""
     authorization_validity_s: float = AUTHORIZATION_S
     """How long an authorisation can be captured."""
-    authentication_session_s: float = SESSION_S
+    authentication_session_s: float = CHALLENGE_S
     """How long a payer has to authenticate."""
     refund_window_s: float = REFUND_WINDOW_S
     """How long after its capture a card payment can be refunded."""

@@ -14,8 +14,8 @@ import structlog
 from ledger.domain.orders.commands import RefundOverpayment
 from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.events import OrderEvent
-from ledger.domain.orders.processor_outcomes import REFUND_WINDOW_S
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.validity import REFUND_WINDOW_S
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger

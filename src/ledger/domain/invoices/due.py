@@ -22,12 +22,12 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.terms import FiscalData
 
-WARNING: Final = timedelta(hours=48)
-"""How long before the deadline of a payment receipt the ledger warns."""
+RECEIPT_DEADLINE_WARNING: Final = timedelta(hours=48)
+"""How long before the deadline of a payment receipt (REP) the ledger warns."""
 STATUS_PAUSE: Final = timedelta(hours=6)
 """How often a cancellation that the receiver has to accept is asked for."""
 
-_ELIGIBLE: Final = frozenset(
+_CAPTURED_IN_SUMMARY: Final = frozenset(
     {
         PaymentStatus.CAPTURED,
         PaymentStatus.PARTIALLY_CAPTURED,
@@ -103,7 +103,9 @@ def summary(order: Order) -> InvoiceSummary:
     for each in due:
         if each.is_receipt:
             by_payment[each.movement.payment.payment_id].append(each)
-    receipts = [_status_of(parts) for parts in by_payment.values() if parts[0].movement.payment.status in _ELIGIBLE]
+    receipts = [
+        _status_of(parts) for parts in by_payment.values() if parts[0].movement.payment.status in _CAPTURED_IN_SUMMARY
+    ]
     notes = [_status_of([each]) for each in due if not each.is_receipt]
     return InvoiceSummary(
         captured_count=len(receipts),
@@ -153,7 +155,7 @@ def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]
         timers.append((InvoiceTimerKind.STAMP, order_id, stamp_at))
     warned = () if invoices is None else invoices.warned
     timers += [
-        (InvoiceTimerKind.RECEIPT_DEADLINE, payment_id, due_at - WARNING)
+        (InvoiceTimerKind.RECEIPT_DEADLINE, payment_id, due_at - RECEIPT_DEADLINE_WARNING)
         for payment_id, due_at in unstamped_receipts(order).items()
         if payment_id not in warned
     ]

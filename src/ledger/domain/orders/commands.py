@@ -19,10 +19,6 @@ from ledger.domain.customers.terms import AttemptOutcome
 from ledger.domain.orders.events import ReminderDroppedBecause
 from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.processor_outcomes import (
-    AUTHORIZATION_S,
-    REFERENCE_S,
-    REFUND_WINDOW_S,
-    SESSION_S,
     AuthorizationOutcome,
     CaptureOutcome,
     ReferenceOutcome,
@@ -38,6 +34,7 @@ from ledger.domain.orders.terms import (
     ReminderPolicy,
     SurchargePolicy,
 )
+from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
 from ledger.py311_speedups import fast_members
 
 
@@ -322,7 +319,7 @@ class RecordAuthorizationOutcome(Struct, frozen=True, kw_only=True):
     payment_id: UUID
     outcome: AuthorizationOutcome
     at: datetime
-    session_s: int = SESSION_S
+    session_s: int = CHALLENGE_S
     authorization_s: int = AUTHORIZATION_S
 
 
@@ -335,7 +332,7 @@ class RecordAuthenticationOutcome(Struct, frozen=True, kw_only=True):
     idempotency_key: str
     outcome: AuthorizationOutcome
     at: datetime
-    session_s: int = SESSION_S
+    session_s: int = CHALLENGE_S
     authorization_s: int = AUTHORIZATION_S
 
 

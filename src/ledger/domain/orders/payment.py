@@ -24,7 +24,7 @@ from ledger.domain.orders.events import (
     RefusedBy,
 )
 from ledger.domain.orders.refund import ClosedDispute, Dispute, SettlementBatch
-from ledger.domain.orders.statuses import NextAction, PaymentStatus
+from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, NextAction, PaymentStatus
 from ledger.domain.orders.surcharge import FrozenRefund, SurchargeSplit, split_capture, split_refunds
 from ledger.domain.orders.terms import AuthenticationSession, MethodType, Reference
 from ledger.py311_speedups import fast_members
@@ -40,23 +40,6 @@ _RESERVING: Final = frozenset(
         PaymentStatus.PENDING_CANCELLATION,
     }
 )
-
-
-UNCAPTURED: Final = frozenset(
-    {PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED, PaymentStatus.PENDING_CAPTURE}
-)
-"""Authorised, and neither being captured nor being voided."""
-
-HELD: Final = frozenset(
-    {
-        PaymentStatus.CAPTURED,
-        PaymentStatus.PARTIALLY_CAPTURED,
-        PaymentStatus.PENDING_SETTLEMENT,
-        PaymentStatus.SETTLED,
-        PaymentStatus.PARTIALLY_REFUNDED,
-    }
-)
-"""Captured, with no refund in flight and no open dispute (contract 2.1)."""
 
 
 @fast_members
@@ -228,7 +211,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     @property
     def is_uncaptured(self) -> bool:
         """Whether the payment is authorised, and neither being captured nor being voided."""
-        return self.status in UNCAPTURED
+        return self.status in UNCAPTURED_STATUSES
 
     @property
     def was_not_sent(self) -> bool:

@@ -1,5 +1,4 @@
-"""The outcomes of calls to a payment processor: the facts that come back into the core. Also how long refunds,
-sessions, authorisations and references are valid where a processor sets no time of its own.
+"""The outcomes of calls to a payment processor: the facts that come back into the core.
 
 Every outcome except `Unanswered` is definite. Report a missing or unreadable answer as `Unanswered`, never as a
 refusal. Amounts are in minor units of the order's currency.
@@ -9,21 +8,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Final
 
 from msgspec import Struct
 
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.statuses import NextAction
-
-REFUND_WINDOW_S: Final = 180 * 86_400
-"""The period for refunds of a card payment, from its capture, in seconds (section 8.11)."""
-SESSION_S: Final = 15 * 60
-"""The time that a payer has for 3-D Secure or a redirect, in seconds (contract 2.1)."""
-AUTHORIZATION_S: Final = 7 * 86_400
-"""The validity of an authorisation that is not captured, in seconds (contract 2.1)."""
-REFERENCE_S: Final = 72 * 3600
-"""The validity of a reference, extended to its order's due date, in seconds (section 8.10)."""
 
 
 class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):

@@ -69,6 +69,22 @@ class NextAction(StrEnum):
     DISPLAY_REFERENCE = "DISPLAY_REFERENCE"
 
 
+UNCAPTURED_STATUSES: Final = frozenset(
+    {PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED, PaymentStatus.PENDING_CAPTURE}
+)
+"""Authorised, and neither being captured nor being voided."""
+
+CAPTURED_STATUSES: Final = frozenset(
+    {
+        PaymentStatus.CAPTURED,
+        PaymentStatus.PARTIALLY_CAPTURED,
+        PaymentStatus.PENDING_SETTLEMENT,
+        PaymentStatus.SETTLED,
+        PaymentStatus.PARTIALLY_REFUNDED,
+    }
+)
+"""Captured, and neither being refunded nor disputed (contract 2.1)."""
+
 _S = TypeVar("_S", bound=StrEnum)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import psycopg
 
-from ledger.domain.ids import order_number
+from ledger.domain.orders.order_number import order_number
 from ledger.postgres.connection import DatabaseClient, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.security.permutation import permute

@@ -12,8 +12,8 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.commands import RefundOrder
 from ledger.domain.orders.decide.refunds import decide_refund
-from ledger.domain.orders.processor_outcomes import REFUND_WINDOW_S
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.validity import REFUND_WINDOW_S
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, RefundInput
 from ledger.operations.context.ledger import Ledger

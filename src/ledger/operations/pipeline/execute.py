@@ -35,8 +35,9 @@ from ledger.domain.orders.events import (
     VoidRequested,
 )
 from ledger.domain.orders.payment import Intent
-from ledger.domain.orders.processor_outcomes import AUTHORIZATION_S, SESSION_S, ActionRequired, NotSent, Unanswered
+from ledger.domain.orders.processor_outcomes import ActionRequired, NotSent, Unanswered
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S
 from ledger.domain.rejections import ConcurrentUpdate, PaymentMethodNotFound, Rejected
 from ledger.journal.append import Change, Conflict
 from ledger.operations.context.ledger import Ledger
@@ -294,6 +295,6 @@ def _withdraw_references(uow: UnitOfWork, change: Change) -> None:
 def _payer_times(ledger: Ledger) -> tuple[int, int]:
     """Returns how long a payer has to act and how long an authorisation can be captured, in seconds."""
     if ledger.processor is None:
-        return SESSION_S, AUTHORIZATION_S
+        return CHALLENGE_S, AUTHORIZATION_S
     capabilities = ledger.processor.capabilities
     return int(capabilities.authentication_session_s), int(capabilities.authorization_validity_s)

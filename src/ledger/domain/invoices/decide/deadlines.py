@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ledger.domain.invoices.commands import WarnOfDeadline
-from ledger.domain.invoices.due import WARNING, unstamped_receipts
+from ledger.domain.invoices.due import RECEIPT_DEADLINE_WARNING, unstamped_receipts
 from ledger.domain.orders.invoices.events import InvoiceEvent, ReceiptDeadlineNear
 from ledger.domain.orders.state import Order
 
@@ -24,7 +24,7 @@ def near_deadline(order: Order, command: WarnOfDeadline) -> datetime | None:
     """Returns the deadline of a payment's receipt where it has to be warned of now, else None."""
     due_at = unstamped_receipts(order).get(command.payment_id)
     warned = () if order.invoices is None else order.invoices.warned
-    if due_at is None or command.payment_id in warned or command.at < due_at - WARNING:
+    if due_at is None or command.payment_id in warned or command.at < due_at - RECEIPT_DEADLINE_WARNING:
         return None
     return due_at
 

@@ -27,11 +27,11 @@ from ledger.domain.orders.events import (
     ProcessorCall,
     VoidRefused,
 )
-from ledger.domain.orders.payment import UNCAPTURED, EntryAction, EntryStatus, Payment
+from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
 from ledger.domain.orders.processor_outcomes import Captured, NotFound, NotSent, Unanswered
 from ledger.domain.orders.processor_outcomes import CaptureRefused as Refusal
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, OrderStatus, PaymentStatus
 from ledger.domain.orders.surcharge import split_capture
 from ledger.domain.orders.terms import CaptureMethod, MethodType
 from ledger.domain.rejections import AmountExceedsPending, CaptureExceedsAuthorized
@@ -148,7 +148,7 @@ def _capturable(order: Order, command: CapturePayment) -> Payment:
 
 
 def _is_capturable(payment: Payment) -> bool:
-    if payment.status in UNCAPTURED:
+    if payment.status in UNCAPTURED_STATUSES:
         return True
     further = payment.status is PaymentStatus.PARTIALLY_CAPTURED and payment.authorized > payment.captured
     return further and not payment.refunded and payment.started.method.type is MethodType.CARD

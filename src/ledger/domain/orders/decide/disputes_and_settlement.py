@@ -24,9 +24,9 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.domain.orders.payment import HELD, Payment
+from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import NextAction, PaymentStatus
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, NextAction, PaymentStatus
 from ledger.domain.rejections import InvalidField, InvalidOrderState
 
 _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
@@ -108,7 +108,7 @@ def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:
 
 
 def _opened_amount(order: Order, payment: Payment, command: RecordDispute) -> Decimal:
-    if payment.status not in HELD or payment.refundable <= 0:
+    if payment.status not in CAPTURED_STATUSES or payment.refundable <= 0:
         raise _wrong_payment_state(payment, f"A payment that is {payment.status} cannot be disputed.")
     return _disputed_amount(order, command.amount, payment.refundable)
 
@@ -123,7 +123,7 @@ def _disputed_amount(order: Order, reported: Decimal | None, held: Decimal) -> D
 
 
 def _wrong_payment_state(payment: Payment, message: str) -> InvalidOrderState:
-    return InvalidOrderState(message, currentStatus=payment.status, allowedStatuses=tuple(sorted(HELD)))
+    return InvalidOrderState(message, currentStatus=payment.status, allowedStatuses=tuple(sorted(CAPTURED_STATUSES)))
 
 
 def _expiry_reason(payment: Payment, command: ExpirePayment) -> ExpiredBecause | None:

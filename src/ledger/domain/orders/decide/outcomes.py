@@ -26,8 +26,6 @@ from ledger.domain.orders.decide.refunds import decide_refund_outcome
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.processor_outcomes import (
-    AUTHORIZATION_S,
-    SESSION_S,
     AuthorizationOutcome,
     CaptureOutcome,
     ReferenceOutcome,
@@ -35,6 +33,7 @@ from ledger.domain.orders.processor_outcomes import (
     VoidOutcome,
 )
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S
 
 Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | RefundOutcome | ReferenceOutcome
 
@@ -62,7 +61,7 @@ def outcome_command(
     intent: Intent,
     outcome: Outcome,
     at: datetime,
-    session_s: int = SESSION_S,
+    session_s: int = CHALLENGE_S,
     authorization_s: int = AUTHORIZATION_S,
 ) -> RecordOutcome:
     """Returns the command that records this outcome of an order's intent. The processor sets both times, in seconds."""

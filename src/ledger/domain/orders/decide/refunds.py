@@ -28,12 +28,12 @@ from ledger.domain.orders.events import (
     RefundReopened,
     RefundRequested,
 )
-from ledger.domain.orders.payment import HELD, Payment
+from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import NotFound, NotSent, Refunded, RefundPending, Unanswered
 from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
 from ledger.domain.orders.refund import RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import (
     IdempotencyMismatch,
@@ -45,7 +45,7 @@ from ledger.domain.rejections import (
 )
 
 _EXCEEDS: Final = "The amount exceeds what can be refunded: refund at most refundableAmount."
-_REFUNDABLE: Final = HELD | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
+_REFUNDABLE: Final = CAPTURED_STATUSES | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
 """Statuses in which a payment can give money back. A final one gives back what was reported late, and stays final."""
 
 Shares = list[tuple[Payment, Decimal]]

@@ -29,14 +29,7 @@ from ledger.domain.orders.events import (
 )
 from ledger.domain.orders.evolve.disputes import DisputeEvent, evolve_dispute, status_to_return_to
 from ledger.domain.orders.evolve.history import LATE_REASON, history_with, receipts_of
-from ledger.domain.orders.payment import (
-    HELD,
-    EntryAction,
-    EntryStatus,
-    HistoryEntry,
-    Intent,
-    Payment,
-)
+from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry, Intent, Payment
 from ledger.domain.orders.refund import (
     Refund,
     RefundPart,
@@ -46,7 +39,7 @@ from ledger.domain.orders.refund import (
     refunded_status,
 )
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
 
 _RefundEvent = RefundRequested | RefundAccepted | PaymentRefunded | RefundRefused | RefundReopened
 _SettlementEvent = SettlementListed | SettlementMatched | SettlementRefused
@@ -185,7 +178,7 @@ def _refunded_late(payment: Payment, event: LateRefundReported) -> Payment:
 
 def _with_refund_in_flight(payment: Payment, amount: Decimal) -> Payment:
     """Returns the payment with a refund of `amount` in flight. A final status stays; only `refunding` shows it then."""
-    if payment.status not in HELD:
+    if payment.status not in CAPTURED_STATUSES:
         return replace(payment, refunding=amount)
     return replace(payment, status=PaymentStatus.PENDING_REFUND, returns_to=payment.status, refunding=amount)
 
