@@ -41,7 +41,7 @@ steps = st.lists(
 rates = st.sampled_from([None, "3", "3.5", "12.99"])
 
 
-class Story:
+class Course:
     """An order that is paid, refunded and stamped step by step."""
 
     def __init__(self, amount: int, rate: str | None) -> None:
@@ -180,12 +180,12 @@ class Story:
 @given(st.integers(1, 200_000), rates, steps)
 @settings(max_examples=300, deadline=None)
 def test_documents_add_up_at_every_step(amount, rate, drawn):
-    story = Story(amount, rate)
+    course = Course(amount, rate)
     for action, size in drawn:
-        story.take(action, size)
-        story.check()
-    story._look_up()
-    order = run(run(story.order, story.now, StampRequest()), story.now, StampRequest())
+        course.take(action, size)
+        course.check()
+    course._look_up()
+    order = run(run(course.order, course.now, StampRequest()), course.now, StampRequest())
     invoices = order.invoices
     if order.amount_paid:
         assert summary(order).is_fully_stamped

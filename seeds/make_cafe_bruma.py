@@ -1,13 +1,13 @@
 """Writes `cafe_bruma.jsonl`: five months of a coffee roaster in Coatepec, Veracruz, with a web shop, a club and cafés to supply.
 
-The rule a stranger would break: the same script writes the same bytes for ever, on any Python. Chance comes from
-`random()` alone, whose sequence is guaranteed, and nothing asks what day it is.
+Keep its output the same on any Python and on any day. Chance comes from `random()` alone, whose sequence is guaranteed,
+and no function reads the present date.
 
-    python seeds/make_cafe_bruma.py            # write the story
-    python seeds/make_cafe_bruma.py --check    # exit 1 where the file differs from what would be written
+    python seeds/make_cafe_bruma.py            # write the scenario
+    python seeds/make_cafe_bruma.py --check    # exit 1 if the file differs from what would be written
 
-Nobody in it exists. Mail goes to example.com, telephones and addresses on the internet are of ranges that are given to
-nobody, and the cards are the published test cards.
+All persons and companies are invented. E-mail addresses end with example.com, telephone numbers and IP addresses come
+from ranges that are never assigned, and the cards are the published test cards.
 """
 
 # ruff: noqa: INP001 - a script, not a package
@@ -27,7 +27,7 @@ from stdnum.mx import rfc
 T = TypeVar("T")
 Body = dict[str, Any]
 
-STORY = Path(__file__).with_name("cafe_bruma.jsonl")
+SCENARIO = Path(__file__).with_name("cafe_bruma.jsonl")
 MERCHANT = "Café Bruma Alta"
 ZONE = ZoneInfo("America/Mexico_City")
 FIRST_DAY, LAST_DAY = date(2026, 6, 15), date(2026, 11, 15)
@@ -318,24 +318,24 @@ def by_card(payer: Payer, number: str | None = None) -> Body:
     }
 
 
-class Story:
-    """The lines as they come about; `number` counts every kind of order for itself."""
+class Scenario:
+    """Collects the lines with their times; `number` counts each kind of order separately."""
 
     def __init__(self, dice: Chance) -> None:
         self.dice = dice
-        self.told: list[tuple[datetime, Body]] = []
+        self.lines: list[tuple[datetime, Body]] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, kind: str, first: int) -> int:
         self._numbers[kind] = self._numbers.get(kind, first - 1) + 1
         return self._numbers[kind]
 
-    def tell(self, at: datetime, do: str, body: Body, **more: str) -> None:
+    def add(self, at: datetime, do: str, body: Body, **more: str) -> None:
         if at.date() <= LAST_DAY:
-            self.told.append((at, {"as": MERCHANT, "do": do, "at": at.isoformat(), **more, "body": body}))
+            self.lines.append((at, {"as": MERCHANT, "do": do, "at": at.isoformat(), **more, "body": body}))
 
     def create(self, payer: Payer, lines: Sequence[Body], **fields: Any) -> Body:
-        """An order as it is sent; the caller adds how it is paid."""
+        """Returns an order as it is sent; the caller adds the payment method."""
         return {
             "externalId": fields.pop("externalId"),
             "amount": total(lines),
@@ -404,9 +404,9 @@ def trouble(dice: Chance) -> tuple[str | None, float, tuple[int, int]]:
     return None, 0, (0, 0)
 
 
-def web_order(story: Story, payer: Payer, at: datetime) -> None:
+def web_order(scenario: Scenario, payer: Payer, at: datetime) -> None:
     """Somebody orders coffee in the web shop, and tries again where the card is refused."""
-    dice, day = story.dice, at.date()
+    dice, day = scenario.dice, at.date()
     metadata: Body = {"canal": "web", "carrito": f"c-{dice.whole(0, 16**6):06x}"}
     if day >= BUEN_FIN:
         metadata["campania"] = "buen-fin-2026"
@@ -414,7 +414,7 @@ def web_order(story: Story, payer: Payer, at: datetime) -> None:
         metadata["nota"] = dice.pick(NOTES)
     lines = cart(dice, day)
     fields: Body = {
-        "externalId": f"WEB-{story.number('web', 20417)}",
+        "externalId": f"WEB-{scenario.number('web', 20417)}",
         "description": f"Pedido en línea, {len(lines)} conceptos",
         "metadata": metadata,
     }
@@ -422,21 +422,21 @@ def web_order(story: Story, payer: Payer, at: datetime) -> None:
         fields["deviceInformation"] = device(dice)
     if dice.happens(0.22):
         fields["customerFiscalData"] = payer.fiscal
-        fields["invoiceNumber"] = f"B-{story.number('b', 3011)}"
-    order = story.create(payer, lines, **fields)
+        fields["invoiceNumber"] = f"B-{scenario.number('b', 3011)}"
+    order = scenario.create(payer, lines, **fields)
     refused, again, minutes = trouble(dice)
-    story.tell(at, "create", {**order, "paymentMethod": by_card(payer, refused)})
+    scenario.add(at, "create", {**order, "paymentMethod": by_card(payer, refused)})
     if refused is not None and dice.happens(again):
         at = later(dice, at, *minutes)
         if refused == NO_FUNDS and dice.happens(0.25):  # twice unlucky
-            story.tell(at, "create", {**order, "paymentMethod": by_card(payer, NO_REASON)})
+            scenario.add(at, "create", {**order, "paymentMethod": by_card(payer, NO_REASON)})
             at = later(dice, at, *minutes)
-        story.tell(at, "create", {**order, "paymentMethod": by_card(payer)})
+        scenario.add(at, "create", {**order, "paymentMethod": by_card(payer)})
 
 
-def club_boxes(story: Story, members: Sequence[Payer]) -> None:
+def club_boxes(scenario: Scenario, members: Sequence[Payer]) -> None:
     """The club charges its members once a month, each on the day on which they joined."""
-    dice = story.dice
+    dice = scenario.dice
     for member in members:
         joined, day = dice.whole(6, 8), dice.whole(1, 27)
         for month in range(joined, 12):
@@ -444,7 +444,7 @@ def club_boxes(story: Story, members: Sequence[Payer]) -> None:
             if not FIRST_DAY <= due < LAST_DAY or dice.happens(0.04):
                 continue
             at = datetime.combine(due, clock(6, 5), ZONE) + timedelta(seconds=dice.whole(0, 900))
-            order = story.create(
+            order = scenario.create(
                 member,
                 [line(CLUB_BOX, 1)],
                 externalId=f"CLUB-2026{month:02}-{member.customer['externalId'][4:]}",
@@ -454,21 +454,21 @@ def club_boxes(story: Story, members: Sequence[Payer]) -> None:
             )
             tries = dice.whole(1, 3) if dice.happens(0.12) else 0
             for _ in range(tries):
-                story.tell(at, "create", {**order, "paymentMethod": by_card(member, NO_FUNDS)})
+                scenario.add(at, "create", {**order, "paymentMethod": by_card(member, NO_FUNDS)})
                 at += timedelta(days=2)
             if tries < 3:
-                story.tell(at, "create", {**order, "paymentMethod": by_card(member)})
+                scenario.add(at, "create", {**order, "paymentMethod": by_card(member)})
 
 
-def wholesale_order(story: Story, cafe: Payer, day: date) -> None:
+def wholesale_order(scenario: Scenario, cafe: Payer, day: date) -> None:
     """A café orders by the kilo, gets an invoice, and pays before it is due, after that, or not yet."""
-    dice = story.dice
+    dice = scenario.dice
     at = moment(dice, day, 9, 14)
     lines = [line(WHOLESALE[0], dice.whole(8, 40) / 2)]
     lines += [line(product, dice.whole(2, 12)) for product in WHOLESALE[1:] if dice.happens(0.4)]
     due = datetime.combine(day + timedelta(days=cafe.days_to_pay), clock(23, 59, 59), ZONE)
-    number = f"A-{story.number('a', 1042)}"
-    order = story.create(
+    number = f"A-{scenario.number('a', 1042)}"
+    order = scenario.create(
         cafe,
         lines,
         externalId=f"MAYOREO-{number[2:]}",
@@ -479,15 +479,15 @@ def wholesale_order(story: Story, cafe: Payer, day: date) -> None:
         metadata={"canal": "mayoreo", "ruta": dice.pick(["Xalapa-Coatepec", "Puebla", "Puerto", "CDMX"])},
         pending=True,
     )
-    story.tell(at, "create", order)
+    scenario.add(at, "create", order)
     if dice.happens(0.07):
-        return  # still owed when the story ends
+        return  # still owed when the scenario ends
     days = dice.whole(2, cafe.days_to_pay - 1) if dice.happens(0.8) else cafe.days_to_pay + dice.whole(1, 18)
     paid = moment(dice, day + timedelta(days=days), 9, 18)
     if dice.happens(0.1):
-        story.tell(paid, "charge", pay(cafe, dice.pick([NO_FUNDS, NO_REASON])), order=order["externalId"])
+        scenario.add(paid, "charge", pay(cafe, dice.pick([NO_FUNDS, NO_REASON])), order=order["externalId"])
         paid += timedelta(days=1)
-    story.tell(paid, "charge", pay(cafe), order=order["externalId"])
+    scenario.add(paid, "charge", pay(cafe), order=order["externalId"])
 
 
 def pay(payer: Payer, card: str | None = None, **fields: Any) -> Body:
@@ -495,15 +495,15 @@ def pay(payer: Payer, card: str | None = None, **fields: Any) -> Body:
     return {"paymentMethod": by_card(payer, card), "billingAddress": payer.address, **fields}
 
 
-def equipment_order(story: Story, cafe: Payer, day: date, parts: Sequence[tuple[int, int, str | None]]) -> None:
+def equipment_order(scenario: Scenario, cafe: Payer, day: date, parts: Sequence[tuple[int, int, str | None]]) -> None:
     """A machine on instalments. `parts` are days after the order, percent of the amount (0 for the rest), and the card."""
-    dice = story.dice
+    dice = scenario.dice
     at = moment(dice, day, 10, 14)
     lines = [line(GRINDER, 1)]
     if dice.happens(0.5):
         lines = [line(MACHINE, 1), *lines, line(FITTING, 1)]
-    number = f"A-{story.number('a', 1042)}"
-    order = story.create(
+    number = f"A-{scenario.number('a', 1042)}"
+    order = scenario.create(
         cafe,
         lines,
         externalId=f"EQUIPO-{number[2:]}",
@@ -515,20 +515,20 @@ def equipment_order(story: Story, cafe: Payer, day: date, parts: Sequence[tuple[
         pending=True,
         allowPartials=True,
     )
-    story.tell(at, "create", order)
+    scenario.add(at, "create", order)
     for ordinal, (days, percent, card) in enumerate(parts, start=1):
         paid = moment(dice, day + timedelta(days=days), 10, 17)
         part: Body = {"amount": order["amount"] * percent // 100} if percent else {}
         named = {"externalId": f"{order['externalId']}-{ordinal}", **part}
-        story.tell(paid, "charge", pay(cafe, card, **named), order=order["externalId"])
+        scenario.add(paid, "charge", pay(cafe, card, **named), order=order["externalId"])
 
 
-def export_order(story: Story, buyer: Payer, day: date) -> None:
+def export_order(scenario: Scenario, buyer: Payer, day: date) -> None:
     """Green coffee for a roaster abroad, in US dollars."""
-    dice = story.dice
+    dice = scenario.dice
     at = moment(dice, day, 10, 16)
-    number = story.number("export", 311)
-    order = story.create(
+    number = scenario.number("export", 311)
+    order = scenario.create(
         buyer,
         [line(dice.pick(GREEN_USD), 69 * dice.whole(1, 4))],
         externalId=f"EXP-2026-{number}",
@@ -538,57 +538,57 @@ def export_order(story: Story, buyer: Payer, day: date) -> None:
         metadata={"canal": "exportacion", "incoterm": "FOB"},
     )
     if dice.happens(0.2):
-        story.tell(at, "create", {**order, "paymentMethod": by_card(buyer, NO_REASON)})
+        scenario.add(at, "create", {**order, "paymentMethod": by_card(buyer, NO_REASON)})
         at = later(dice, at, 20, 180)
-    story.tell(at, "create", {**order, "paymentMethod": by_card(buyer)})
+    scenario.add(at, "create", {**order, "paymentMethod": by_card(buyer)})
 
 
-def course_order(story: Story, payer: Payer, day: date, product: Product) -> None:
+def course_order(scenario: Scenario, payer: Payer, day: date, product: Product) -> None:
     """A place in a course, taken over the counter or by telephone."""
-    dice = story.dice
+    dice = scenario.dice
     at = moment(dice, day, 11, 19 if day < LAST_DAY else 17)
-    order = story.create(
+    order = scenario.create(
         payer,
         [line(product, dice.whole(1, 3))],
-        externalId=f"TALLER-{story.number('taller', 88)}",
+        externalId=f"TALLER-{scenario.number('taller', 88)}",
         description=product.name.partition(",")[0],
         virtualTerminal=True,
         metadata={"canal": "mostrador", "sede": "Coatepec"},
         paymentMethod=by_card(payer),
     )
-    story.tell(at, "create", order)
+    scenario.add(at, "create", order)
 
 
-def reserved_lot(story: Story, payer: Payer, day: date) -> None:
+def reserved_lot(scenario: Scenario, payer: Payer, day: date) -> None:
     """A microlot that is reserved on the card and captured when it is shipped."""
-    at = moment(story.dice, day, 9, 17)
-    order = story.create(
+    at = moment(scenario.dice, day, 9, 17)
+    order = scenario.create(
         payer,
-        [line(BEANS[6], story.dice.whole(2, 6))],
-        externalId=f"APARTADO-{story.number('apartado', 7)}",
+        [line(BEANS[6], scenario.dice.whole(2, 6))],
+        externalId=f"APARTADO-{scenario.number('apartado', 7)}",
         description="Apartado de microlote, se cobra al enviar",
         captureMethod="MANUAL",
         metadata={"canal": "web", "entrega": "2026-11-20"},
         paymentMethod=by_card(payer),
     )
-    story.tell(at, "create", order)
+    scenario.add(at, "create", order)
 
 
-def odd_order(story: Story, payer: Payer, day: date, card: str, *, rest: bool) -> None:
+def odd_order(scenario: Scenario, payer: Payer, day: date, card: str, *, rest: bool) -> None:
     """An order whose card answers in an unusual way; `rest` pays by another card what is left."""
-    dice = story.dice
+    dice = scenario.dice
     at = moment(dice, day, 9, 16)
-    order = story.create(
+    order = scenario.create(
         payer,
         cart(dice, day),
-        externalId=f"WEB-{story.number('web', 20417)}",
+        externalId=f"WEB-{scenario.number('web', 20417)}",
         description="Pedido en línea",
         metadata={"canal": "web"},
         paymentMethod=by_card(payer, card),
     )
-    story.tell(at, "create", order)
+    scenario.add(at, "create", order)
     if rest:
-        story.tell(later(dice, at, 5, 50), "charge", pay(payer), order=order["externalId"])
+        scenario.add(later(dice, at, 5, 50), "charge", pay(payer), order=order["externalId"])
 
 
 def by_reference(kind: str, payer: Payer, **fields: Any) -> Body:
@@ -596,128 +596,128 @@ def by_reference(kind: str, payer: Payer, **fields: Any) -> Body:
     return {"paymentMethod": {"type": kind}, "billingAddress": payer.address, **fields}
 
 
-def waiting_order(story: Story, payer: Payer, day: date, **fields: Any) -> tuple[datetime, Body]:
+def waiting_order(scenario: Scenario, payer: Payer, day: date, **fields: Any) -> tuple[datetime, Body]:
     """An order of the web shop that is made before it is paid; when, and its body."""
-    dice = story.dice
+    dice = scenario.dice
     at = moment(dice, day, 8, 18)
-    order = story.create(
+    order = scenario.create(
         payer,
         cart(dice, day),
-        externalId=f"WEB-{story.number('web', 20417)}",
+        externalId=f"WEB-{scenario.number('web', 20417)}",
         description="Pedido en línea",
         metadata={"canal": "web"},
         pending=True,
         **fields,
     )
-    story.tell(at, "create", order)
+    scenario.add(at, "create", order)
     return at, order
 
 
 def referenced_order(
-    story: Story, payer: Payer, day: date, kind: str, hours: int | None, *, back: bool = False
+    scenario: Scenario, payer: Payer, day: date, kind: str, hours: int | None, *, back: bool = False
 ) -> None:
     """Somebody pays by transfer or in a store, so many hours later or never; `back` gives a part of it back."""
-    dice = story.dice
-    at, order = waiting_order(story, payer, day)
+    dice = scenario.dice
+    at, order = waiting_order(scenario, payer, day)
     name = order["externalId"]
-    story.tell(later(dice, at, 1, 9), "charge", by_reference(kind, payer), order=name)
+    scenario.add(later(dice, at, 1, 9), "charge", by_reference(kind, payer), order=name)
     if hours is None:
         return
     paid = at + timedelta(hours=hours, minutes=dice.whole(10, 50))
-    story.tell(paid, "deposit", {}, order=name)
+    scenario.add(paid, "deposit", {}, order=name)
     if back:
         refund = {"amount": order["amount"] // 3, "reason": "faltó un paquete"}
-        story.tell(paid + timedelta(days=3), "refund", refund, order=name)
+        scenario.add(paid + timedelta(days=3), "refund", refund, order=name)
 
 
-def authenticated_order(story: Story, payer: Payer, day: date, card: str, *, accepted: bool | None) -> None:
+def authenticated_order(scenario: Scenario, payer: Payer, day: date, card: str, *, accepted: bool | None) -> None:
     """A bank that wants to know who pays: the payer accepts, refuses, or (None) closes the window."""
-    dice = story.dice
-    at, order = waiting_order(story, payer, day)
+    dice = scenario.dice
+    at, order = waiting_order(scenario, payer, day)
     name = order["externalId"]
     at = later(dice, at, 1, 5)
-    story.tell(at, "charge", pay(payer, card), order=name)
+    scenario.add(at, "charge", pay(payer, card), order=name)
     if card != CHALLENGE:
         at += timedelta(seconds=dice.whole(2, 9))
-        story.tell(at, "device-data", {"deviceInformation": device(dice)}, order=name)
+        scenario.add(at, "device-data", {"deviceInformation": device(dice)}, order=name)
     if card != DEVICE_DATA and accepted is not None:
-        story.tell(later(dice, at, 1, 4), "validate", {"accepted": accepted}, order=name)
+        scenario.add(later(dice, at, 1, 4), "validate", {"accepted": accepted}, order=name)
 
 
-def shared_order(story: Story, payers: Sequence[Payer], day: date) -> None:
+def shared_order(scenario: Scenario, payers: Sequence[Payer], day: date) -> None:
     """Two who share a parcel: one pays by card, the other by transfer on the next day."""
-    dice = story.dice
-    at, order = waiting_order(story, payers[0], day, allowPartials=True)
+    dice = scenario.dice
+    at, order = waiting_order(scenario, payers[0], day, allowPartials=True)
     name, half = order["externalId"], order["amount"] // 2
     card = pay(payers[0], amount=half, externalId=f"{name}-1")
     transfer = by_reference("spei", payers[1], amount=order["amount"] - half, externalId=f"{name}-2")
-    story.tell(later(dice, at, 2, 9), "payment", card, order=name)
-    story.tell(later(dice, at, 20, 50), "payment", transfer, order=name)
-    story.tell(later(dice, at, 900, 1500), "deposit", {}, order=name)
+    scenario.add(later(dice, at, 2, 9), "payment", card, order=name)
+    scenario.add(later(dice, at, 20, 50), "payment", transfer, order=name)
+    scenario.add(later(dice, at, 900, 1500), "deposit", {}, order=name)
 
 
-def returned_order(story: Story, payer: Payer, day: date, percent: Sequence[int]) -> None:
+def returned_order(scenario: Scenario, payer: Payer, day: date, percent: Sequence[int]) -> None:
     """A parcel that comes back, in part or as a whole, after some days."""
-    dice = story.dice
-    at, order = waiting_order(story, payer, day)
+    dice = scenario.dice
+    at, order = waiting_order(scenario, payer, day)
     name = order["externalId"]
-    story.tell(later(dice, at, 1, 9), "charge", pay(payer), order=name)
+    scenario.add(later(dice, at, 1, 9), "charge", pay(payer), order=name)
     for ordinal, part in enumerate(percent, start=1):
         amount = order["amount"] * part // 100
         refund = {"amount": amount, "reason": dice.pick(["llegó abierto", "devolución", "retraso en la entrega"])}
         returned = moment(dice, day + timedelta(days=4 * ordinal), 10, 17)
-        story.tell(returned, "refund", {**refund, "externalId": f"{name}-D{ordinal}"}, order=name)
+        scenario.add(returned, "refund", {**refund, "externalId": f"{name}-D{ordinal}"}, order=name)
 
 
-def contested_order(story: Story, payer: Payer, day: date, end: str) -> None:
-    """A payer who tells the bank that it was somebody else, and how that ends."""
-    dice = story.dice
-    at, order = waiting_order(story, payer, day)
+def contested_order(scenario: Scenario, payer: Payer, day: date, end: str) -> None:
+    """Adds an order whose payer disputes the payment, and the outcome of the dispute."""
+    dice = scenario.dice
+    at, order = waiting_order(scenario, payer, day)
     name = order["externalId"]
-    story.tell(later(dice, at, 1, 9), "charge", pay(payer), order=name)
-    story.tell(moment(dice, day + timedelta(days=12), 9, 17), "dispute", {"outcome": "OPENED"}, order=name)
-    story.tell(moment(dice, day + timedelta(days=40), 9, 17), "dispute", {"outcome": end}, order=name)
+    scenario.add(later(dice, at, 1, 9), "charge", pay(payer), order=name)
+    scenario.add(moment(dice, day + timedelta(days=12), 9, 17), "dispute", {"outcome": "OPENED"}, order=name)
+    scenario.add(moment(dice, day + timedelta(days=40), 9, 17), "dispute", {"outcome": end}, order=name)
 
 
-def abandoned_order(story: Story, payer: Payer, day: date) -> None:
+def abandoned_order(scenario: Scenario, payer: Payer, day: date) -> None:
     """Somebody who changes their mind before paying."""
-    at, order = waiting_order(story, payer, day)
+    at, order = waiting_order(scenario, payer, day)
     cancel = {"reason": "el cliente se arrepintió"}
-    story.tell(later(story.dice, at, 30, 600), "cancel", cancel, order=order["externalId"])
+    scenario.add(later(scenario.dice, at, 30, 600), "cancel", cancel, order=order["externalId"])
 
 
-def shipped_lot(story: Story, payer: Payer, day: date) -> None:
+def shipped_lot(scenario: Scenario, payer: Payer, day: date) -> None:
     """A microlot that was reserved on the card and is captured when it is shipped, three days later."""
-    at = moment(story.dice, day, 9, 17)
-    order = story.create(
+    at = moment(scenario.dice, day, 9, 17)
+    order = scenario.create(
         payer,
         [line(BEANS[6], 4)],
-        externalId=f"APARTADO-{story.number('apartado', 7)}",
+        externalId=f"APARTADO-{scenario.number('apartado', 7)}",
         description="Apartado de microlote, se cobra al enviar",
         captureMethod="MANUAL",
         metadata={"canal": "web"},
         paymentMethod=by_card(payer),
     )
-    story.tell(at, "create", order)
-    story.tell(moment(story.dice, day + timedelta(days=3), 9, 17), "capture", {}, order=order["externalId"])
+    scenario.add(at, "create", order)
+    scenario.add(moment(scenario.dice, day + timedelta(days=3), 9, 17), "capture", {}, order=order["externalId"])
 
 
-def what_else_happens(story: Story, people: Sequence[Payer]) -> None:
+def what_else_happens(scenario: Scenario, people: Sequence[Payer]) -> None:
     """Transfers and cash, banks that ask who pays, shared parcels, returns, disputes, and people who change their minds."""
     for ordinal, (day, kind, hours, back) in enumerate(REFERENCES):
-        referenced_order(story, people[50 + ordinal], day, kind, hours, back=back)
+        referenced_order(scenario, people[50 + ordinal], day, kind, hours, back=back)
     for ordinal, (day, card, accepted) in enumerate(AUTHENTICATIONS):
-        authenticated_order(story, people[70 + ordinal], day, card, accepted=accepted)
+        authenticated_order(scenario, people[70 + ordinal], day, card, accepted=accepted)
     for ordinal, day in enumerate([date(2026, 8, 4), date(2026, 9, 29), date(2026, 11, 3)]):
-        shared_order(story, people[80 + 2 * ordinal : 82 + 2 * ordinal], day)
+        shared_order(scenario, people[80 + 2 * ordinal : 82 + 2 * ordinal], day)
     for ordinal, (day, percent) in enumerate(RETURNS):
-        returned_order(story, people[90 + ordinal], day, percent)
-    contested_order(story, people[100], date(2026, 8, 11), "LOST")
-    contested_order(story, people[101], date(2026, 9, 2), "WON")
-    contested_order(story, people[102], date(2026, 10, 30), "LOST")  # still open when the story ends
+        returned_order(scenario, people[90 + ordinal], day, percent)
+    contested_order(scenario, people[100], date(2026, 8, 11), "LOST")
+    contested_order(scenario, people[101], date(2026, 9, 2), "WON")
+    contested_order(scenario, people[102], date(2026, 10, 30), "LOST")  # still open when the scenario ends
     for ordinal, day in enumerate([date(2026, 7, 30), date(2026, 10, 21)]):
-        abandoned_order(story, people[105 + ordinal], day)
-    shipped_lot(story, people[108], date(2026, 10, 6))
+        abandoned_order(scenario, people[105 + ordinal], day)
+    shipped_lot(scenario, people[108], date(2026, 10, 6))
 
 
 # Who pays by transfer or in a store: when, how, after how many hours (None: never), and whether a part goes back.
@@ -755,14 +755,14 @@ def days(first: date, last: date) -> Iterator[date]:
         yield date.fromordinal(ordinal)
 
 
-def web_shop(story: Story, people: Sequence[Payer]) -> None:
+def web_shop(scenario: Scenario, people: Sequence[Payer]) -> None:
     """A web shop that grows: one order a day in June, three in November, and many more on the Buen Fin weekend."""
     for day in days(FIRST_DAY, LAST_DAY):
         grown = (day - FIRST_DAY).days / (LAST_DAY - FIRST_DAY).days
-        orders = 9 if day >= BUEN_FIN else int(0.8 + 1.3 * grown + story.dice.whole(0, 100) / 100)
+        orders = 9 if day >= BUEN_FIN else int(0.8 + 1.3 * grown + scenario.dice.whole(0, 100) / 100)
         known = people[: int(24 + grown * (len(people) - 24))]
-        for at in sorted(moment(story.dice, day, 7, 23 if day < LAST_DAY else 17) for _ in range(orders)):
-            web_order(story, moved(story.dice.regular(known), day), at)
+        for at in sorted(moment(scenario.dice, day, 7, 23 if day < LAST_DAY else 17) for _ in range(orders)):
+            web_order(scenario, moved(scenario.dice.regular(known), day), at)
 
 
 # Machines on instalments: which café, when, and its parts as `equipment_order` takes them.
@@ -773,21 +773,21 @@ EQUIPMENT: list[tuple[int, date, list[tuple[int, int, str | None]]]] = [
 ]
 
 
-def supply(story: Story, cafes: Sequence[Payer]) -> None:
+def supply(scenario: Scenario, cafes: Sequence[Payer]) -> None:
     """Every café orders once or twice a month; invoices are numbered day by day over all of them."""
     visits: list[tuple[date, Payer]] = []
     for cafe in cafes:
-        day = FIRST_DAY + timedelta(days=story.dice.whole(0, 13))
+        day = FIRST_DAY + timedelta(days=scenario.dice.whole(0, 13))
         while day < LAST_DAY:
             visits.append((day, cafe))
-            day += timedelta(days=story.dice.whole(14, 30))
+            day += timedelta(days=scenario.dice.whole(14, 30))
     machines = {day: (cafes[cafe], parts) for cafe, day, parts in EQUIPMENT}
     for day in days(FIRST_DAY, LAST_DAY):
         for cafe in [cafe for visited, cafe in visits if visited == day]:
-            wholesale_order(story, cafe, day)
+            wholesale_order(scenario, cafe, day)
         if day in machines:
             cafe, parts = machines[day]
-            equipment_order(story, cafe, day, parts)
+            equipment_order(scenario, cafe, day, parts)
 
 
 def moved(payer: Payer, day: date) -> Payer:
@@ -804,33 +804,33 @@ def the_story() -> list[Body]:
     people = [person(dice, number) for number in range(1, 141)]
     cafes = [company(dice, number) for number in range(len(COMPANIES))]
     buyers = [importer(dice, number) for number in range(len(EXPORT))]
-    story = Story(dice)
+    scenario = Scenario(dice)
     opening = datetime.combine(FIRST_DAY, clock(5, 30), ZONE)
     settings = {"timeZone": ZONE.key, "requestsPerMinute": 1200, "requestsPerSecond": 100}
-    story.tell(opening, "register", settings)
-    web_shop(story, people)
-    club_boxes(story, people[2:30:2])
-    supply(story, cafes)
+    scenario.add(opening, "register", settings)
+    web_shop(scenario, people)
+    club_boxes(scenario, people[2:30:2])
+    supply(scenario, cafes)
     for ordinal in range(9):
-        export_order(story, buyers[ordinal % 3], FIRST_DAY + timedelta(days=9 + 16 * ordinal))
+        export_order(scenario, buyers[ordinal % 3], FIRST_DAY + timedelta(days=9 + 16 * ordinal))
     for week in range(2, 21):
         product = BARISTA if week % 3 == 0 else TASTING
-        course_order(story, dice.regular(people), FIRST_DAY + timedelta(days=7 * week + 5), product)
+        course_order(scenario, dice.regular(people), FIRST_DAY + timedelta(days=7 * week + 5), product)
     for ordinal, day in enumerate([date(2026, 11, 10), date(2026, 11, 12), date(2026, 11, 14)]):
-        reserved_lot(story, people[5 + ordinal], day)
-    odd_order(story, people[40], date(2026, 8, 19), HALF, rest=True)
-    odd_order(story, people[41], date(2026, 10, 3), HALF, rest=False)
-    odd_order(story, people[42], date(2026, 9, 9), SILENT, rest=False)
-    what_else_happens(story, people)
-    return [body for _, body in sorted(story.told, key=lambda told: told[0])]
+        reserved_lot(scenario, people[5 + ordinal], day)
+    odd_order(scenario, people[40], date(2026, 8, 19), HALF, rest=True)
+    odd_order(scenario, people[41], date(2026, 10, 3), HALF, rest=False)
+    odd_order(scenario, people[42], date(2026, 9, 9), SILENT, rest=False)
+    what_else_happens(scenario, people)
+    return [body for _, body in sorted(scenario.lines, key=lambda line: line[0])]
 
 
 def main() -> None:
     lines = [json.dumps(body, ensure_ascii=False, separators=(",", ":")) + "\n" for body in the_story()]
     content = "".join(lines).encode()
     if "--check" in sys.argv:
-        sys.exit(0 if STORY.read_bytes() == content else f"{STORY} is not what this script writes")
-    STORY.write_bytes(content)
+        sys.exit(0 if SCENARIO.read_bytes() == content else f"{SCENARIO} is not what this script writes")
+    SCENARIO.write_bytes(content)
 
 
 if __name__ == "__main__":

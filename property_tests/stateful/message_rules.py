@@ -42,7 +42,13 @@ KINDS: dict[str, Any] = {
     "matched": SettlementMatched,
     "refused": SettlementRefused,
 }
-STORIES = [("opened", "won"), ("opened", "lost"), ("listed", "matched"), ("listed", "refused"), ("deposit", "deposit")]
+SEQUENCES = [
+    ("opened", "won"),
+    ("opened", "lost"),
+    ("listed", "matched"),
+    ("listed", "refused"),
+    ("deposit", "deposit"),
+]
 ORDERS = ["forwards", "backwards", "backwards", "the end only"]
 WAITING_MAX = 4
 """A bound, because every sweep of the worker tries all pending messages."""
@@ -52,12 +58,12 @@ SAID_AT = datetime(2026, 1, 31, tzinfo=UTC)
 class MessageRules(ExternalRules):
     """The rules of messages that a processor sends by itself."""
 
-    @rule(n=numbers, story=st.sampled_from(STORIES), order=st.sampled_from(ORDERS), twice=st.booleans())
+    @rule(n=numbers, sequence=st.sampled_from(SEQUENCES), order=st.sampled_from(ORDERS), twice=st.booleans())
     @precondition(lambda self: self._payments() and len(self.inbox.waiting) < WAITING_MAX)
     @throttled("tell", 8)
-    def tell(self, n: int, story: tuple[str, str], order: str, twice: bool) -> None:
+    def tell(self, n: int, sequence: tuple[str, str], order: str, twice: bool) -> None:
         """Sends two consecutive messages in this or the reverse order, each perhaps twice."""
-        sent = [message for kind in story for message in self._about(n, kind)]
+        sent = [message for kind in sequence for message in self._about(n, kind)]
         if order != "forwards":
             sent.reverse()
         self._count("tell", 200)

@@ -1,6 +1,6 @@
 """One scenario through every operation of `ledger serve`, over a socket: two API processes, a worker, a Postgres.
 
-The rule a stranger would break: an operation that is described is asked here and succeeds. Whoever adds one adds its line.
+Call every described operation here, and have it succeed: a new operation adds its line.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.background.conftest import Open, register
 from tests.background.test_recovery import AFTERWARDS, sweep
-from tests.domain.invoices.stamper import FISCAL, story
+from tests.domain.invoices.stamper import FISCAL, documents_of
 from tests.invoicing.kept_keys import kept_keys
 from tests.invoicing.s3_server import BUCKET, KEY_ID, S3Server, s3
 from tests.operations.conftest import an_order, by_card
@@ -148,12 +148,12 @@ async def test_a_document_is_stamped_once_wherever_its_worker_ended(
                 pass
             else:
                 assert point in {"silent", "no-disk"}
-        assert story(await order_of(ledger, merchant, order_id)) != EMITTED, point
+        assert documents_of(await order_of(ledger, merchant, order_id)) != EMITTED, point
         sent = stamps(database_url, merchant)
         assert sent == stamped_by_then, f"{point}: a document is sent once its intent is recorded"
         await sweep(ledger, database_url, AFTERWARDS)
         await stamp_due(ledger, merchant.merchant_id, order_id)
-        assert story(await order_of(ledger, merchant, order_id)) == EMITTED, point
+        assert documents_of(await order_of(ledger, merchant, order_id)) == EMITTED, point
         assert stamps(database_url, merchant) == 3, point
 
 
@@ -170,7 +170,7 @@ async def test_a_document_is_stored_once_the_object_store_is_there(
         await stamp_due(ledger, merchant.merchant_id, order_id)
         assert stamps(database_url, merchant) == stamped, f"{bucket} {key_id}"
     order = await order_of(ledger, merchant, order_id)
-    assert story(order) == EMITTED
+    assert documents_of(order) == EMITTED
     assert order.invoices is not None
     for document in order.invoices.documents:
         assert document.stamp is not None
@@ -217,7 +217,7 @@ async def test_what_is_due_is_stamped_before_a_deadline_is_warned_of(
     order = await order_of(ledger, merchant, order_id)
     (kind, about, _), *_ = [each for each in invoice_timers(order) if each[0] is InvoiceTimerKind.RECEIPT_DEADLINE]
     await HANDLERS[kind](ledger, merchant.merchant_id, order_id, about, order.updated_at)
-    assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+    assert documents_of(await order_of(ledger, merchant, order_id)) == EMITTED
 
 
 async def test_a_warning_that_is_due_during_a_crashed_call_comes_once_its_deadline_has_passed(
@@ -284,7 +284,7 @@ async def test_two_workers_and_a_request_stamp_each_document_once(
     order_id = await two_payments(ledger, merchant)
     ledgers = [ledger, await open_another(), await open_another()]
     await asyncio.gather(*[stamp_due(one, merchant.merchant_id, order_id) for one in ledgers * 2])
-    assert story(await order_of(ledger, merchant, order_id)) == EMITTED
+    assert documents_of(await order_of(ledger, merchant, order_id)) == EMITTED
     assert stamps(database_url, merchant) == 3
 
 
@@ -304,7 +304,7 @@ async def test_an_outage_of_the_provider_ends_with_every_document_in_order(
     await advancer.advance(merchant.merchant_id, "advanceBy", hours)
     order = await order_of(ledger, merchant, order_id)
     assert order.invoices is not None
-    assert (story(order), order.invoices.documents[0].attempts) == (EMITTED, 4)
+    assert (documents_of(order), order.invoices.documents[0].attempts) == (EMITTED, 4)
     assert stamps(database_url, merchant) == 3
 
 
@@ -317,7 +317,7 @@ async def test_a_running_worker_stamps_what_was_captured(
     worker = asyncio.create_task(run(settings, ready.set, stop))
     await ready.wait()
     async with asyncio.timeout(60):
-        while story(await order_of(ledger, merchant, order_id)) != EMITTED:
+        while documents_of(await order_of(ledger, merchant, order_id)) != EMITTED:
             assert not worker.done(), worker
             await asyncio.sleep(0.1)
     stop.set()

@@ -13,13 +13,13 @@ ADDED = re.compile(rb'"(late|payerMessage)":(null|true|false|"[^"]*"),')
 
 def test_orders_of_an_earlier_release_are_rendered_again(ledger, write, database_url):
     assert ledger("rebuild").done == "rendered 0 orders, of which 0 have changed\n"
-    story = write(
+    scenario = write(
         opening(),
         line("create", NOON, order("A/1", NO_FUNDS)),
         line("create", NOON, order("A/2")),
         line("create", NOON, order("A/3", NO_FUNDS)),
     )
-    assert ledger("seed", story).code == 0
+    assert ledger("seed", scenario).code == 0
     with psycopg.connect(database_url, autocommit=True) as connection:
         read = "select order_id, head, payments from payment_order order by external_id"
         rendered = connection.execute(read).fetchall()

@@ -25,14 +25,14 @@ LATER = "2026-03-02T13:00:00-06:00"
 def seeded(ledger, write):
     """An order that was declined at noon and paid an hour later, and another merchant with an order of that name."""
     another = {**opening(), "as": "Otra"}
-    story = write(
+    scenario = write(
         opening(),
         line("create", NOON, order("A/1", NO_FUNDS)),
         line("charge", LATER, charge(APPROVED), order="A/1"),
         another,
         {**line("create", NOON, order("A/1")), "as": "Otra"},
     )
-    assert ledger("seed", story).code == 0
+    assert ledger("seed", scenario).code == 0
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_every_event_is_shown_with_the_state_after_it(ledger, row):
     assert (states[declined]["status"], states[declined]["amountPaid"]) == ("FAILED", "0")
     assert (states[captured]["status"], states[captured]["amountPaid"]) == ("COMPLETED", "10000")
     assert [payment["status"] for payment in states[-1]["payments"]] == ["FAILED", "CAPTURED"]
-    assert {event["request"] for event in found["events"]} == {"story.jsonl:2", "story.jsonl:3"}
+    assert {event["request"] for event in found["events"]} == {"scenario.jsonl:2", "scenario.jsonl:3"}
     assert found["events"][0]["event"]["externalId"] == external_id
 
 

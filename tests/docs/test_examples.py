@@ -104,7 +104,7 @@ def test_the_page_about_upgrades_works(service):
 
 
 def test_the_bakerys_scenario_runs(service, tmp_path):
-    page = blocks(HOW_TO / "write-a-story.md")
+    page = blocks(HOW_TO / "write-a-scenario.md")
     scenario, *outputs = [content for language, content in page if language in {"json", "text"}][:3]
     (tmp_path / "espiga.jsonl").write_text(scenario)
     with Shell(service, **{"espiga.jsonl": f"{tmp_path}/espiga.jsonl"}) as shell:

@@ -64,7 +64,7 @@ def settings(database_url, short_dir):
 def write(tmp_path):
     """Writes a scenario file; lines may be text, where their form is what a test is about."""
 
-    def write_scenario(*lines, name="story.jsonl"):
+    def write_scenario(*lines, name="scenario.jsonl"):
         texts = [text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in lines]
         scenario = Path(tmp_path / name)
         scenario.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")

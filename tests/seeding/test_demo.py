@@ -84,7 +84,7 @@ async def test_a_start_that_was_killed_before_the_end_continues_with_its_key(set
     demo._save(settings, interrupted := DemoAccess(merchant_id=demo.merchant_id_of(demo.MERCHANT), api_key="sk_test_x"))
     finished = await provide(settings)
     assert finished.api_key == interrupted.api_key
-    assert finished.story is not None
+    assert finished.scenario is not None
     assert is_valid(settings, database_url, finished)
 
 
@@ -103,7 +103,7 @@ async def test_a_scenario_whose_orders_were_used_otherwise_is_a_warning(settings
     await provide(settings)
     short_scenario.write_text(short_scenario.read_text().replace('"amount": 1', '"amount": 2'))
     access = await provide(settings)
-    assert access.story is None
+    assert access.scenario is None
     assert "the demo's scenario ends early" in capsys.readouterr().err
 
 

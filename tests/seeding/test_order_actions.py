@@ -174,5 +174,5 @@ async def test_the_clock_is_leased_while_the_scenario_runs(settings, write, data
 async def test_a_line_that_its_order_cannot_take_is_named(settings, write, wrong, reason):
     with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), line("create", at(1), order("o")), wrong))
-    assert "story.jsonl:3: " in str(caught.value)
+    assert "scenario.jsonl:3: " in str(caught.value)
     assert reason in str(caught.value)

@@ -104,7 +104,7 @@ async def test_deadlines_of_processor_calls_stay_in_real_time(settings, write, l
 async def test_the_log_names_the_line_of_the_scenario(settings, write, log):
     await seed(settings, write(opening(), "", line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED))))
     asked = {json.loads(row[8]).get("request") for row in log()["event"] if row[6].startswith(("order", "payment"))}
-    assert asked == {"story.jsonl:3"}
+    assert asked == {"scenario.jsonl:3"}
 
 
 async def test_a_card_without_an_answer_leaves_its_order_to_the_recovery(settings, write, log):
@@ -127,7 +127,7 @@ async def test_a_card_without_an_answer_leaves_its_order_to_the_recovery(setting
 async def test_a_scenario_with_an_error_in_its_form_does_not_begin(settings, write, log, wrong, reason):
     with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), wrong))
-    assert "story.jsonl:2: " in str(caught.value)
+    assert "scenario.jsonl:2: " in str(caught.value)
     assert reason in str(caught.value)
     assert log()["event"] == []
 
@@ -146,7 +146,7 @@ async def test_a_scenario_with_an_error_in_its_form_does_not_begin(settings, wri
 async def test_a_line_that_the_ledger_refuses_is_named(settings, write, log, wrong, reason):
     with pytest.raises(InvalidScenario) as caught:
         await seed(settings, write(opening(), wrong))
-    assert "story.jsonl:2: " in str(caught.value)
+    assert "scenario.jsonl:2: " in str(caught.value)
     assert reason in str(caught.value)
     assert "4242" not in str(caught.value)
     assert orders(log) == {}
@@ -155,13 +155,13 @@ async def test_a_line_that_the_ledger_refuses_is_named(settings, write, log, wro
 async def test_a_line_with_another_amount_than_before_is_refused(settings, write):
     await seed(settings, write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED))))
     changed = write(opening(), line("create", "2026-03-01T10:00:00-06:00", order("o", APPROVED, amount=20000)))
-    with pytest.raises(InvalidScenario, match=r"story\.jsonl:2: IDEMPOTENCY_MISMATCH"):
+    with pytest.raises(InvalidScenario, match=r"scenario\.jsonl:2: IDEMPOTENCY_MISMATCH"):
         await seed(settings, changed)
 
 
 async def test_two_payments_of_an_order_at_the_same_time_are_refused(settings, write):
     twice = line("create", "2026-03-01T10:00:00-06:00", order("o", DECLINED))
-    with pytest.raises(InvalidScenario, match=r"story\.jsonl:3: at must differ"):
+    with pytest.raises(InvalidScenario, match=r"scenario\.jsonl:3: at must differ"):
         await seed(settings, write(opening(), twice, twice))
 
 

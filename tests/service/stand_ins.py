@@ -82,7 +82,7 @@ def _attempts(file):
 
 
 def prepare(settings):
-    """An errand: makes the table that `/count` writes to."""
+    """The set-up: makes the table that `/count` writes to."""
     with psycopg.connect(settings.database_url.replace(_user(settings), "ledger")) as connection:
         connection.execute("create table if not exists tally_of_tests (n int8 generated always as identity)")
         connection.execute("grant all on tally_of_tests to public")
@@ -95,7 +95,7 @@ def _user(settings):
 
 if __name__ == "__main__":
     here = "tests.service.stand_ins"
-    parts = {"api": f"{here}:create_app", "worker": f"{here}:work", "errand": f"{here}:prepare"}
+    parts = {"api": f"{here}:create_app", "worker": f"{here}:work", "setup": f"{here}:prepare"}
     parts |= dict(pair.split("=") for pair in sys.argv[1:] if "=" in pair)
     tree = ProcessPlan(
         name="ledger serve",

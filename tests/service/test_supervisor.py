@@ -337,7 +337,7 @@ def test_the_embedded_server_accepts_what_all_processes_open(data_dir):
 
 
 def test_a_database_that_accepts_too_few_connections_ends_the_start_with_the_reason(data_dir, database_url):
-    with Running(data_dir, "errand=", LEDGER_DATABASE_URL=database_url, LEDGER_WORKERS="64") as service:
+    with Running(data_dir, "setup=", LEDGER_DATABASE_URL=database_url, LEDGER_WORKERS="64") as service:
         status, stderr = service.end()
     assert status == 1
     assert stderr.splitlines()[-1].startswith("ledger: 64 API processes (LEDGER_WORKERS) and a worker may open ")
@@ -354,13 +354,13 @@ def test_a_taken_port_is_named_by_its_setting(shared, data_dir):
 def test_the_halves_apart_share_one_database_and_the_one_that_stays_takes_it_over(data_dir):
     with Running(data_dir, "--share", "worker=") as api:
         api.ready()
-        with Running(data_dir, "--share", "api=", "errand=") as worker:
+        with Running(data_dir, "--share", "api=", "setup=") as worker:
             worker.ready()
             assert "postgres" not in worker.children().values()
             assert api.count() == 1
             api.send(signal.SIGTERM)
             assert api.end()[0] == 0
             eventually(lambda: "postgres" in worker.children().values())
-            with Running(data_dir, "--share", "worker=", "errand=") as again:
+            with Running(data_dir, "--share", "worker=", "setup=") as again:
                 assert eventually(again.ready().count) == 2
                 assert "postgres" not in again.children().values()

@@ -34,7 +34,7 @@ def serve(
     from ledger.service.supervisor import serve as run
 
     settings = _settings_to_run(host=host, port=port, data_dir=data_dir, workers=workers)
-    sys.exit(run(settings, ProcessPlan(name="ledger serve", errand="ledger.seeding.demo:prepare" if demo else None)))
+    sys.exit(run(settings, ProcessPlan(name="ledger serve", setup="ledger.seeding.demo:prepare" if demo else None)))
 
 
 def api(host: Host = None, port: Port = None, data_dir: DataDir = None, workers: Workers = None) -> None:

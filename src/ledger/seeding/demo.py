@@ -43,11 +43,11 @@ ACCESS_FILE: Final = "demo.json"
 
 
 class DemoAccess(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The demo's merchant and API key. `story` is the hash of the scenario that ran to its end, None before that."""
+    """The demo's merchant and API key. `scenario` is the hash of the scenario that ran to its end, None before that."""
 
     merchant_id: UUID
     api_key: str
-    story: str | None = None
+    scenario: str | None = None
 
 
 def prepare(settings: Settings) -> None:
@@ -75,7 +75,7 @@ async def provide(settings: Settings) -> DemoAccess:
     scenario = seeds_dir() / SCENARIO
     digest: str | None = hashlib.sha256(scenario.read_bytes()).hexdigest()
     access = _load(settings)
-    if access is not None and access.story == digest and await _is_valid(settings, access):
+    if access is not None and access.scenario == digest and await _is_valid(settings, access):
         return access
     secret = fresh_keys(settings)().secret if access is None else access.api_key
     access = DemoAccess(merchant_id=merchant_id_of(MERCHANT), api_key=secret)
@@ -85,7 +85,7 @@ async def provide(settings: Settings) -> DemoAccess:
     except InvalidScenario as reason:
         sys.stderr.write(f"ledger: warning: the demo's scenario ends early: {reason}\n")
         digest = None
-    access = DemoAccess(merchant_id=access.merchant_id, api_key=await _working_key(settings, access), story=digest)
+    access = DemoAccess(merchant_id=access.merchant_id, api_key=await _working_key(settings, access), scenario=digest)
     _save(settings, access)
     return access
 

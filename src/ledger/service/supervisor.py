@@ -40,17 +40,17 @@ _log: Final = ServiceLog()
 
 
 class ProcessPlan(Struct, frozen=True, kw_only=True):
-    """The processes of a service. `api`, `worker` and `errand` are `module:name`, or None where that part is left out.
+    """The processes of a service. `api`, `worker` and `setup` are `module:name`, or None where that part is left out.
 
     `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to
-    call when it is ready, and an event that ends it; `errand` is a function of the settings that ends before the others
+    call when it is ready, and an event that ends it; `setup` is a function of the settings that ends before the others
     start.
     """
 
     name: str
     api: str | None = "api.app:create_app"
     worker: str | None = "ledger.background.worker:run"
-    errand: str | None = None
+    setup: str | None = None
     shares_database: bool = False
 
 
@@ -110,8 +110,8 @@ class _Supervisor:
             self._settings = msgspec.structs.replace(self._settings, port=self._listener.getsockname()[1])
             self._spawn("api", 0)  # its imports take longer than the start of the database, which it waits for
         self._prepare()
-        if self._plan.errand is not None:
-            self._run_errand(self._plan.errand)
+        if self._plan.setup is not None:
+            self._run_setup(self._plan.setup)
         self._configure_children()
         if self._plan.worker is not None:
             self._spawn("worker", place=api_processes(self._settings))
@@ -228,17 +228,17 @@ class _Supervisor:
             if slot.child is not None:
                 slot.child.configure(self._settings)
 
-    def _run_errand(self, target: str) -> None:
-        errand = ChildProcess("once", target).configure(self._settings)
-        slot = ChildSlot("once", lambda: errand)
+    def _run_setup(self, target: str) -> None:
+        setup = ChildProcess("once", target).configure(self._settings)
+        slot = ChildSlot("once", lambda: setup)
         self._children.append(slot)
-        while errand.is_alive():
+        while setup.is_alive():
             self._await_something()
         self._children.remove(slot)
-        done = errand.is_ready
-        errand.end()
+        done = setup.is_ready
+        setup.end()
         if not done:
-            raise CannotRun(f"{target} {errand.ending}")
+            raise CannotRun(f"{target} {setup.ending}")
 
     def _await_children(self) -> None:
         children = [slot.child for slot in self._children if slot.child is not None]

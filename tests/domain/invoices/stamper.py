@@ -80,7 +80,7 @@ def run(
             return order
 
 
-def story(order: Order) -> list[tuple[Any, ...]]:
+def documents_of(order: Order) -> list[tuple[Any, ...]]:
     """Returns what each document states, in the order of stamping: the kind, its amount, and a receipt's balances."""
     rows: list[tuple[Any, ...]] = []
     for document in () if order.invoices is None else order.invoices.documents:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 from tests.domain.builders import DEADLINE, NOON, folded, paid, payment_id, refund_requested, refunded
-from tests.domain.invoices.stamper import REFUSED, SILENT, SPLIT_FISCAL, next_command, run, story
+from tests.domain.invoices.stamper import REFUSED, SILENT, SPLIT_FISCAL, documents_of, next_command, run
 from tests.journal.invoice_samples import CREDIT_NOTE_TERMS, INVOICES, RECEIPT_TERMS
 
 from ledger.domain.fold import fold
@@ -45,7 +45,7 @@ def test_the_receiver_is_stored_in_the_sealed_field_alone():
     assert {each.terms.receiver.tax_id for each in documents} == {"URE180429TM6"}
     erased = fold(evolve, STAMPED, [PayerForgotten(at=NOON)])
     assert {each.terms.receiver for each in erased.invoices.documents} == {UNNAMED}
-    assert story(erased) == story(STAMPED)
+    assert documents_of(erased) == documents_of(STAMPED)
 
 
 def cancellation(**changes):
@@ -63,7 +63,7 @@ def test_an_invoice_is_cancelled_after_its_receipts_and_drawn_up_again_by_a_requ
     assert summary(order).pending_rep_count == 1
     assert run(order) == order
     again = run(order, request=StampRequest())
-    assert story(again)[2:] == [("INVOICE", 10000, "EMITTED"), ("REP", 1, 10000, 4000, 6000, "EMITTED")]
+    assert documents_of(again)[2:] == [("INVOICE", 10000, "EMITTED"), ("REP", 1, 10000, 4000, 6000, "EMITTED")]
     assert len({each.document_id for each in again.invoices.documents}) == 4
     assert len({each.terms.folio for each in again.invoices.documents}) == 4
     assert summary(again).is_fully_stamped

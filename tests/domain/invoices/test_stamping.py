@@ -29,11 +29,11 @@ from tests.domain.invoices.stamper import (
     SILENT,
     SINGLE_FISCAL,
     SPLIT_FISCAL,
+    documents_of,
     net_subtotal,
     next_command,
     run,
     stamped,
-    story,
 )
 
 from ledger.domain.fold import fold
@@ -75,21 +75,21 @@ def test_an_order_of_one_payment_is_invoiced_once_it_is_paid_in_full():
     order = folded([*SINGLE_FISCAL, *paid(1, 10000)])
     assert invoice_status(order) is DocumentStatus.PENDING
     order = run(order)
-    assert story(order) == [("INVOICE", 10000, "EMITTED")]
+    assert documents_of(order) == [("INVOICE", 10000, "EMITTED")]
     (invoice,) = order.invoices.documents
     assert (invoice.terms.payment_method, invoice.terms.payment_form) == ("PUE", "04")
 
 
 def test_refunds_of_an_order_of_one_payment_stamp_nothing():
     order = folded([*SINGLE_FISCAL, *paid(1, 10000), refund_requested(1, 4000), refunded(1, 4000)])
-    assert story(run(order)) == [("INVOICE", 10000, "EMITTED")]
+    assert documents_of(run(order)) == [("INVOICE", 10000, "EMITTED")]
 
 
 def test_a_split_order_has_an_invoice_and_a_receipt_for_each_capture():
     order = run(folded([*SPLIT_FISCAL, *paid(1, 4000)]))
-    assert story(order) == [("INVOICE", 10000, "EMITTED"), ("REP", 1, 10000, 4000, 6000, "EMITTED")]
+    assert documents_of(order) == [("INVOICE", 10000, "EMITTED"), ("REP", 1, 10000, 4000, 6000, "EMITTED")]
     order = run(fold(evolve, order, paid(2, 6000, 0, SPEI)))
-    assert story(order)[2:] == [("REP", 2, 6000, 6000, 0, "EMITTED")]
+    assert documents_of(order)[2:] == [("REP", 2, 6000, 6000, 0, "EMITTED")]
     assert [each.terms.payment_form for each in order.invoices.documents] == ["99", "04", "03"]
     assert summary(order).is_fully_stamped
 
@@ -97,33 +97,33 @@ def test_a_split_order_has_an_invoice_and_a_receipt_for_each_capture():
 def test_the_invoice_of_a_split_order_is_due_at_its_creation_where_the_merchant_chose_that():
     at_creation = (SPLIT_FISCAL[0], replace(ENABLED, trigger=InvoiceTrigger.CREATION))
     assert invoice_status(folded(SPLIT_FISCAL)) is None
-    assert story(run(folded(at_creation))) == [("INVOICE", 10000, "EMITTED")]
+    assert documents_of(run(folded(at_creation))) == [("INVOICE", 10000, "EMITTED")]
     assert not is_invoice_due(folded([*at_creation, OrderCancelled(at=NOON)]))
 
 
 def test_a_refund_of_a_split_order_has_a_credit_note_that_reopens_the_balance():
     order = run(folded([*PAID_IN_PARTS, refund_requested(1, 1000), refunded(1, 1000), *paid(3, 1000)]))
-    assert story(order)[3:] == [("CREDIT_NOTE", 1000, "EMITTED"), ("REP", 3, 1000, 1000, 0, "EMITTED")]
+    assert documents_of(order)[3:] == [("CREDIT_NOTE", 1000, "EMITTED"), ("REP", 3, 1000, 1000, 0, "EMITTED")]
 
 
 def test_documents_leave_the_surcharge_out():
     surcharged = (created(allow_partials=True, fiscal=FISCAL, surcharge=THREE_PERCENT), ENABLED)
     order = run(folded([*surcharged, *paid(1, 4000, 120), refund_requested(1, 1000), refunded(1, 1000)]))
-    assert story(order)[1:] == [("REP", 1, 10000, 4000, 6000, "EMITTED"), ("CREDIT_NOTE", 971, "EMITTED")]
+    assert documents_of(order)[1:] == [("REP", 1, 10000, 4000, 6000, "EMITTED"), ("CREDIT_NOTE", 971, "EMITTED")]
 
 
 def test_a_payment_that_is_deposited_in_two_parts_has_two_receipts():
     order = folded([*SPLIT_FISCAL, *reference_open(1, 10000), deposited(1, 4000), deposited(1, 6000, "dep-2")])
     assert summary(order).captured_count == 1
     order = run(order)
-    assert story(order)[1:] == [("REP", 1, 10000, 4000, 6000, "EMITTED"), ("REP", 2, 6000, 6000, 0, "EMITTED")]
+    assert documents_of(order)[1:] == [("REP", 1, 10000, 4000, 6000, "EMITTED"), ("REP", 2, 6000, 6000, 0, "EMITTED")]
     assert summary(order).emitted_rep_count == 1
 
 
 def test_an_overpayment_needs_no_document_and_its_refund_none_either():
     order = folded([*SPLIT_FISCAL, *reference_open(1, 10000), deposited(1, 10500)])
     order = fold(evolve, run(order), [refund_requested(1, 500), refunded(1, 500)])
-    assert story(run(order))[1:] == [("REP", 1, 10000, 10000, 0, "EMITTED")]
+    assert documents_of(run(order))[1:] == [("REP", 1, 10000, 10000, 0, "EMITTED")]
     assert summary(order).refund_event_count == 0
     assert summary(run(order)).is_fully_stamped
 
@@ -203,7 +203,7 @@ def test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pause
     order = run(fold(evolve, order, paid(2, 6000)), answer=lambda _: REFUSED)
     order = fold(evolve, order, [refund_requested(1, 1000), refunded(1, 1000)])
     order = run(order)
-    assert [row[-1] for row in story(order)] == ["EMITTED", "EMITTED", "FAILED", "PENDING"]
+    assert [row[-1] for row in documents_of(order)] == ["EMITTED", "EMITTED", "FAILED", "PENDING"]
     assert order.invoices.next_document.failure.message == REFUSED.message
     at = NOON
     for pause in PAUSES:
@@ -213,14 +213,14 @@ def test_a_refused_document_holds_the_later_ones_and_is_repeated_after_its_pause
         order = run(order, at, answer=lambda _: REFUSED)
     assert [kind for kind, *_ in invoice_timers(order) if kind is InvoiceTimerKind.STAMP] == []
     assert order.invoices.next_document.attempts == 1 + len(PAUSES)
-    assert [row[-1] for row in story(run(order, at, ALL))] == ["EMITTED"] * 4
+    assert [row[-1] for row in documents_of(run(order, at, ALL))] == ["EMITTED"] * 4
 
 
 def test_a_provider_that_is_away_leaves_the_document_pending_and_is_asked_again():
     order = run(folded(PAID_IN_PARTS), answer=lambda _: DOWN)
-    assert story(order) == [("INVOICE", 10000, "PENDING")]
+    assert documents_of(order) == [("INVOICE", 10000, "PENDING")]
     assert run(order) == order
-    assert [row[-1] for row in story(run(order, NOON + MINUTE))] == ["EMITTED"] * 3
+    assert [row[-1] for row in documents_of(run(order, NOON + MINUTE))] == ["EMITTED"] * 3
 
 
 def test_a_document_without_an_answer_waits_for_its_look_up():
@@ -230,9 +230,9 @@ def test_a_document_without_an_answer_waits_for_its_look_up():
     assert [kind for kind, *_ in invoice_timers(order) if kind is InvoiceTimerKind.STAMP] == []
     assert decide_next(order, next_command(NOON + timedelta(days=1), ALL)) == []
     found = fold(evolve, order, decide_outcome(order, record(invoice, stamped(invoice.document_id))))
-    assert [row[-1] for row in story(run(found))] == ["EMITTED"] * 3
+    assert [row[-1] for row in documents_of(run(found))] == ["EMITTED"] * 3
     missing = fold(evolve, order, decide_outcome(order, record(invoice, NotFound())))
-    assert [row[-1] for row in story(run(missing))] == ["EMITTED"] * 3
+    assert [row[-1] for row in documents_of(run(missing))] == ["EMITTED"] * 3
 
 
 def record(document, outcome):
@@ -250,13 +250,13 @@ def test_a_stamp_that_arrives_late_is_recorded_once():
 
 def test_a_scope_stamps_its_documents_alone_and_never_overtakes_another():
     order = run(folded(PAID_IN_PARTS), request=StampRequest(scope=StampScope.INVOICE))
-    assert [row[-1] for row in story(order)] == ["EMITTED", "PENDING", "PENDING"]
+    assert [row[-1] for row in documents_of(order)] == ["EMITTED", "PENDING", "PENDING"]
     assert run(order, request=StampRequest(scope=StampScope.CREDIT_NOTES)) == order
     second = order.invoices.documents[2].document_id
     assert run(order, request=StampRequest(document_ids=(second,))) == order
     first = order.invoices.documents[1].document_id
     order = run(order, request=StampRequest(scope=StampScope.COMPLEMENTS, document_ids=(first,)))
-    assert [row[-1] for row in story(order)] == ["EMITTED", "EMITTED", "PENDING"]
+    assert [row[-1] for row in documents_of(order)] == ["EMITTED", "EMITTED", "PENDING"]
     with pytest.raises(DocumentNotFound):
         decide_next(order, next_command(request=StampRequest(document_ids=(payment_id(1),))))
 
@@ -270,7 +270,7 @@ def test_missing_fiscal_data_blocks_a_timer_and_refuses_a_request():
     assert invoice_status(blocked) is DocumentStatus.FAILED
     assert (run(blocked), invoice_timers(blocked)[1:]) == (blocked, [])
     events = decide_enabling(blocked, EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FISCAL))
-    assert [row[-1] for row in story(run(fold(evolve, blocked, events)))] == ["EMITTED", "EMITTED"]
+    assert [row[-1] for row in documents_of(run(fold(evolve, blocked, events)))] == ["EMITTED", "EMITTED"]
 
 
 def test_a_request_before_the_invoice_is_due_is_refused_for_what_will_be_missing():
@@ -368,4 +368,4 @@ def test_after_an_erasure_a_document_needs_a_receiver_again():
         decide_next(order, next_command(request=ALL))
     enable = EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FISCAL)
     order = run(fold(evolve, order, decide_enabling(order, enable)), request=ALL)
-    assert story(order)[-1] == ("REP", 2, 6000, 6000, 0, "EMITTED")
+    assert documents_of(order)[-1] == ("REP", 2, 6000, 6000, 0, "EMITTED")

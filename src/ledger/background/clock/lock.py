@@ -67,7 +67,7 @@ async def locked_clocks(url: str, merchants: Collection[UUID], patience_s: float
     Raises ConcurrentUpdate where another holder keeps one for longer than `patience_s`, DatabaseUnavailable.
     """
     try:
-        connection = await connect(url, "ledger-story")
+        connection = await connect(url, "ledger-scenario")
     except psycopg.Error as fault:
         raise DatabaseUnavailable(type(fault).__name__) from fault
     async with connection:

@@ -1,4 +1,4 @@
-"""The story of a split order's documents over HTTP: stamped in order, downloaded, and adding up at every step.
+"""The documents of a split order over HTTP: stamped in order, downloaded, and adding up at every step.
 
 Moving the merchant's clock does what a worker does.
 """
