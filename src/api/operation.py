@@ -1,6 +1,6 @@
 """What the published description has of one operation, and the error codes that many operations have in common.
 
-Put a code into a table of several operations only where each of them can answer it.
+Put a code into a table of several operations only if each of them can answer it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Codes = Mapping[int, tuple[str, ...]]
 class OperationSpec(Struct, frozen=True, kw_only=True):
     """The published description of an operation: its name, what it takes, what it answers with which status and codes.
 
-    `takes` is the struct of the body, which may be left out where `optional`. `answers` has the meaning and the struct
+    `takes` is the struct of the body, which may be left out if `optional`. `answers` has the meaning and the struct
     of each status; `text` is the meaning of an answer that is plain text instead, `texts` the other media types in
     which the answer 200 exists. `replays` marks an operation whose answers may be repetitions (header
-    Idempotent-Replayed). `has_order` is false where a decline is answered without the payment order.
+    Idempotent-Replayed). `has_order` is false if a decline is answered without the payment order.
     """
 
     name: str

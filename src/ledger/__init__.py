@@ -15,7 +15,7 @@ The layers, from the inside out; each imports only those above it:
 Beside the layers:
 
 - `settings`: every setting, with its bounds. `database_urls`: whether a connection string can be read.
-  `security`: keys and secrets. `telemetry`: logs and metrics. `tracing`: spans, where traces are on.
+  `security`: keys and secrets. `telemetry`: logs and metrics. `tracing`: spans, if traces are on.
 - `doctor`: checks an installation for an operator.
 - `tasks`: time-outs, and tasks that run to their end. `ttl_cache`, `back_off`, `month_names`: what several layers use.
   `asgi`: what the server adds for the application.

@@ -1,7 +1,7 @@
 """Checks an installation for an operator: one finding per check, with what to do.
 
 Change nothing: `doctor` runs while something is wrong, so it applies no migration and makes no key, role or data
-directory. It starts the embedded Postgres where that does not run, and stops it again.
+directory. It starts the embedded Postgres if that does not run, and stops it again.
 """
 
 from __future__ import annotations

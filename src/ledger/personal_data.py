@@ -20,7 +20,7 @@ def split(value: T, paths: tuple[str, ...]) -> tuple[T, dict[str, Any]]:
 
     A path is the name of a field (`email`) or leads into a member (`method.card.cardholder_name`); for the latter the
     whole first member (`method`) is returned by name. A path through a member that is None changes nothing. Returns the
-    same object where all fields have their defaults already.
+    same object if all fields have their defaults already.
     """
     changed, removed = {}, {}
     for name, default, rest in _first_members(type(value), paths):

@@ -1,4 +1,4 @@
-"""Time-outs for blocks of a task, and tasks that run to their end where the caller that awaits one is cancelled.
+"""Time-outs for blocks of a task, and tasks that run to their end if the caller that awaits one is cancelled.
 
 `Timeouts` holds hundreds of time-outs with one timer. A block ends up to a tenth of a second after its time, which is
 enough for time-outs of seconds. `asyncio.timeout` ends it to the millisecond with a timer of its own, which costs each
@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeVar
 T = TypeVar("T")
 
 LATE_MAX_S: Final = 0.1
-"""How long after its time a block is ended, where the process is not busy."""
+"""How long after its time a block is ended, if the process is not busy."""
 
 
 class Timeouts:
@@ -30,7 +30,7 @@ class Timeouts:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def within(self, seconds: float) -> Timeout:
-        """Returns a context that raises TimeoutError where its block takes longer: the task is cancelled, as by
+        """Returns a context that raises TimeoutError if its block takes longer: the task is cancelled, as by
         asyncio.timeout.
         """
         return Timeout(self, time.monotonic() + seconds)

@@ -1,6 +1,6 @@
 """A bounded cache whose entries expire.
 
-An entry is removed when its time is over even where it is never read again: what is cached of a person must not outlive
+An entry is removed when its time is over even if it is never read again: what is cached of a person must not outlive
 the person's erasure in a process that has nothing to do.
 """
 
@@ -27,7 +27,7 @@ class TtlCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """Returns the value of a key, or None where there is none or its time is over."""
+        """Returns the value of a key, or None if there is none or its time is over."""
         entry = self._entries.get(key)
         return None if entry is None or entry[0] <= time.monotonic() else entry[1]
 

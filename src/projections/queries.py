@@ -144,7 +144,7 @@ class Queries:
 
     async def customer_detail(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the whole document of the customer with this service id, else with this external id, and the
-        customers that are related; None where there is none or the customer was erased.
+        customers that are related; None if there is none or the customer was erased.
 
         Most customers are related to none, and need no second read.
         """
@@ -194,7 +194,7 @@ class Queries:
         return await asyncio.to_thread(month_end.lines_of, rows, year, month, zone)
 
     async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:
-        """Returns the JSON object of the merchant's saved payment method, None also where it was deleted."""
+        """Returns the JSON object of the merchant's saved payment method, None if it was deleted."""
         key = (_PAYMENT_METHOD, (merchant_id.bytes, payment_method_id.bytes))
         found: bytes | None = await self.points.get(key)
         return found
@@ -277,7 +277,7 @@ class Queries:
         return number, oldest
 
     async def oldest_call(self) -> datetime | None:
-        """Returns the real time at which the oldest open call was announced, or None where none is open."""
+        """Returns the real time at which the oldest open call was announced, or None if none is open."""
         rows: list[tuple[UUID]] = await self._lists.rows(open_calls.ANNOUNCED, {})
         return datetime.fromtimestamp((rows[0][0].int >> 80) / 1000, UTC) if rows else None
 

@@ -420,7 +420,7 @@ PROCESSES: Final = (
         "parts-left-behind-by-one-that-fails",
         "where a part of the worker fails, the others end before their connections",
         "src/ledger/background/worker.py",
-        "            stop.set()  # where a part has failed, the others end before their connections do\n",
+        "            stop.set()  # if a part has failed, the others end before their connections do\n",
         "",
         ("tests/background/test_worker.py",),
     ),

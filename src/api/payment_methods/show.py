@@ -17,7 +17,7 @@ from projections.payment_methods import SavedPaymentMethod
 
 
 def method_id_of(request: ApiRequest, name: str = "id") -> UUID:
-    """Returns the id of the payment method in the path. Raises PaymentMethodNotFound where the text is no UUID."""
+    """Returns the id of the payment method in the path. Raises PaymentMethodNotFound if the text is no UUID."""
     text = request.path_id(name)
     method_id = None if text is None else parse_uuid(text)
     if method_id is None:

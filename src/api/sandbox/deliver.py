@@ -86,7 +86,7 @@ async def _deliver(deps: Dependencies, message: Message) -> Delivered:
 
 
 async def _delivered(deps: Dependencies, message: Message) -> InboxEntry:
-    """Delivers a message, again for up to a second where its order is busy, and returns the inbox entry."""
+    """Delivers a message, again for up to a second if its order is busy, and returns the inbox entry."""
     entry = await deps.delivery.deliver(message)
     until = time.monotonic() + _WAIT_S
     while entry.handled_at is None and message.order_id is not None and time.monotonic() < until:

@@ -58,7 +58,7 @@ _decode: Final = BodyDecoder(SendDeposit)
 
 
 def _sent_to(sent: SendDeposit, errors: FieldErrors) -> str | None:
-    """Returns the CLABE or reference, None where it is wrong: then `errors` has why."""
+    """Returns the CLABE or reference, None if it is wrong: then `errors` has why."""
     errors.check(_check_digits, sent.clabe, "clabe")
     errors.check(_check_digits, sent.reference, "reference")
     if sent.clabe is not None and not errors.has("clabe") and not is_clabe(sent.clabe):
@@ -81,7 +81,7 @@ def _check_digits(sent_to: str | None, field: str) -> None:
 
 
 def _message_id(sent: SendDeposit) -> str | None:
-    """Returns the network's own id of the deposit, or None where none was sent."""
+    """Returns the network's own id of the deposit, or None if none was sent."""
     given = printable(sent.message_id, "messageId")
     if given is not None and given.startswith(_OWN_PREFIX):
         raise invalid("messageId", f"must not begin with {_OWN_PREFIX}", "INVALID_FORMAT")
@@ -91,7 +91,7 @@ def _message_id(sent: SendDeposit) -> str | None:
 
 
 async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/deposits: 200 once an order has recorded the money, 202 where no order has the reference."""
+    """POST {base}/sandbox/deposits: 200 once an order has recorded the money, 202 if no order has the reference."""
     body = await request.body(deps.body_limit)
     sent, errors = _decode.gather(body)
     with BAD_INPUT_AS_400:

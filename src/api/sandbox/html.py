@@ -47,7 +47,7 @@ details { margin-top: 1.25rem; color: var(--soft); font-size: .875rem; }
 code { overflow-wrap: anywhere; }
 """
 
-# Submits the form where the page asks for that, and posts the page's notice to the page around it or the one that
+# Submits the form if the page asks for that, and posts the page's notice to the page around it or the one that
 # opened it.
 _SCRIPT: Final = """
 const page = document.body.dataset;

@@ -12,7 +12,7 @@ from ledger.processors.sandbox.processor import SandboxProcessor
 
 
 def sandbox_processor(deps: Dependencies) -> SandboxProcessor:
-    """Returns the processor that moves no money. Raises ApiError (404) where another processor is connected."""
+    """Returns the processor that moves no money. Raises ApiError (404) if another processor is connected."""
     processor = deps.ledger.processor
     if not isinstance(processor, SandboxProcessor):
         raise no_such_operation()

@@ -118,7 +118,7 @@ async def _settle(deps: Dependencies, merchant_id: UUID, sent: Settle, seed: UUI
 
 
 def _require_listed(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
-    """Raises InvalidOrderState where a batch is matched or refused with a payment that is listed in none.
+    """Raises InvalidOrderState if a batch is matched or refused with a payment that is listed in none.
 
     No order could ever apply such a line.
     """

@@ -95,7 +95,7 @@ def _stored(text: str, name: str) -> None:
 
 
 def _provider(deps: Dependencies) -> SandboxProvider:
-    """Returns the simulated provider. Raises ApiError (404) where another one is connected."""
+    """Returns the simulated provider. Raises ApiError (404) if another one is connected."""
     provider = deps.ledger.invoicing.provider if deps.ledger.invoicing else None
     if not isinstance(provider, SandboxProvider):
         raise no_such_operation()

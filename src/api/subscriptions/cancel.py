@@ -28,7 +28,7 @@ async def cancel(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 
 async def resume(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v1/subscriptions/{id}/resume: 200, also where nothing was to be taken back."""
+    """POST /v1/subscriptions/{id}/resume: 200, even if nothing was to be taken back."""
     body = await request.optional_body(deps.body_limit)
     reference = subscription_reference(request)
     key = request.idempotency_key(deps.fingerprint_key, body)

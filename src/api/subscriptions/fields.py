@@ -144,7 +144,7 @@ def parse_cancel(body: bytes) -> bool:
 
 
 def _checked(sent: CreateSubscription | ChangeSubscription, body: bytes, errors: FieldErrors) -> Raw | None | UnsetType:
-    """Returns the metadata of a body, None where it is null. Adds what is wrong with the texts to `errors`."""
+    """Returns the metadata of a body, None if it is null. Adds what is wrong with the texts to `errors`."""
     for name, field in _NAMES.items():
         if isinstance(value := getattr(sent, name, None), str):
             errors.check(printable, value, field)

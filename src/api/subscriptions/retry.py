@@ -17,7 +17,7 @@ from projections.subscriptions.subscriptions import SubscriptionDocument
 
 
 async def retry(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v1/subscriptions/{id}/retry: 200 once the charge is approved, and where nothing is open."""
+    """POST /v1/subscriptions/{id}/retry: 200 once the charge is approved, and if nothing is open."""
     body = await request.optional_body(deps.body_limit)
     reference = subscription_reference(request)
     key = request.idempotency_key(deps.fingerprint_key, body)

@@ -5,7 +5,7 @@ In reading order:
 - `health`: whether a process lives, and whether it is ready. `readiness`: the checks for that, and the log of changes.
 - `metrics`: the metrics of every process.
 - `docs_page`: the description of the interface, and a page that shows it. `errors_page`: every error code.
-- `request_spans`: spans of requests, where traces are on.
+- `request_spans`: spans of requests, if traces are on.
 - `file_links`: signed links to files.
 - `processor_messages`: where processors deliver signed messages.
 """

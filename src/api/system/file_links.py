@@ -57,7 +57,7 @@ class FileLinks:
 
 
 def _members(query: bytes) -> Mapping[str, str]:
-    """Returns the members of a query, empty where it cannot be a link's."""
+    """Returns the members of a query, empty if it cannot be a link's."""
     if len(query) > _QUERY_MAX:
         return {}
     try:

@@ -1,7 +1,7 @@
 """GET /metrics: the metrics of every process of the service, in Prometheus' text format.
 
 The endpoint is for operators, who send the token of `LEDGER_METRICS_TOKEN`. Without such a setting it answers only
-clients on this machine, and only where the service can have no others: it listens on loopback alone, and no proxy is
+clients on this machine, and only if the service can have no others: it listens on loopback alone, and no proxy is
 configured. All others get a 404.
 """
 
@@ -57,7 +57,7 @@ class Metrics:
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
         await self._ask_database()
-        # In a thread: reading the files of all processes takes 30 ms where there are many routes.
+        # In a thread: reading the files of all processes takes 30 ms if there are many routes.
         body = await asyncio.to_thread(generate_latest, metrics.AllProcesses())
         headers = [(b"content-type", CONTENT_TYPE), (b"content-length", b"%d" % len(body)), *request.answer_headers]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -86,7 +86,7 @@ class Metrics:
             gauge.value = value
 
     async def _count(self, queries: Queries) -> None:
-        """Counts orders and payments where the last count is too old. One that takes too long leaves no numbers."""
+        """Counts orders and payments if the last count is too old. One that takes too long leaves no numbers."""
         if self._counted_at is not None and time.monotonic() - self._counted_at < COUNT_S:
             return
         self._counted_at = time.monotonic()

@@ -50,7 +50,7 @@ Effect = SetTimer | EnqueueJob | NoteAlias
 class StateReaction(Protocol):
     """A reaction that returns a stream's current timers, whenever the stream has new events of its topics.
 
-    What it returns replaces all timers of the stream. Where the stream has changed since, the reaction is called again.
+    What it returns replaces all timers of the stream. If the stream has changed since, the reaction is called again.
     """
 
     name: str

@@ -74,7 +74,7 @@ class FairSlots(Generic[K]):
     async def drain(self) -> None:
         """Waits until all started work has ended, and raises what it raised.
 
-        Cancels the work where the caller is cancelled.
+        Cancels the work if the caller is cancelled.
         """
         try:
             while self._tasks:

@@ -79,7 +79,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         with sampling(ledger.journal.sample_metrics, sample_quarantine):
             ready()
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            stop.set()  # where a part has failed, the others end before their connections do
+            stop.set()  # if a part has failed, the others end before their connections do
             await asyncio.gather(*tasks)
     if tracing is not None:
         tracing.stop()

@@ -27,7 +27,7 @@ from ledger.settings import CannotRun, Settings
 
 _POLL_S: Final = 0.02
 
-# The server, and the fingerprint of its master key where it is recorded.
+# The server, and the fingerprint of its master key if it is recorded.
 _SERVER: Final = """
 select current_setting('server_version_num')::int / 10000, current_database(), current_user,
        to_regclass('master_key_fingerprint') is not null
@@ -43,7 +43,7 @@ select statement_timestamp() from pg_stat_progress_basebackup join pg_stat_activ
 
 
 def require_database(settings: Settings) -> None:
-    """Raises CannotRun where the data directory has no database yet: to open it would make an empty one."""
+    """Raises CannotRun if the data directory has no database yet: to open it would make an empty one."""
     data_dir = settings.data_dir
     if settings.database_url is None and not (data_dir.is_dir() and locate_cluster(data_dir).directory.exists()):
         raise CannotRun(f"{data_dir} has no database to back up: name the service's data directory with --data-dir")

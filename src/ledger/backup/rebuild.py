@@ -40,7 +40,7 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
 
 
 async def rebuild_orders(ledger: Ledger, connection: Connection) -> Rebuilt:
-    """Renders every order of every merchant. Raises KeyUnavailable, SealBroken where a key is missing; a Fault."""
+    """Renders every order of every merchant. Raises KeyUnavailable, SealBroken if a key is missing; a Fault."""
     merchant_id = order_id = UUID(int=0)
     orders = changed = 0
     while True:
@@ -53,7 +53,7 @@ async def rebuild_orders(ledger: Ledger, connection: Connection) -> Rebuilt:
 
 
 async def _rebuild(ledger: Ledger, connection: Connection, merchant_id: UUID, order_id: UUID) -> int:
-    """Renders one order; returns 1 where its row had other bytes, else 0."""
+    """Renders one order; returns 1 if its row had other bytes, else 0."""
     order, version = await ledger.journal.load(merchant_id, order_id, evolve)
     assert order is not None, "an order's row follows from its log"
     head, payments = rendered(order)

@@ -14,7 +14,7 @@ from ledger.settings import CannotRun
 
 CLUSTER: Final = "pg"
 FILES: Final = "files"
-"""The documents of the data directory, where they are kept in its folder."""
+"""The documents of the data directory, if they are kept in its folder."""
 _NAME: Final = "backup.json"
 
 
@@ -46,7 +46,7 @@ def write_record(directory: Path, record: BackupRecord) -> None:
 
 
 def read_record(directory: Path) -> BackupRecord:
-    """Returns the record of a backup. Raises CannotRun where there is no complete backup, or one of another format."""
+    """Returns the record of a backup. Raises CannotRun if there is no complete backup, or one of another format."""
     try:
         record = msgspec.json.decode((directory / _NAME).read_bytes(), type=BackupRecord)
     except FileNotFoundError:

@@ -42,7 +42,7 @@ PostgreSQL 15 does not know the map of the embedded server, by which a user is a
 def recovered(cluster: Cluster, record: BackupRecord, archive: str, at: datetime | None) -> Iterator[str]:
     """Yields the owner's connection string of a server that has recovered the cluster and accepts writes.
 
-    Raises CannotRun where the recovery ends before the moment, or cannot be done.
+    Raises CannotRun if the recovery ends before the moment, or cannot be done.
     """
     rules = {name: _content(cluster.directory / name) for name in _RULES}
     _as_account(cluster, "touch", "recovery.signal", _CONFIGURATION, _ACCESS)

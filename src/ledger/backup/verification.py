@@ -35,7 +35,7 @@ class Verification(Struct, frozen=True, kw_only=True):
 
 
 async def verify(settings: Settings, url: str) -> Verification:
-    """Replays the log of every merchant in one snapshot. Raises KeyUnavailable, SealBroken where a key is missing."""
+    """Replays the log of every merchant in one snapshot. Raises KeyUnavailable, SealBroken if a key is missing."""
     reader = LogReader(url, CODEC, DataKeys(url, SealingKeys(load_sealing_keys(settings))))
     differences: list[str] = []
     async with await connect(url, "ledger-verification") as connection:

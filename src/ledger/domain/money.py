@@ -26,7 +26,7 @@ FINEST: Final = Decimal("0.0001")
 
 
 def parse_amount(text: str) -> Decimal | None:
-    """Returns the amount in minor units that a JSON number spells, or None where it is not an amount of the ledger.
+    """Returns the amount in minor units that a JSON number spells, or None if it is not an amount of the ledger.
 
     An amount has at most twelve digits before the point and four significant ones behind it. Exponents, signs, NaN and
     Infinity are refused: the pattern does so before `Decimal` could spend minutes on `1e3000000`.
@@ -78,7 +78,7 @@ def share(cumulative: Decimal, part: Decimal, whole: Decimal, quantum: Decimal) 
     """Returns how much of `cumulative`, which is a part of `whole`, belongs to `part`: rounded half up to the quantum.
 
     Pass the cumulative sum, never a single instalment: the differences of cumulative roundings end at exactly `part`,
-    sums of single roundings do not (section 4.4). Returns zero where `whole` is zero.
+    sums of single roundings do not (section 4.4). Returns zero if `whole` is zero.
     """
     return rounded(_EXACT.divide(_EXACT.multiply(cumulative, part), whole), quantum) if whole else ZERO
 

@@ -13,7 +13,7 @@ class Rejected(Exception):
     """The domain refuses a command. `code` is public and permanent; `facts` are further members of the error answer.
 
     A `lasting` rejection follows from the rules of the business: a repeated request under the same idempotency key
-    receives it again. `repeated` is True where this rejection is such a repetition.
+    receives it again. `repeated` is True if this rejection is such a repetition.
     """
 
     code: ClassVar[str]
@@ -42,7 +42,7 @@ class InvalidField(Rejected):
 
 
 def refuse_fields(problems: Sequence[InvalidField]) -> None:
-    """Raises the first of these problems, with the others in `others`. Returns where there is none."""
+    """Raises the first of these problems, with the others in `others`. Returns if there is none."""
     if problems:
         first, *others = problems
         raise InvalidField(first.field, first.problem, others)

@@ -54,8 +54,8 @@ class Csd(Struct, frozen=True):
 def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: datetime) -> Csd:
     """Returns a certificate and its key, as SAT issues them (DER, the key under a password), opened and checked.
 
-    Raises CertificateWrong where the certificate is unreadable, expired or not yet valid at `at`, a FIEL, or another
-    taxpayer's than `rfc`, where the password does not open the key, or where the key belongs to another certificate.
+    Raises CertificateWrong if the certificate is unreadable, expired or not yet valid at `at`, a FIEL, or another
+    taxpayer's than `rfc`, if the password does not open the key, or if the key belongs to another certificate.
     """
     try:
         parsed = x509.load_der_x509_certificate(certificate)
@@ -72,7 +72,7 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
 
 
 def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
-    """Returns a private key. Raises CertificateWrong where it does not open.
+    """Returns a private key. Raises CertificateWrong if it does not open.
 
     A key may ask for any number of rounds until it opens, and for checks of any size: both are limited first.
     """
@@ -98,7 +98,7 @@ def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
 def _rounds(key: bytes) -> int:
     """Returns the rounds of PBKDF2 that an encrypted PKCS#8 key asks for (RFC 8018, A.2 and A.4).
 
-    Raises ValueError or IndexError where the key is not encrypted as SAT does it: PBES2 with PBKDF2.
+    Raises ValueError or IndexError if the key is not encrypted as SAT does it: PBES2 with PBKDF2.
     """
     algorithm = _content(_content(key, 0x30), 0x30)  # of EncryptedPrivateKeyInfo
     scheme = _after(algorithm, _PBES2)
@@ -159,7 +159,7 @@ def certificate_number(certificate: x509.Certificate) -> str:
 def legal_name_of(csd: Csd) -> str:
     """Returns the taxpayer's name as CFDI 4.0 wants it: the certificate's, without the kind of company.
 
-    Raises CertificateWrong where the certificate has none.
+    Raises CertificateWrong if the certificate has none.
     """
     try:
         name = load_signer(csd).legal_name
@@ -183,7 +183,7 @@ def generate_csd(
     """Returns a new certificate in the form of SAT's, signed by its own key: worth nothing outside the sandbox.
 
     `number` has twenty digits. With `branch` "PAC" and an RFC it is a provider's. `at` is the beginning of its four
-    years, now where it is None. With `fiel` it has the four extensions of a FIEL.
+    years, now if it is None. With `fiel` it has the four extensions of a FIEL.
     """
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = x509.Name(

@@ -1,6 +1,6 @@
 """The contract of a stamping provider (PAC): what an operation may ask of it, and what it may answer.
 
-Raise `ProviderUnavailable` only where it is certain that nothing left this process. Every other failure is
+Raise `ProviderUnavailable` only if it is certain that nothing left this process. Every other failure is
 `ProviderTimedOut`: the outcome is unknown, and the caller looks the document up before it stamps again.
 
 `document_id` is unique within its merchant and the idempotency key of every call about a document. Repeat a call with
@@ -76,7 +76,7 @@ class CancelRequest(ProviderRequest, frozen=True, kw_only=True):
 
 
 class Cancelled(Struct, frozen=True, kw_only=True):
-    """A document that is cancelled. `receipt` is SAT's acknowledgement, where the provider hands it on."""
+    """A document that is cancelled. `receipt` is SAT's acknowledgement, if the provider hands it on."""
 
     code: str
     receipt: bytes | None = None
@@ -138,7 +138,7 @@ class StampingProvider(Protocol):
         ...
 
     async def look_up(self, request: LookUp) -> Stamped | None:
-        """Returns the stamp of an earlier request, or None where the provider certainly has no such document."""
+        """Returns the stamp of an earlier request, or None if the provider certainly has no such document."""
         ...
 
     async def cancel(self, request: CancelRequest) -> Cancelled | CancellationPending | Refused:

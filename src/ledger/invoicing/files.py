@@ -42,7 +42,7 @@ _RETRIES: Final[Any] = {
 _CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>")
 _NO_BUCKET: Final = "NoSuchBucket"
 _MACHINE_CREDENTIALS: Final = "169.254.169.254"
-"""Where a machine of AWS gets its own credentials: asked where the environment has none."""
+"""Where a machine of AWS gets its own credentials: asked if the environment has none."""
 _LABEL: Final = b"payment-ledger file link v1\0"
 _LIFETIMES: Final = range(1, 1 << 40)
 """The ends that a link may have, in seconds since 1970."""
@@ -79,7 +79,7 @@ class DocumentFiles:
     async def put(self, merchant_id: UUID, document_id: UUID, fiscal_uuid: UUID, xml: bytes, pdf: bytes) -> StoredFiles:
         """Stores a stamped document, once. Repeated after a crash, it keeps the files that are there.
 
-        Raises FileConflict where another XML is stored for the document, and FilesUnavailable.
+        Raises FileConflict if another XML is stored for the document, and FilesUnavailable.
         """
         name = f"{merchant_id}/{document_id}/{str(fiscal_uuid).upper()}"
         files = StoredFiles(xml_key=f"{name}.xml", pdf_key=f"{name}.pdf", sha256=sha256(xml).hexdigest())
@@ -91,7 +91,7 @@ class DocumentFiles:
         return files
 
     async def read(self, key: str) -> bytes | None:
-        """Returns a file, None where there is none. Raises FilesUnavailable."""
+        """Returns a file, None if there is none. Raises FilesUnavailable."""
         try:
             return bytes(await (await self._store().get_async(key)).bytes_async())
         except (FileNotFoundError, ValueError) as missing:
@@ -120,7 +120,7 @@ class DocumentFiles:
         return hmac.digest(self._link_key, _LABEL + f"{end}\0{key}".encode(), "sha256").hex()
 
     async def _create(self, key: str, content: bytes) -> bool:
-        """Stores a file. Returns False where one is stored under its key."""
+        """Stores a file. Returns False if one is stored under its key."""
         from obstore.exceptions import AlreadyExistsError
 
         try:
@@ -169,7 +169,7 @@ def _unavailable(fault: Exception) -> FilesUnavailable:
 
 
 def _code_of(fault: Exception) -> str:
-    """Returns the code of an S3 store's answer, empty where there is none."""
+    """Returns the code of an S3 store's answer, empty if there is none."""
     found = _CODE.search(str(fault))
     return "" if found is None else found[1]
 

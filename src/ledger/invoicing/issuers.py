@@ -36,7 +36,7 @@ on conflict (merchant_id, certificate_number) do update
    set issuer_id = excluded.issuer_id, issuer = excluded.issuer, certificate = excluded.certificate,
        sealing_key_id = excluded.sealing_key_id, wrapped_key = excluded.wrapped_key, set_at = clock_timestamp()
 """
-# Where no process has set one meanwhile.
+# If no process has set one meanwhile.
 _SET_FIRST: Final = """
 insert into fiscal_issuer
   (merchant_id, issuer_id, certificate_number, issuer, certificate, sealing_key_id, wrapped_key)
@@ -141,7 +141,7 @@ class Issuers:
         """Returns the issuer that seals the merchant's new documents, and its signer.
 
         With the `number` of a certificate, the one that sealed a document before: an equal document has an equal seal.
-        Raises IssuerMissing, DatabaseUnavailable; KeyUnavailable and SealBroken where the key does not open.
+        Raises IssuerMissing, DatabaseUnavailable; KeyUnavailable and SealBroken if the key does not open.
         """
         row = await self._row(merchant_id, number)
         signer = self._signers.get(row.issuer_id)
@@ -160,7 +160,7 @@ class Issuers:
                 await connection.execute(_SET_LOGO.encode(), (merchant_id, logo.png))
 
     async def logo_of(self, merchant_id: UUID) -> bytes | None:
-        """Returns the PNG of the merchant's logo, None where there is none. Raises DatabaseUnavailable."""
+        """Returns the PNG of the merchant's logo, None if there is none. Raises DatabaseUnavailable."""
         async with self._database.transaction() as connection:
             cursor = await connection.execute(_FIND_LOGO.encode(), (merchant_id,), binary=True)
             row: tuple[Any, ...] | None = await cursor.fetchone()

@@ -46,7 +46,7 @@ def open_logo(png: bytes) -> Logo:
 
 
 def read_logo(png: bytes) -> Logo:
-    """Returns a PNG with the size that it states. Raises LogoWrong where it is no PNG."""
+    """Returns a PNG with the size that it states. Raises LogoWrong if it is no PNG."""
     if len(png) < _HEAD.size:
         raise LogoWrong("is no PNG")
     beginning, _, kind, width, height = _HEAD.unpack_from(png)
@@ -56,7 +56,7 @@ def read_logo(png: bytes) -> Logo:
 
 
 def _require_printable(png: bytes) -> None:
-    """Raises LogoWrong where the library that prints documents cannot print the picture."""
+    """Raises LogoWrong if the library that prints documents cannot print the picture."""
     from fpdf import FPDF
 
     page = FPDF()

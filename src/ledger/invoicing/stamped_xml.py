@@ -41,15 +41,15 @@ def parse_cfdi(xml: bytes) -> Any:
 
 
 def stamp_of(root: Any) -> Any | None:
-    """Returns the TimbreFiscalDigital of a Comprobante, None where it is not stamped."""
+    """Returns the TimbreFiscalDigital of a Comprobante, None if it is not stamped."""
     return root.find(f"{CFD}Complemento/{TFD}TimbreFiscalDigital")
 
 
 def stamped(xml: bytes, *, seal: str | None = None, invoice_id: str | None = None) -> Stamped:
     """Returns a stamped document as the contract has it. FechaTimbrado is the provider's local time in Mexico City.
 
-    `invoice_id` is the provider's own id, the fiscal UUID where it has none. Raises XmlUnreadable where the stamp is
-    missing, or where it is the stamp of another document than the one with this seal.
+    `invoice_id` is the provider's own id, the fiscal UUID if it has none. Raises XmlUnreadable if the stamp is
+    missing, or if it is the stamp of another document than the one with this seal.
     """
     root = parse_cfdi(xml)
     stamp = stamp_of(root)

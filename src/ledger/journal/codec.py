@@ -80,7 +80,7 @@ class Codec:
     def encode_sealed(self, event: Any, version: int, seal: Seal | None) -> EncodedEvent:
         """Returns the event as it is stored at this version of its stream.
 
-        `seal` is None where the customer's data key was destroyed: the personal fields are then left out.
+        `seal` is None if the customer's data key was destroyed: the personal fields are then left out.
         """
         personal_fields = self._personal.get(type(event))
         if personal_fields is None:
@@ -97,7 +97,7 @@ class Codec:
     def decode(self, topic: str, data: bytes) -> Any:
         """Returns the event in these bytes, in the present version of its topic.
 
-        Sealed bytes that were not opened give the event without its personal fields. Raises UnknownTopic where the
+        Sealed bytes that were not opened give the event without its personal fields. Raises UnknownTopic if the
         topic has neither a type nor an upcaster.
         """
         decoder = self._decoders.get(topic)

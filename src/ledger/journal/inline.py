@@ -25,7 +25,7 @@ UTC for timestamptz, int days since 2000-01-01 for date, None for null.
 class InlineTable(Struct, frozen=True):
     """A table that is written inline. `write` is one SQL statement that reads the winners' rows from `{rows}`.
 
-    `is_rare` where most batches have no row of the table: their statement leaves it out. A table that is named costs a
+    `is_rare` if most batches have no row of the table: their statement leaves it out. A table that is named costs a
     batch time without a row, too, most of all one with a trigger for each statement.
 
     >>> InlineTable("seen", (("merchant_id", "uuid"), ("n", "int8")), "insert into seen select * from {rows}").name

@@ -171,7 +171,7 @@ class Journal:
     async def load(
         self, merchant_id: UUID, stream_id: UUID, evolve: Callable[[S | None, Any], S]
     ) -> tuple[S | None, int]:
-        """Returns a stream's folded state and its version, or (None, 0) where this merchant lacks the stream."""
+        """Returns a stream's folded state and its version, or (None, 0) if this merchant lacks the stream."""
         events = await self.reader.stream(merchant_id, stream_id)
         return (fold(evolve, None, events), len(events)) if events else (None, 0)
 

@@ -126,9 +126,9 @@ class LogReader:
         await self._claims.stop()
 
     async def stream(self, merchant_id: UUID, stream_id: UUID) -> Sequence[Any]:
-        """Returns the events of a stream, oldest first; none where this merchant lacks the stream.
+        """Returns the events of a stream, oldest first; none if this merchant lacks the stream.
 
-        Raises KeyUnavailable where this process lacks the key of a sealed event, SealBroken where the event does not
+        Raises KeyUnavailable if this process lacks the key of a sealed event, SealBroken if the event does not
         open.
         """
         found = await self._streams.get((merchant_id, stream_id))
@@ -140,7 +140,7 @@ class LogReader:
         return [self._event(merchant, stream, *row, keys) for row in rows]
 
     async def stream_from(self, merchant_id: UUID, stream_id: UUID, first: type[Struct]) -> Sequence[Any]:
-        """Returns the events of a stream whose first event has the type `first`; none where it has another type.
+        """Returns the events of a stream whose first event has the type `first`; none if it has another type.
 
         Applications of the eventsourcing library write streams here under topics of their own. Raises like `stream`.
         """

@@ -1,6 +1,6 @@
 """The contract of a notifier: what an operation may ask of it, and what it may answer.
 
-Raise `NotifierUnavailable` only where the message was certainly not accepted. Where the answer to a message that was
+Raise `NotifierUnavailable` only if the message was certainly not accepted. If the answer to a message that was
 handed over is missing, raise `NotificationUnanswered`: the outcome is unknown.
 
 `code` is short and names no person: it is stored in events and logged. Never put a server's own text into it.

@@ -58,7 +58,7 @@ def one_line(value: str, longest: int = _LONGEST) -> str:
 
 
 def first_name(value: str | None) -> str | None:
-    """Returns a first name for a greeting, or None where the value is none.
+    """Returns a first name for a greeting, or None if the value is none.
 
     A payer chooses the value. One that looks like an address could bring a link into a message of the merchant's.
     """

@@ -182,7 +182,7 @@ class _Attempt:
 
 
 def _code(step: str, failure: Exception) -> str:
-    """Returns the step and the reply code of a failure, with the enhanced status code (RFC 3463) where there is one."""
+    """Returns the step and the reply code of a failure, with the enhanced status code (RFC 3463) if there is one."""
     if isinstance(failure, SMTPResponseException):
         enhanced = _ENHANCED.match(failure.message)
         kind = "AUTH" if isinstance(failure, SMTPAuthenticationError) else step
@@ -195,7 +195,7 @@ def _code(step: str, failure: Exception) -> str:
 
 
 def _ascii_address(address: str) -> str:
-    """Returns an address in ASCII, its domain by IDNA. Raises NotificationRefused where it is none of this kind."""
+    """Returns an address in ASCII, its domain by IDNA. Raises NotificationRefused if it is none of this kind."""
     local, at, domain = address.rpartition("@")
     try:
         encoded = domain if domain.isascii() else domain.encode("idna").decode()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# For how many seconds nothing was archived, since the last success or the start of counting; 0 where the last try was
+# For how many seconds nothing was archived, since the last success or the start of counting; 0 if the last try was
 # one.
 FAILING: Final = """
 select case when current_setting('archive_mode') = 'off' or last_failed_time is null or last_failed_time <= last_archived_time

@@ -80,7 +80,7 @@ def embedded_settings(settings: Settings) -> Mapping[str, str]:
 
 
 def fit_processes(settings: Settings, allowed: int) -> Settings:
-    """Returns the settings with fewer API processes where their number is `auto` and the database does not accept the
+    """Returns the settings with fewer API processes if their number is `auto` and the database does not accept the
     connections of all of them.
     """
     if settings.workers != "auto":
@@ -91,7 +91,7 @@ def fit_processes(settings: Settings, allowed: int) -> Settings:
 
 
 def require_connections(settings: Settings, allowed: int) -> None:
-    """Raises CannotRun where the database, which allows `allowed`, does not accept the connections of this service."""
+    """Raises CannotRun if the database, which allows `allowed`, does not accept the connections of this service."""
     needed = connections_max(settings)
     if needed > allowed:
         raise CannotRun(

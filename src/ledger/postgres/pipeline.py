@@ -51,7 +51,7 @@ class Pipeline:
     long as `QueryTimeout` waits has its connection cut.
 
     libpq keeps back what follows the last full 8 kB: a larger transaction takes two sends, the second without a turn of
-    the event loop after the first. Where the socket's buffer is full, further sends follow as the server reads.
+    the event loop after the first. If the socket's buffer is full, further sends follow as the server reads.
     """
 
     def __init__(self, connection: Connection, on_lost: Callable[[], object]) -> None:

@@ -55,7 +55,7 @@ select least(
 
 
 def owners_database(settings: Settings) -> AbstractContextManager[str]:
-    """Returns a context with the connection string of the database's owner, with an embedded server where needed."""
+    """Returns a context with the connection string of the database's owner, with an embedded server if needed."""
     return database(settings.database_url, settings.data_dir, lambda: archive_settings(settings))
 
 
@@ -94,7 +94,7 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
 def _own_secrets(settings: Settings, owner_url: str) -> Secrets:
     """Returns the secrets of the database's master key, whose fingerprint the first start records.
 
-    Raises SettingWrong where the master key is another one, or is missing from a sandbox's data directory.
+    Raises SettingWrong if the master key is another one, or is missing from a sandbox's data directory.
     """
     with psycopg.connect(owner_url, autocommit=True) as connection:
         row = connection.execute(_RECORDED_KEY).fetchone()
@@ -160,7 +160,7 @@ def connections_allowed(database_url: str) -> int:
 
 
 def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[str, str | None]:
-    """Returns the connection strings of the application's role and of the vault's, None where there is no vault.
+    """Returns the connection strings of the application's role and of the vault's, None if there is no vault.
 
     Creates or updates the roles that the settings do not name if the owner may do so. Else the application runs as the
     owner and no card can be saved; with a warning, as it is if a role cannot log in.
@@ -210,7 +210,7 @@ def _close_vault(connection: psycopg.Connection, schema: str, application: str |
 
 
 def _user_of(url: str | None) -> str | None:
-    """Returns the role that a connection string names, None where it names none."""
+    """Returns the role that a connection string names, None if it names none."""
     user = None if url is None else conninfo_to_dict(url).get("user")
     return None if user is None else str(user)
 

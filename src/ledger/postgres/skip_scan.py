@@ -21,7 +21,7 @@ found as (select value from probe where value is not null)
 def skip_scan(*, table: str, column: str, where: str, then: str, order: str | None = None) -> str:
     """Returns a statement in which `then` follows the named query `found`: the distinct values of a column as `value`.
 
-    `where` selects the rows of a partial index whose first column is this one; `order` names more of its columns where
+    `where` selects the rows of a partial index whose first column is this one; `order` names more of its columns if
     the planner could take another index. The arguments are parts of the program.
     """
     return _SKIP_SCAN.format(table=table, column=column, where=where, then=then, order=order or column)

@@ -1,4 +1,4 @@
-"""What the first digits of a card number mean: its brand and, where the table has them, its type, country and bank.
+"""What the first digits of a card number mean: its brand and, if the table has them, its type, country and bank.
 
 Use this to describe a card to people and in reports, never to refuse one. Ranges are sold, split and re-assigned, and
 only the processor has the present table. `is_issued` is wider: it decides which numbers a text may not hold.
@@ -16,7 +16,7 @@ UNKNOWN_BRAND: Final = "UNKNOWN"
 
 
 class Issuer(NamedTuple):
-    """The issuer of a card number. `type` is CREDIT or DEBIT, `country` two letters; None where the table lacks it."""
+    """The issuer of a card number. `type` is CREDIT or DEBIT, `country` two letters; None if the table lacks it."""
 
     brand: str
     type: str | None = None
@@ -68,7 +68,7 @@ _ISSUED: Final = re.compile(
     r"4[0-9]{12}(?:[0-9]{3}|[0-9]{6})?"
     # American Express, UATP (the airlines' card) and the oldest JCB cards: 15 digits.
     r"|(?:3[47]|1[0-9]|21(?=31))[0-9]{13}"
-    # Diners: 14 digits, 16 where Discover issues it.
+    # Diners: 14 digits, 16 if Discover issues it.
     r"|3(?:0[0-5]|09(?=5)|[689][0-9])[0-9]{11}(?:[0-9]{2})?"
     # 16 digits: Mastercard, Mir and BORICA (2200 to 2205), Carnet 2869.
     r"|(?:5[1-5][0-9]{2}|2(?:22[1-9]|2[3-9][0-9]|[3-6][0-9]{2}|7[01][0-9]|720)|220[0-5]|2869)[0-9]{12}"
@@ -111,7 +111,7 @@ _ECI: Final = {
 
 
 def eci_of(brand: str, *, authenticated: bool) -> str | None:
-    """Returns the network's electronic commerce indicator of a payer's authentication, None where the table has none.
+    """Returns the network's electronic commerce indicator of a payer's authentication, None if the table has none.
 
     >>> eci_of("VISA", authenticated=True), eci_of("MASTERCARD", authenticated=False)
     ('05', '00')

@@ -1,6 +1,6 @@
 """The contract of a payment processor: what an operation may ask of it, and what it may answer.
 
-Raise `ProcessorUnavailable` only where it is certain that nothing left this process. Every other failure is
+Raise `ProcessorUnavailable` only if it is certain that nothing left this process. Every other failure is
 `ProcessorTimedOut`: the outcome is unknown.
 
 Every request has an `idempotency_key` that is unique within its merchant. A request with the same key is the same
@@ -66,7 +66,7 @@ class AuthorizationRequest(Request, frozen=True, kw_only=True):
     """A request to authorise `amount` minor units. With `capture`, the same call captures them.
 
     `authenticate` allows the processor to ask for the payer's authentication first; without it, as at a virtual
-    terminal, the processor must not. `saved_card` means that the card number is stored from an earlier payment. Where
+    terminal, the processor must not. `saved_card` means that the card number is stored from an earlier payment. If
     the payer has to act first, this call captures nothing, and the request that ends the authentication repeats
     `capture`.
     """
@@ -208,14 +208,14 @@ class CardProcessor(Protocol):
     """A processor of card payments.
 
     Every call raises `ProcessorTimedOut` or `ProcessorUnavailable`; any other exception counts as a time-out. Every
-    `look_up…` returns the answer of the call with a key, or None where the processor has no such call. With `fence`,
+    `look_up…` returns the answer of the call with a key, or None if the processor has no such call. With `fence`,
     which only a processor that `can_fence` is asked for, such a call is refused from then on: None is final.
     """
 
     capabilities: Capabilities
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
-        """Authorises a payment. Returns `ActionRequired` only where the request allows the payer's authentication."""
+        """Authorises a payment. Returns `ActionRequired` only if the request allows the payer's authentication."""
         ...
 
     async def submit_device_data(self, request: AuthenticationRequest) -> AuthorizationAnswer:

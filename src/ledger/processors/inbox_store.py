@@ -41,9 +41,9 @@ select received_at, handled_at, waits_for, body from processor_message
 
 # Claims messages that may be tried now, for as long as a worker should need; other workers skip them. Of the merchants,
 # each in turn: first those with the fewest running messages, after the merchant that was last. Of each the oldest
-# messages, at most as many as it may have running. A message is left where another one of its order is claimed, or is
+# messages, at most as many as it may have running. A message is left if another one of its order is claimed, or is
 # older and may be tried too. While a merchant's clock is being moved, the process that moves it applies this merchant's
-# messages. The statement reads no message that waits, and nothing where every message waits: `offset 0` keeps the
+# messages. The statement reads no message that waits, and nothing if every message waits: `offset 0` keeps the
 # planner from joining with all messages of a merchant.
 _PENDING: Final = """
 handled_at is null and exists (select from processor_message where handled_at is null and next_try_at <= now())"""
@@ -109,7 +109,7 @@ update processor_message set waits_for = %s, claimed_until = null, next_try_at =
 class InboxEntry(Struct, frozen=True, kw_only=True):
     """A stored message: the first one with its id, whichever was received now. Times are real.
 
-    `waits_for` is the reason in words why no order has applied it, None where it was not tried or has been applied. A
+    `waits_for` is the reason in words why no order has applied it, None if it was not tried or has been applied. A
     message with both `waits_for` and `handled_at` was dismissed by an operator.
     """
 
@@ -156,7 +156,7 @@ class Inbox:
         return msgspec.structs.replace(entry, is_new=stored.rowcount == 1)
 
     async def receipt(self, processor: str, merchant_id: UUID, message_id: str) -> InboxEntry | None:
-        """Returns the entry of a message, None where none with this id was received."""
+        """Returns the entry of a message, None if none with this id was received."""
         rows = await (await self._execute(_READ, (processor, merchant_id, message_id))).fetchall()
         if not rows:
             return None

@@ -4,7 +4,7 @@ A message is identified by (processor, merchant, message id). It may arrive twic
 call that it is about. Verify the signature before you use anything in a message.
 
 Amounts are minor units of the currency, `occurred_at` is the time of the merchant's clock. `order_id` and `payment_id`
-repeat those of the call; they are absent where the processor cannot assign its message to a call.
+repeat those of the call; they are absent if the processor cannot assign its message to a call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The issuers of Mexican cards by the first six digits: bank, and CREDIT or DEBIT where the list has it.
+"""The issuers of Mexican cards by the first six digits: bank, and CREDIT or DEBIT if the list has it.
 
 Generated on 2026-11-22 from `ranges.csv` of github.com/binlist/data, commit 7400e175f00d of 2017-03-19: the rows with
 country MX and a bank. Names of merged banks are those of today (Bancomer is BBVA MEXICO, Ixe is BANORTE, Serfin is
@@ -42,7 +42,7 @@ SCOTIABANK|CREDIT|444449 491871 491872 544204 545375 552263 557920 557922
 
 
 def mexican_issuers() -> Iterator[tuple[str, str | None, str]]:
-    """Yields the first six digits, the type (None where the list lacks it) and the bank of every row."""
+    """Yields the first six digits, the type (None if the list lacks it) and the bank of every row."""
     for line in _TABLE.split("\n")[1:-1]:
         bank, kind, bins = line.split("|")
         for bin_ in bins.split():

@@ -60,7 +60,7 @@ _LIST: Final = "[ ,;:|=\\-]{1,3}"
 _PRINTED: Final = (
     _printed_pattern(_DOT, _DOT),
     _printed_pattern(_LIST, _LIST),
-    _printed_pattern(r"[\W_]{1,5}", "(?P=sign)"),  # any other signs, where they are the same between all groups
+    _printed_pattern(r"[\W_]{1,5}", "(?P=sign)"),  # any other signs, if they are the same between all groups
 )
 
 
@@ -101,7 +101,7 @@ def _printed(text: str) -> Iterator[str]:
 
 
 def _run_contains_pan(run: str, is_fraction: bool = False) -> bool:
-    """Returns whether groups of digits contain a card number. The first group alone is none where it `is_fraction`."""
+    """Returns whether groups of digits contain a card number. The first group alone is none if it `is_fraction`."""
     groups = _GROUP.findall(run)
     digits = "".join(groups)
     if len(digits) < _SHORTEST:

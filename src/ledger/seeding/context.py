@@ -143,7 +143,7 @@ class RunningLine(Struct, frozen=True):
     def with_fixed_id(self, payment: PaymentInput, order: str) -> PaymentInput:
         """Returns the payment with the id that follows from the line.
 
-        Raises InvalidField where another line has the same.
+        Raises InvalidField if another line has the same.
         """
         payment_id = uuid5(self.merchant_id, f"{self.line.at.timestamp():.6f} {order}")
         self._claim(payment_id)
@@ -161,7 +161,7 @@ class RunningLine(Struct, frozen=True):
         self.context.last_lines[self.merchant_id, order] = self.place
 
     async def find_unless_done(self, *effects: type[object]) -> Order | None:
-        """Reaches the line's order and returns it; None where it has one of the events `effects` at the line's time.
+        """Reaches the line's order and returns it; None if it has one of the events `effects` at the line's time.
 
         Two lines that do the same to one order at the same time could not be distinguished: the second one is refused.
         Raises InvalidField for it, OrderNotFound, a Fault, ConcurrentUpdate.

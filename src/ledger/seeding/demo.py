@@ -51,7 +51,7 @@ class DemoAccess(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def prepare(settings: Settings) -> None:
-    """Prepares the demo and prints its addresses and key. Exits 1 with one line where the demo cannot be prepared.
+    """Prepares the demo and prints its addresses and key. Exits 1 with one line if the demo cannot be prepared.
 
     `settings` name a database with the current schema and the port that will be served.
     """
@@ -65,7 +65,7 @@ def prepare(settings: Settings) -> None:
 
 
 async def provide(settings: Settings) -> DemoAccess:
-    """Runs the demo's scenario and returns access with a key that works; does one query where both exist already.
+    """Runs the demo's scenario and returns access with a key that works; does one query if both exist already.
 
     A scenario that cannot run to its end, because its orders have been used in another way, is a warning. Raises
     CannotRun in production, or without the scenario's file.
@@ -133,9 +133,9 @@ async def _is_valid(settings: Settings, access: DemoAccess) -> bool:
 
 
 async def _working_key(settings: Settings, access: DemoAccess) -> str:
-    """Returns a valid key of the merchant: the stored one, or a new one where that was revoked.
+    """Returns a valid key of the merchant: the stored one, or a new one if that was revoked.
 
-    Issues it where needed.
+    Issues it if needed.
     """
     key = _key(settings, access.api_key)
     async with open_ledger(settings) as ledger:
@@ -156,7 +156,7 @@ def _key(settings: Settings, secret: str) -> NewKey:
 
 
 def _load(settings: Settings) -> DemoAccess | None:
-    """Returns what an earlier start has stored, or None where nothing usable is stored."""
+    """Returns what an earlier start has stored, or None if nothing usable is stored."""
     try:
         return msgspec.json.decode((settings.data_dir / ACCESS_FILE).read_bytes(), type=DemoAccess)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

@@ -133,7 +133,7 @@ def _newest(order: Order, wanted: Callable[[Payment], bool]) -> Payment | None:
 
 
 async def _deliver(line: RunningLine, message: Message) -> LineResult:
-    """Delivers a message of the processor. Raises InvalidField where the order does not record it."""
+    """Delivers a message of the processor. Raises InvalidField if the order does not record it."""
     entry = await line.context.due_work.delivery.deliver(message)
     if entry.handled_at is None:
         raise InvalidField("body", f"cannot be taken in by the order: {entry.waits_for}")

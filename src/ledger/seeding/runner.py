@@ -61,7 +61,7 @@ async def run_scenario(
 ) -> RunReport:
     """Runs a scenario on a ledger that uses `clock`. `new_key` makes the key of a merchant that is registered.
 
-    After the last line, what falls due on the orders is done until that line's time, or the present where that is
+    After the last line, what falls due on the orders is done until that line's time, or the present if that is
     later. The caller holds the leases on the merchants' clocks meanwhile (see `background.scheduler.clock_lock`).
 
     Raises InvalidScenario at the first line that cannot be run. Unknown actions and times that run backwards are found

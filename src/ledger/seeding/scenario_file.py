@@ -50,7 +50,7 @@ _decode: Final = msgspec.json.Decoder(ScenarioLine).decode
 def read_lines(file: Path) -> Iterator[tuple[LineNumber, ScenarioLine]]:
     """Yields the lines of a scenario without empty ones.
 
-    Raises CannotRun where the file is unreadable, InvalidScenario.
+    Raises CannotRun if the file is unreadable, InvalidScenario.
     """
     try:
         content = file.read_bytes()

@@ -70,7 +70,7 @@ PARSERS: Final = BodyParsers(
 
 
 async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | None = None) -> RunReport:
-    """Runs a scenario file on the settings' database. `make_key` makes the merchants' keys where they are not to be
+    """Runs a scenario file on the settings' database. `make_key` makes the merchants' keys if they are not to be
     new.
 
     Raises CannotRun in production, where a merchant's time is real; for a file that cannot be read; for a line that
@@ -118,6 +118,6 @@ async def _move_ahead(settings: Settings, url: str, scenario: Scenario) -> None:
 def fresh_keys(settings: Settings) -> Callable[[], NewKey]:
     """Returns a function that makes API keys of this installation.
 
-    Raises SettingWrong where its master key is missing.
+    Raises SettingWrong if its master key is missing.
     """
     return partial(new_key, settings.environment, load_secrets(settings).key(Purpose.API_KEY_PEPPER))

@@ -86,9 +86,9 @@ class ChildProcess:
         return self._process.poll() is None
 
     def end_if_stopped(self) -> str:
-        """Kills it where it leaves a ping unanswered, or its start unfinished, for too long.
+        """Kills it if it leaves a ping unanswered, or its start unfinished, for too long.
 
-        Returns what it did not do, for a person; "" where it goes on.
+        Returns what it did not do, for a person; "" if it goes on.
         """
         now = time.monotonic()
         if self._killed or not self.is_alive():

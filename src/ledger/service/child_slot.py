@@ -18,7 +18,7 @@ _PAUSE_MAX_S: Final = 5.0
 
 
 class ChildSlot:
-    """A place and its child, which `start` starts. Raises OSError where the first one cannot be started."""
+    """A place and its child, which `start` starts. Raises OSError if the first one cannot be started."""
 
     def __init__(self, role: Role, start: Callable[[], ChildProcess]) -> None:
         self.role = role
@@ -34,7 +34,7 @@ class ChildSlot:
     def tick(self, *, may_start: bool) -> str:
         """Ends a child that does not answer, and replaces one that has ended; not before the caller `may_start` one.
 
-        Returns what happened, for a person; "" where nothing did, or the same again before the child was ready.
+        Returns what happened, for a person; "" if nothing did, or the same again before the child was ready.
         """
         now = time.monotonic()
         child = self.child

@@ -1,6 +1,6 @@
 """The directory in memory in which the processes of one service count together: metrics and rate limits.
 
-Keep it off the disk where the system has such a place: its files are mapped, and a process that writes to a mapped file
+Keep it off the disk if the system has such a place: its files are mapped, and a process that writes to a mapped file
 of a full disk is killed.
 """
 
@@ -42,7 +42,7 @@ def shared_directory() -> Iterator[Path]:
 
 
 def _locked(directory: Path) -> int:
-    """Returns a descriptor that holds the directory's lock. Raises OSError where another process has it."""
+    """Returns a descriptor that holds the directory's lock. Raises OSError if another process has it."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

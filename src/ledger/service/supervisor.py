@@ -40,7 +40,7 @@ _log: Final = ServiceLog()
 
 
 class ProcessPlan(Struct, frozen=True, kw_only=True):
-    """The processes of a service. `api`, `worker` and `setup` are `module:name`, or None where that part is left out.
+    """The processes of a service. `api`, `worker` and `setup` are `module:name`, or None if that part is left out.
 
     `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to
     call when it is ready, and an event that ends it; `setup` is a function of the settings that ends before the others
@@ -55,11 +55,11 @@ class ProcessPlan(Struct, frozen=True, kw_only=True):
 
 
 def serve(settings: Settings, plan: ProcessPlan) -> int:
-    """Runs the processes until SIGTERM or SIGINT. Returns the exit status: 0, or 1 where a second signal cut the end
+    """Runs the processes until SIGTERM or SIGINT. Returns the exit status: 0, or 1 if a second signal cut the end
     short.
 
     Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
-    where a part does not get that far. Afterwards, it starts what ends again and again.
+    if a part does not get that far. Afterwards, it starts what ends again and again.
     """
     _log.configure(settings.log_format, settings.log_level)
     with StopSignals() as signals, shared_directory() as directory:

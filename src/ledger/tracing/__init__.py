@@ -1,6 +1,6 @@
 """Traces: spans of requests, commits, processor calls and jobs, sent to a collector by OTLP.
 
-Import OpenTelemetry here and in `api.system.request_spans` only, and these only where traces are on: they wrap what the
+Import OpenTelemetry here and in `api.system.request_spans` only, and these only if traces are on: they wrap what the
 wiring composes, so that a service without traces runs no line of them. No attribute holds personal data: ids and codes
 only.
 

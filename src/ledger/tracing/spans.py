@@ -29,7 +29,7 @@ def span_around(
     context: Context | None = None,
     links: Sequence[Link] = (),
 ) -> Iterator[Span]:
-    """Makes a span the current one while the block runs, and marks it as failed where the block raises."""
+    """Makes a span the current one while the block runs, and marks it as failed if the block raises."""
     with tracer.start_as_current_span(
         name,
         context,

@@ -44,7 +44,7 @@ def seal_card(keys: SealingKeys, merchant_id: UUID, payment_method_id: UUID, num
 def open_card(keys: SealingKeys, merchant_id: UUID, payment_method_id: UUID, card: SealedCard) -> str:
     """Returns the number in a row.
 
-    Raises KeyUnavailable where its sealing key is missing, SealBroken where the row is another's.
+    Raises KeyUnavailable if its sealing key is missing, SealBroken if the row is another's.
     """
     key = keys.unwrap(card.sealing_key_id, merchant_id, payment_method_id, card.wrapped_key)
     nonce, sealed = card.sealed_number[:NONCE_BYTES], card.sealed_number[NONCE_BYTES:]

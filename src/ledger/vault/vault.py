@@ -75,7 +75,7 @@ _Method = tuple[UUID, UUID]
 
 
 class _Number(Struct, frozen=True):
-    """A number to keep: `payment_method_id` is its id where the customer does not have it yet."""
+    """A number to keep: `payment_method_id` is its id if the customer does not have it yet."""
 
     merchant_id: UUID
     customer_id: UUID
@@ -127,7 +127,7 @@ class Vault:
         return kept
 
     async def open(self, merchant_id: UUID, payment_method_id: UUID, payment_id: UUID) -> str | None:
-        """Returns the number for the call of a payment, None where it is destroyed.
+        """Returns the number for the call of a payment, None if it is destroyed.
 
         Raises KeyUnavailable, SealBroken, DatabaseUnavailable.
         """

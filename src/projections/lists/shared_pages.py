@@ -28,7 +28,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class SharedPage:
-    """A page as it was read, and its JSON, which is rendered again only where a due date has passed since.
+    """A page as it was read, and its JSON, which is rendered again only if a due date has passed since.
 
     Its requests also share the folds of its orders in flight. These are not part of the fetch, because a stream that
     cannot be read must fail only the pages with it, and not all those of a round trip.

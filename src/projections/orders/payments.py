@@ -128,7 +128,7 @@ def render_payment(order: Order, payment: Payment) -> bytes:
 
 
 def has_text_for_payers(payments: bytes) -> bool:
-    """Returns whether rendered payments contain a text for payers; also where a merchant's metadata look like one."""
+    """Returns whether rendered payments contain a text for payers; true even if a merchant's metadata look like one."""
     return _HAS_TEXT in payments
 
 

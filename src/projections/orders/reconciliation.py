@@ -22,7 +22,7 @@ _MOVED: Final = """
 select distinct merchant_id, stream_id from event where topic = any(%s) and recorded_at >= %s and recorded_at < %s
 """
 
-# Takes the next day, where one has passed: one worker's update finds the old time, the others wait and find none.
+# Takes the next day, if one has passed: one worker's update finds the old time, the others wait and find none.
 _TAKE: Final = """
 update reconciliation r set compared_until = %(until)s from (select compared_until from reconciliation for update) o
  where o.compared_until <= %(before)s returning o.compared_until
@@ -44,7 +44,7 @@ class ReconciliationLog(DatabaseClient):
             return [(merchant_id, order_id) for merchant_id, order_id in await rows.fetchall()]
 
     async def take_day(self, until: datetime) -> datetime | None:
-        """Returns the time since which this caller compares up to `until`; None where less than a day has passed."""
+        """Returns the time since which this caller compares up to `until`; None if less than a day has passed."""
         async with self._connected() as connection:
             parameters = {"until": until, "before": until - timedelta(days=1)}
             row = await (await connection.execute(_TAKE, parameters)).fetchone()

@@ -167,7 +167,7 @@ def render_invoice(subscription: Subscription, invoice: Invoice) -> bytes:
 
 
 def rows(merchant_id: UUID, before: Subscription | None, after: Subscription) -> list[Row]:
-    """Returns the rows of the invoices that changed from `before`; all of them where it had not started yet."""
+    """Returns the rows of the invoices that changed from `before`; all of them if it had not started yet."""
     known = before.invoices if before is not None and before.is_shown else ()
     changed = [one for one, old in zip_longest(after.invoices, known) if one is not None and one is not old]
     return [_row(merchant_id, after, invoice) for invoice in changed]

@@ -25,7 +25,7 @@ class DeletedPlan(Struct, frozen=True, kw_only=True):
 
 
 async def archive(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """DELETE /v1/plans/{id}: 200, also where the plan is archived already."""
+    """DELETE /v1/plans/{id}: 200, even if the plan is archived already."""
     body = await request.optional_body(deps.body_limit)
     reference = plan_reference(request)
     key = request.idempotency_key(deps.fingerprint_key, body)

@@ -191,7 +191,7 @@ def _is_sent(value: Any) -> bool:
 
 
 def plan_reference(request: ApiRequest) -> str:
-    """Returns the id or external id of the plan in the path. Raises PlanNotFound where the text cannot be an id."""
+    """Returns the id or external id of the plan in the path. Raises PlanNotFound if the text cannot be an id."""
     reference = request.path_id("id")
     if reference is None:
         raise plan_not_found()

@@ -148,7 +148,7 @@ class ClockAdvancer:
 
 
 def _checked(field: str, now: datetime, target: Target) -> datetime:
-    """Returns the time to move to. Raises InvalidField where it is before `now` or after 2199."""
+    """Returns the time to move to. Raises InvalidField if it is before `now` or after 2199."""
     try:
         until = target(now)
     except (OverflowError, ValueError):

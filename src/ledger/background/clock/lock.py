@@ -40,7 +40,7 @@ _PAUSE_S: Final = 0.25
 
 
 async def acquire(connection: Connection, merchant_id: UUID) -> bool | None:
-    """Takes the lease on a clock; returns whether it is the clock's first one, None where another holder has the lease.
+    """Takes the lease on a clock; returns whether it is the clock's first one, None if another holder has the lease.
 
     Raises psycopg.Error.
     """
@@ -49,7 +49,7 @@ async def acquire(connection: Connection, merchant_id: UUID) -> bool | None:
 
 
 async def move(connection: Connection, merchant_id: UUID, to: datetime) -> None:
-    """Moves a leased clock to `to`, or leaves it where it is already later. Raises psycopg.Error."""
+    """Moves a leased clock to `to`, or leaves it if it is already later. Raises psycopg.Error."""
     ahead_us = max(0, (to - datetime.now(UTC)) // timedelta(microseconds=1))
     await connection.execute(_MOVE, (ahead_us, merchant_id))
 
@@ -64,7 +64,7 @@ async def release(connection: Connection, merchants: Sequence[UUID]) -> None:
 async def locked_clocks(url: str, merchants: Collection[UUID], patience_s: float = 40.0) -> AsyncIterator[None]:
     """Holds the leases on the clocks of these merchants for as long as the context lasts.
 
-    Raises ConcurrentUpdate where another holder keeps one for longer than `patience_s`, DatabaseUnavailable.
+    Raises ConcurrentUpdate if another holder keeps one for longer than `patience_s`, DatabaseUnavailable.
     """
     try:
         connection = await connect(url, "ledger-scenario")

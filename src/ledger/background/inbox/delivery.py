@@ -56,7 +56,7 @@ class InboxDelivery:
         return entry
 
     async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
-        """Returns when a merchant's next message is due, or None where that is later than `until`.
+        """Returns when a merchant's next message is due, or None if that is later than `until`.
 
         Raises DatabaseUnavailable.
         """

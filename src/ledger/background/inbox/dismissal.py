@@ -99,7 +99,7 @@ async def dismiss_message(
     processor: str | None = None,
     merchant_id: UUID | None = None,
 ) -> DismissedMessage:
-    """Dismisses a message and returns what was recorded. Raises CannotRun where it may not be dismissed, a Fault."""
+    """Dismisses a message and returns what was recorded. Raises CannotRun if it may not be dismissed, a Fault."""
     names = {"message_id": message_id, "processor": processor, "merchant_id": merchant_id}
     found = await (await connection.cursor(row_factory=class_row(_Stored)).execute(_FIND, names)).fetchall()
     if not found:

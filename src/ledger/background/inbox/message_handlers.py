@@ -117,7 +117,7 @@ class MessageApplier:
     async def _addressed(self, message: Message) -> tuple[UUID, Message]:
         """Returns the order that a message is about, and the message with the id of the payment that it names.
 
-        Raises NotApplicableYet where no such order exists yet.
+        Raises NotApplicableYet if no such order exists yet.
         """
         merchant_id = message.merchant_id
         if message.order_id is not None:
@@ -133,7 +133,7 @@ class MessageApplier:
 
 
 def _log_another_amount(message: DepositReceived, order: Order) -> None:
-    """Logs a deposit in a store that takes exactly one amount, where the deposit has another one."""
+    """Logs a deposit in a store that takes exactly one amount, if the deposit has another one."""
     payment = _payment_of(order, message)
     if takes_exactly(payment, message.reference) not in {None, message.amount}:
         ids = {"order_id": str(order.terms.order_id), "payment_id": str(payment.payment_id)}
@@ -226,7 +226,7 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
 
 
 def _reported_as_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
-    """Returns what the bank took by this message; `otherwise` where a dispute was opened and has no end yet."""
+    """Returns what the bank took by this message; `otherwise` if a dispute was opened and has no end yet."""
     match message:
         case DisputeOpened():
             return otherwise

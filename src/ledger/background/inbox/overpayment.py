@@ -1,4 +1,4 @@
-"""Refunds what was paid too much, where the merchant's settings ask for it (section 4.6).
+"""Refunds what was paid too much, if the merchant's settings ask for it (section 4.6).
 
 The refund's id follows from the message that brought the money, so that it is requested once. The message is not
 finished until the refund is known to have reached the processor.
@@ -69,7 +69,7 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
 
 
 def _refund_id(message: DepositReceived, order: Order) -> UUID:
-    """Returns the id of the refund of a deposit's excess: a new one where every earlier one was never sent."""
+    """Returns the id of the refund of a deposit's excess: a new one if every earlier one was never sent."""
     name = f"overpayment:{message.processor}:{message.message_id}"
     ids = (uuid5(order.terms.order_id, f"{name}:{n}" if n else name) for n in count())
     return next(one for one in ids if (refund := order.refund(one)) is None or not refund.was_not_sent)

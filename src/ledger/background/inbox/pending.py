@@ -33,7 +33,7 @@ returning message_id
 class PendingMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     """A message that no order has recorded. Times are real; `next_at` is None for a dead letter (`set_aside`).
 
-    `waits_for` is what is missing or wrong, in words; None where the message was not tried yet.
+    `waits_for` is what is missing or wrong, in words; None if the message was not tried yet.
     """
 
     message: str

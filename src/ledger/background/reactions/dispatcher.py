@@ -134,7 +134,7 @@ class Dispatcher:
     async def catch_up(self, connection: Connection, merchant_id: UUID) -> None:
         """Returns when all that a merchant's log holds now has been dispatched, here or by another dispatcher.
 
-        Raises one of `UNREADABLE` where the log cannot be read: what is due is unknown then.
+        Raises one of `UNREADABLE` if the log cannot be read: what is due is unknown then.
         """
         while not await self.sweep(connection, [merchant_id]):
             await connection.execute("select pg_sleep(0.01)")

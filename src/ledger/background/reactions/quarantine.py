@@ -54,7 +54,7 @@ class Quarantine:
         return [key for key, entry in self._entries.items() if entry.until_s > now_s]
 
     def why(self, merchant_id: UUID) -> Exception | None:
-        """Returns what is wrong with a merchant's log, or None where it is not in quarantine."""
+        """Returns what is wrong with a merchant's log, or None if it is not in quarantine."""
         return next((entry.fault for (_, merchant), entry in self._entries.items() if merchant == merchant_id), None)
 
     def add(self, reaction: str, merchant_id: UUID, fault: Exception) -> None:

@@ -29,7 +29,7 @@ class Missing(StrEnum):
 class Difference(Struct, frozen=True, kw_only=True, rename="camel"):
     """An effect that one side has and the other one lacks: captured or refunded money (minor units), or a void.
 
-    `repaired` is True where the ledger has recorded it by now.
+    `repaired` is True if the ledger has recorded it by now.
     """
 
     merchant_id: UUID

@@ -54,14 +54,14 @@ _EVERY_S: Final = 600.0
 _LOOK_S: Final = 60.0
 
 _VOIDED: Final = frozenset({PaymentStatus.CANCELLED, PaymentStatus.FAILED})
-"""The statuses of a payment that was voided: FAILED where its capture had been refused."""
+"""The statuses of a payment that was voided: FAILED if its capture had been refused."""
 
 FindPayments = Callable[[UUID, str], Awaitable[Sequence[tuple[UUID, UUID]]]]
 """Returns the (order, payment) of a merchant that have a name."""
 Moved = Callable[[datetime, datetime], Awaitable[Sequence[tuple[UUID, UUID]]]]
 """Returns the (merchant, order) with money that moved in a time."""
 TakeDay = Callable[[datetime], Awaitable[datetime | None]]
-"""Takes the time up to a moment, and returns since when it is to be compared; None where no day has passed."""
+"""Takes the time up to a moment, and returns since when it is to be compared; None if no day has passed."""
 GiveBack = Callable[[datetime, datetime], Awaitable[None]]
 """Gives back a time that was taken and not compared."""
 
@@ -141,7 +141,7 @@ class Reconciliation:
         return None
 
     async def _load(self, merchant_id: UUID, order_id: UUID) -> Order | None:
-        """Returns an order, or None where its log cannot be read: the quarantine reports that."""
+        """Returns an order, or None if its log cannot be read: the quarantine reports that."""
         try:
             return await load_order(self._ledger, merchant_id, order_id)
         except UNREADABLE:
@@ -165,7 +165,7 @@ class Reconciliation:
     async def _look_up(
         self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord
     ) -> tuple[Intent, Outcome] | None:
-        """Returns a record's call and the answer that the processor has for it, or None where it knows no such call."""
+        """Returns a record's call and the answer that the processor has for it, or None if it knows no such call."""
         for action in possible_actions(record):
             intent = intent_of(order, payment, record, action)
             with self._ledger.timeouts.within(self._ledger.call_timeouts.processor_timeout_s):

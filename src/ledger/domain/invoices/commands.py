@@ -24,7 +24,7 @@ class StampScope(StrEnum):
 
 
 class EnableInvoicing(Struct, frozen=True, kw_only=True):
-    """Has the order invoiced, to `fiscal` where it is given: a request to stamp that brings fiscal data."""
+    """Has the order invoiced, to `fiscal` if it is given: a request to stamp that brings fiscal data."""
 
     policy: InvoicingPolicy
     at: datetime
@@ -105,7 +105,7 @@ class WarnOfDeadline(Struct, frozen=True, kw_only=True):
 
 
 class CancelDocument(Struct, frozen=True, kw_only=True):
-    """Cancels a stamped document: the invoice where `document_id` is None."""
+    """Cancels a stamped document: the invoice if `document_id` is None."""
 
     motive: CancellationMotive
     provider: str

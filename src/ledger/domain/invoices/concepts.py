@@ -1,10 +1,10 @@
 """The concepts of an invoice: the lines of an order, each with its part of the subtotal divided into base and taxes.
 
-The interface counts a line as quantity × unitPrice, and these add up to the order's amount. So where a merchant states
+The interface counts a line as quantity × unitPrice, and these add up to the order's amount. So if a merchant states
 prices before a discount or before taxes on top, his lines come to another amount than the one that is paid. The lines
 are therefore read in one of two ways:
 
-1. As they are stated, where that comes to the subtotal: unitPrice is before `discount`, and before taxes unless
+1. As they are stated, if that comes to the subtotal: unitPrice is before `discount`, and before taxes unless
    `taxIncluded`.
 2. Otherwise as the interface counts them: quantity × unitPrice is what is paid for the line, with its taxes and after
    its discount.
@@ -49,9 +49,9 @@ _SALE: Final = "Venta"
 _UNIT_PRICE: Final = Decimal("0.0001")
 """The step of a unit price in minor units: six decimals of a peso."""
 _PASSES: Final = 2
-"""How often each line is divided again where rounding has added too much over all lines."""
+"""How often each line is divided again if rounding has added too much over all lines."""
 _PAIRED_MAX: Final = 20
-"""How many lines are tried two at once. Where there are more, one line alone makes up for the others."""
+"""How many lines are tried two at once. If there are more, one line alone makes up for the others."""
 _TOLERANCE: Final = Fraction(1, 1000)
 _HALF: Final = Fraction(1, 2)
 _NOTHING: Final = Fraction(0)
@@ -118,8 +118,8 @@ def _totals(ruled: Sequence[tuple[LineItem, tuple[TaxRule, ...]]], subtotal: int
 def _divided(lines: Sequence[_PaidLine]) -> list[Division]:
     """Returns a division of each line to which rounding adds little over all lines.
 
-    Each line makes up for the lines before it. Where that leaves more than ADDED_MAX of a tax, each line is divided
-    again, beside all others. Where receipts could still not state a tax, two lines are divided at once. Raises
+    Each line makes up for the lines before it. If that leaves more than ADDED_MAX of a tax, each line is divided
+    again, beside all others. If receipts could still not state a tax, two lines are divided at once. Raises
     AmountNotStampable.
     """
     divisions = _Divisions(lines)

@@ -200,8 +200,8 @@ def _refunded_bases(
 ) -> dict[tuple[TaxKey, ...], Decimal]:
     """Returns what is refunded before taxes, by the taxes on it: the largest takes what rounding leaves.
 
-    One concept has all taxes where the invoice has a tax in two combinations, as its part is known for both together,
-    and where the base of a combination rounds to nothing. A few centavos that taxes would use up are stated without
+    One concept has all taxes if the invoice has a tax in two combinations, as its part is known for both together,
+    and if the base of a combination rounds to nothing. A few centavos that taxes would use up are stated without
     them.
     """
     whole = int(invoice.total)

@@ -96,7 +96,7 @@ def invoice_status(order: Order) -> DocumentStatus | None:
 def summary(order: Order) -> InvoiceSummary:
     """Returns the counts of a split order's receipts, by payment, and of its credit notes, by refund event.
 
-    A payment's receipt is EMITTED once all of its receipts of money have one, and FAILED where one of them is.
+    A payment's receipt is EMITTED once all of its receipts of money have one, and FAILED if one of them is.
     """
     due = due_documents(order)
     by_payment: dict[UUID, list[DueDocument]] = defaultdict(list)
@@ -168,7 +168,7 @@ def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]
 
 
 def _next_stamp_at(order: Order) -> datetime | None:
-    """Returns when the next stamp is due, None where nothing is or where a call is open: recovery looks that up."""
+    """Returns when the next stamp is due, None if nothing is or if a call is open: recovery looks that up."""
     invoices = order.invoices
     if invoices is not None and invoices.open_intent is not None:
         return None
@@ -188,7 +188,7 @@ def _has_unannounced(order: Order, invoices: Invoices | None) -> bool:
 
 
 def _status_of(due: list[DueDocument]) -> DocumentStatus:
-    """Returns FAILED where one of the documents failed, PENDING where one is not stamped, else EMITTED."""
+    """Returns FAILED if one of the documents failed, PENDING if one is not stamped, else EMITTED."""
     statuses = {DocumentStatus.PENDING if each.document is None else each.document.status for each in due}
     precedence = (DocumentStatus.FAILED, DocumentStatus.PENDING, DocumentStatus.EMITTED)
     return next(status for status in precedence if status in statuses)

@@ -177,7 +177,7 @@ def _of_base(total: int, base: int, rules: Sequence[TaxRule]) -> Iterator[Divisi
 
 
 def shifted(amounts: dict[int, int], shift: int, bounds: dict[int, tuple[int, int]]) -> dict[int, int] | None:
-    """Returns the amounts, whose sum has changed by `shift`, within their bounds, or None where they have no room."""
+    """Returns the amounts, whose sum has changed by `shift`, within their bounds, or None if they have no room."""
     moved = dict(amounts)
     for at, (low, high) in bounds.items():
         target = min(max(moved[at] + shift, low), high)

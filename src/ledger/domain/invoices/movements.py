@@ -44,7 +44,7 @@ class Movement(Struct, frozen=True, kw_only=True):
 class DueDocument(Struct, frozen=True, kw_only=True):
     """The document that a movement needs: `amount`, in minor units, applied to the invoice or credited.
 
-    `document` is the announced one, None before. `was_cancelled` is True where an earlier one was cancelled. `balance`
+    `document` is the announced one, None before. `was_cancelled` is True if an earlier one was cancelled. `balance`
     is the invoice's balance before it, `installment` the receipt's number among the invoice's receipts.
     """
 

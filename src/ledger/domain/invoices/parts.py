@@ -62,7 +62,7 @@ def key_of(tax: TaxAmount) -> TaxKey:
 
 
 def groups_of(concepts: Sequence[Concept]) -> dict[tuple[TaxKey, ...], Decimal]:
-    """Returns the net amount of the concepts by their taxes, or one group where two groups share a tax."""
+    """Returns the net amount of the concepts by their taxes, or one group if two groups share a tax."""
     groups: dict[tuple[TaxKey, ...], Decimal] = {}
     for concept in concepts:
         keys = tuple(key_of(tax) for tax in concept.taxes)

@@ -117,14 +117,14 @@ def _kind(rfc: str | None) -> str:
 
 
 def use_of_refund(regime: str) -> str:
-    """Returns the use of a credit note to a receiver with this regime: returns (G02) where the regime can have it."""
+    """Returns the use of a credit note to a receiver with this regime: returns (G02) if the regime can have it."""
     return REFUND if regime in USES[REFUND] else NO_EFFECT
 
 
 def missing_fields(fiscal: FiscalData, issuer: Issuer) -> list[str]:
     """Returns the fields of the receiver that an invoice needs and the order lacks, as a request to stamp names them.
 
-    A generic RFC needs no other field; without an RFC the same holds where the merchant invoices the public in general.
+    A generic RFC needs no other field; without an RFC the same holds if the merchant invoices the public in general.
     """
     if fiscal.tax_id is None and issuer.public_in_general:
         return []
@@ -159,7 +159,7 @@ def receiver_of(fiscal: FiscalData, issuer: Issuer) -> Receiver:
 
 
 def refuse_missing(missing: Sequence[str]) -> None:
-    """Raises FiscalDataIncomplete where fields are missing."""
+    """Raises FiscalDataIncomplete if fields are missing."""
     if missing:
         raise FiscalDataIncomplete(f"The document cannot be issued without {', '.join(missing)}.", missing)
 

@@ -135,7 +135,7 @@ class ValidateAuthentication(Struct, frozen=True, kw_only=True):
 
 
 class CapturePayment(Struct, frozen=True, kw_only=True):
-    """Captures `amount` (gross) of an authorisation, or all of its uncaptured rest where it is None.
+    """Captures `amount` (gross) of an authorisation, or all of its uncaptured rest if it is None.
 
     Without a `payment_id` it is the newest payment that can be captured.
     """
@@ -230,7 +230,7 @@ class RefundOverpayment(Struct, frozen=True, kw_only=True):
 class RecordDeposit(Struct, frozen=True, kw_only=True):
     """Records money that arrived on a payment's reference.
 
-    `deposit_id` is the network's own id of the deposit. `sent_to` is the number that the payer sent it to, where known.
+    `deposit_id` is the network's own id of the deposit. `sent_to` is the number that the payer sent it to, if known.
     """
 
     payment_id: UUID
@@ -253,7 +253,7 @@ class DisputeStage(StrEnum):
 class RecordDispute(Struct, frozen=True, kw_only=True):
     """Records what the bank reports about a disputed payment.
 
-    `amount` is gross. Where it is None, the dispute is about all that can still be refunded.
+    `amount` is gross. If it is None, the dispute is about all that can still be refunded.
     """
 
     payment_id: UUID
@@ -288,9 +288,9 @@ class ErasePayer(Struct, frozen=True, kw_only=True):
 
 
 class RemindPayer(Struct, frozen=True, kw_only=True):
-    """Reminds the payer of the order's due date, where a reminder's time has come.
+    """Reminds the payer of the order's due date, if a reminder's time has come.
 
-    `withheld` is why the customer gets no message, None where one can be sent. `real_at` is real time, and so is
+    `withheld` is why the customer gets no message, None if one can be sent. `real_at` is real time, and so is
     `deadline_at`, which ends the attempt to hand the message to `notifier`.
     """
 

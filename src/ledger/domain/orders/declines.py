@@ -23,7 +23,7 @@ class Advice(StrEnum):
 
 
 class Decline(Struct, frozen=True):
-    """A decline code. `retryable` is True where the same card, unchanged, can be approved at another time."""
+    """A decline code. `retryable` is True if the same card, unchanged, can be approved at another time."""
 
     code: str
     retryable: bool
@@ -89,11 +89,11 @@ def decline(code: str) -> Decline:
 
 
 def payer_message(code: str, language: str) -> str:
-    """Returns what the payer may read about a decline: in English where the language is `en`, else in Spanish."""
+    """Returns what the payer may read about a decline: in English if the language is `en`, else in Spanish."""
     reason = decline(code)
     return _ENGLISH.get(reason.code, reason.message) if language == "en" else _SPANISH[reason.code]
 
 
 def public_code(refused_by: RefusedBy | None) -> str:
-    """Returns the error code of the answer: RISK_REJECTED where risk rules refused, before the issuer was asked."""
+    """Returns the error code of the answer: RISK_REJECTED if risk rules refused, before the issuer was asked."""
     return "RISK_REJECTED" if refused_by is RefusedBy.RISK else "PAYMENT_DECLINED"

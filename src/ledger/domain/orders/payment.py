@@ -1,7 +1,7 @@
 """The state of one payment of an order, and the division of its money into subtotal and surcharge.
 
 Read the progress of a payment from `status` and its money from the amounts: a capture that was reported late counts in
-the amounts even where the status is final.
+the amounts even if the status is final.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 class Payment(Struct, frozen=True, kw_only=True):
     """One payment of an order. Amounts are in minor units and gross of the surcharge, unless they are named subtotal.
 
-    `captured` and `refunded` are all that the processor reported, ever; a late capture counts even where `status` is
+    `captured` and `refunded` are all that the processor reported, ever; a late capture counts even if `status` is
     final. `inflows` places each receipt among those of the order. `processor_reference` is the processor's id of the
     authorisation or the reference, used in every later call; a capture does not replace it.
 
@@ -243,11 +243,11 @@ class Payment(Struct, frozen=True, kw_only=True):
         return split_refunds(refunded, self.captured, self.requested_split, self.frozen_refunds, quantum)
 
     def decided(self, dispute_id: str) -> ClosedDispute | None:
-        """Returns the dispute where it has ended, else None."""
+        """Returns the dispute if it has ended, else None."""
         return next((dispute for dispute in self.decided_disputes if dispute.dispute_id == dispute_id), None)
 
     def deposited(self, deposit_id: str) -> Decimal | None:
-        """Returns the amount of this deposit, or None where it is not recorded."""
+        """Returns the amount of this deposit, or None if it is not recorded."""
         amounts = (entry.amount for entry in self.entries if entry.action is EntryAction.DEPOSIT)
         return dict(zip(self.deposits, amounts, strict=True)).get(deposit_id)
 

@@ -39,7 +39,7 @@ class Captured(Struct, frozen=True, kw_only=True, tag="captured"):
 
 
 class CaptureRefused(Struct, frozen=True, kw_only=True, tag="capture-refused"):
-    """Nothing was captured. Where `retryable`, the authorisation is still valid and can be captured at another time."""
+    """Nothing was captured. If `retryable`, the authorisation is still valid and can be captured at another time."""
 
     code: str
     message: str | None = None
@@ -113,9 +113,9 @@ ReferenceAnswer = ReferenceIssued | ReferenceRefused
 
 
 class Approved(Struct, frozen=True, kw_only=True):
-    """The processor approved the payment: the amount `authorized` and, where the call requested a capture, `captured`.
+    """The processor approved the payment: the amount `authorized` and, if the call requested a capture, `captured`.
 
-    `eci` is the card network's electronic commerce indicator of the payer's authentication, where there was one.
+    `eci` is the card network's electronic commerce indicator of the payer's authentication, if there was one.
     """
 
     authorized: Decimal
@@ -137,7 +137,7 @@ class Declined(Struct, frozen=True, kw_only=True):
 class Unanswered(Struct, frozen=True, kw_only=True):
     """There was no readable answer before the deadline: the payment may have happened.
 
-    The call came back at `came_back_at` (real time), where that is known.
+    The call came back at `came_back_at` (real time), if that is known.
     """
 
     reason: str

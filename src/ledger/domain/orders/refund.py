@@ -34,7 +34,7 @@ class Dispute(Struct, frozen=True):
 
 
 class ClosedDispute(Struct, frozen=True):
-    """A dispute that has ended: `lost` is the amount that the bank took, zero where the merchant won."""
+    """A dispute that has ended: `lost` is the amount that the bank took, zero if the merchant won."""
 
     dispute_id: str
     lost: Decimal
@@ -92,7 +92,7 @@ class Refund(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> RefundStatus:
-        """PENDING while a part is, then FAILED where a part failed: half a refund must not look like a whole one."""
+        """PENDING while a part is, then FAILED if a part failed: half a refund must not look like a whole one."""
         statuses = {part.status for part in self.parts}
         precedence = (RefundStatus.PENDING, RefundStatus.FAILED, RefundStatus.SUCCEEDED)
         return next(status for status in precedence if status in statuses)
@@ -108,7 +108,7 @@ class Refund(Struct, frozen=True, kw_only=True):
         return any(part.status is RefundStatus.PENDING and part.processor_reference is None for part in self.parts)
 
     def part(self, payment_id: UUID) -> RefundPart | None:
-        """Returns the part of this payment, or None where the payment has no part in the refund."""
+        """Returns the part of this payment, or None if the payment has no part in the refund."""
         return next((part for part in self.parts if part.payment_id == payment_id), None)
 
 

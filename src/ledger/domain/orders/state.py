@@ -37,8 +37,8 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     """A payment order: its unchanging terms, and its payments and refunds, oldest first. Sums are in minor units.
 
     `cancel_requested` is True while a cancellation is pending, `closed` after it was carried out; `cancellation` is the
-    latest one. `payer_forgotten` is True after the erasure of the order's customer. `invoices` is None where the order
-    has no electronic invoices, `reminders` where it has no due date.
+    latest one. `payer_forgotten` is True after the erasure of the order's customer. `invoices` is None if the order
+    has no electronic invoices, `reminders` if it has no due date.
     """
 
     terms: OrderCreated
@@ -73,7 +73,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     @lazy
     def surcharge_amount(self) -> Decimal | None:
-        """The surcharge part of `amount`, or None where none applies (section 4.3)."""
+        """The surcharge part of `amount`, or None if none applies (section 4.3)."""
         if self.terms.surcharge is None:
             return None
         return self._held_surcharge() if self.terms.allow_partials else self._quoted_surcharge()
@@ -131,7 +131,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_fiscal(self) -> bool:
-        """Whether the order is invoiced: fiscal data was given, also where it has been erased since."""
+        """Whether the order is invoiced: fiscal data was given, even if it has been erased since."""
         return self.invoices is not None or self.terms.fiscal is not None
 
     @lazy
@@ -181,7 +181,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         return captured - refunded
 
     def _quoted_surcharge(self) -> Decimal | None:
-        """Returns the surcharge of an order of one tender, or None where no payment bears one.
+        """Returns the surcharge of an order of one tender, or None if no payment bears one.
 
         It is the surcharge of the money that covers the order, plus the quote of the latest payment while the order is
         not covered. Money that arrives after that (a late capture) is overpaid as a whole: it must not raise the price
@@ -290,7 +290,7 @@ def _status_without_live_payment(order: Order) -> OrderStatus:
     """Returns the status of an order without money and without a live payment (section 8.2).
 
     An order without payments, or a split order, is PENDING. A failed payment makes an order of one tender FAILED, an
-    expired one makes it PENDING again where it was created pending.
+    expired one makes it PENDING again if it was created pending.
     """
     if not order.payments or order.terms.allow_partials:
         return OrderStatus.PENDING

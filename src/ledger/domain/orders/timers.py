@@ -1,7 +1,7 @@
 """The timers of an order: what falls due by its merchant's clock, and the decision that each timer leads to.
 
 Treat a timer as a reminder: it can fire late, twice, or in two workers at once. Ask the decider each time; it returns
-no events where the timer no longer applies.
+no events if the timer no longer applies.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def timer_key(order: Order, timer: Timer) -> str:
 
 
 def decide_timer(order: Order, timer: Timer, key: str, deadline_at: datetime, at: datetime) -> list[OrderEvent]:
-    """Decides what a due timer leads to. Returns no events where it no longer applies.
+    """Decides what a due timer leads to. Returns no events if it no longer applies.
 
     `at` is the present time by the merchant's clock; `deadline_at` ends the processor's call, in real time. `key` is
     the `timer_key` of the order when the timer was read.
@@ -128,7 +128,7 @@ def reminder_at(order: Order) -> datetime | None:
 def decide_reminder(order: Order, command: RemindPayer) -> list[OrderEvent]:
     """Records the reminder whose time has come, and the attempt to send it or why it is not sent.
 
-    Of several times that have passed, the latest counts. Returns no events where no time has come, or while another
+    Of several times that have passed, the latest counts. Returns no events if no time has come, or while another
     worker's attempt is running.
     """
     if order.reminders is None:
@@ -160,7 +160,7 @@ def decide_reminder(order: Order, command: RemindPayer) -> list[OrderEvent]:
 
 
 def decide_reminder_outcome(order: Order, command: RecordReminder) -> list[OrderEvent]:
-    """Records how the running attempt to send a reminder ended. Returns no events where none is running."""
+    """Records how the running attempt to send a reminder ended. Returns no events if none is running."""
     reminder = None if order.reminders is None else order.reminders.pending
     if reminder is None or reminder.reminder_id != command.reminder_id or reminder.deadline_at is None:
         return []

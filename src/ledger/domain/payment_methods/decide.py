@@ -49,7 +49,7 @@ customer's methods; and one who saves this many cards under one name is testing 
 
 
 def decide_save(methods: SavedMethods | None, command: SaveCard) -> list[PaymentMethodEvent]:
-    """Saves a card, or records the new expiry of one that is saved already; no events where nothing differs.
+    """Saves a card, or records the new expiry of one that is saved already; no events if nothing differs.
 
     Raises PaymentMethodLimitReached for a further card.
     """
@@ -86,7 +86,7 @@ def decide_save(methods: SavedMethods | None, command: SaveCard) -> list[Payment
 
 
 def decide_update(methods: SavedMethods, command: UpdatePaymentMethod) -> list[PaymentMethodEvent]:
-    """Changes billing details, the nickname and the default (contract N59). Returns no events where nothing differs.
+    """Changes billing details, the nickname and the default (contract N59). Returns no events if nothing differs.
 
     Raises PaymentMethodNotFound, InvalidField for `isDefault`.
     """
@@ -106,9 +106,9 @@ def decide_update(methods: SavedMethods, command: UpdatePaymentMethod) -> list[P
 
 
 def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[PaymentMethodEvent]:
-    """Deletes a method; the newest of the others becomes the default where it was (contract N58).
+    """Deletes a method; the newest of the others becomes the default if it was (contract N58).
 
-    Raises PaymentMethodNotFound, also the second time, and PaymentMethodInUse where it pays a live subscription.
+    Raises PaymentMethodNotFound, also the second time, and PaymentMethodInUse if it pays a live subscription.
     """
     method = _live(methods, command.payment_method_id)
     if method.used_by and not command.force:
@@ -126,7 +126,7 @@ def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[P
 
 
 def decide_move(methods: SavedMethods, command: MoveSubscription) -> list[PaymentMethodEvent]:
-    """Records which method a subscription is charged to. Returns no events where it is so already."""
+    """Records which method a subscription is charged to. Returns no events if it is so already."""
     about: dict[str, Any] = {"subscription_id": command.subscription_id, "at": command.at}
     users = {method.payment_method_id: method.used_by for method in methods.methods}
     events: list[PaymentMethodEvent] = []
@@ -138,7 +138,7 @@ def decide_move(methods: SavedMethods, command: MoveSubscription) -> list[Paymen
 
 
 def decide_erase_methods(methods: SavedMethods | None, command: EraseMethods) -> Sequence[PaymentMethodEvent]:
-    """Deletes all methods of an erased customer. Returns no events where there are none."""
+    """Deletes all methods of an erased customer. Returns no events if there are none."""
     return [
         PaymentMethodDeleted(
             payment_method_id=method.payment_method_id, because=DeletedBecause.CUSTOMER_ERASED, at=command.at

@@ -49,7 +49,7 @@ class SavedMethods(Struct, frozen=True, kw_only=True):
         return [method for method in self.methods if not method.deleted]
 
     def method(self, payment_method_id: UUID) -> SavedMethod | None:
-        """Returns the method with this id, None where there is none or it was deleted."""
+        """Returns the method with this id, None if there is none or it was deleted."""
         return next((method for method in self.live if method.payment_method_id == payment_method_id), None)
 
     @property

@@ -37,7 +37,7 @@ def plan_line(plan_name: str, terms: PlanTerms) -> InvoiceLine:
 def priced_as(plan_name: str, terms: PlanTerms, before: PricedPlan, start: datetime, time_zone: str) -> PricedPlan:
     """Returns a plan that replaces `before` in the middle of the period that began at `start`.
 
-    Its price is for a period of its own length that begins where the current one did: for the same seconds where its
+    Its price is for a period of its own length that begins where the current one did: for the same seconds if its
     periods are as long. Counted from the 28th of February, a month would be shorter than the current one of an anchor
     on the 31st.
     """

@@ -186,7 +186,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
     @property
     def next_billing_at(self) -> datetime | None:
-        """Returns when the next charge is due: of a new period, or the retry of an invoice. None where none will be."""
+        """Returns when the next charge is due: of a new period, or the retry of an invoice. None if none will be."""
         if not self.is_live:
             return None
         invoice = self.oldest_collectable

@@ -138,7 +138,7 @@ def _concept(concept: Concept) -> taxes.Node:
 
 def _receiver(terms: DocumentTerms) -> taxes.Node:
     """Returns the receiver. The use of a receipt is fixed by SAT, that of a credit note follows from the regime, even
-    where a later request has given another receiver.
+    if a later request has given another receiver.
     """
     receiver = terms.receiver
     match terms:

@@ -75,7 +75,7 @@ class Canvas(FPDF):
         align: str = "L",
         family: str = "Helvetica",
     ) -> None:
-        """Writes one line, which is cut at `width` where it is given."""
+        """Writes one line, which is cut at `width` if it is given."""
         self.pen(size, style, colour, family)
         self.set_xy(x, y)
         text = printable_text(text)

@@ -27,7 +27,7 @@ class Page:
         self.y = MARGIN
 
     def tax(self, tax: Tax, currency: str) -> str:
-        """Returns a tax with its amount, and its rate where it has one: "IVA 16% $160.00 MXN"."""
+        """Returns a tax with its amount, and its rate if it has one: "IVA 16% $160.00 MXN"."""
         amount = "" if tax.factor == "Exento" else f" {words.money(tax.amount, currency, self.language)}"
         return f"{self.tax_label(tax)}{amount}"
 

@@ -113,7 +113,7 @@ class Printable(Struct, frozen=True, kw_only=True):
 
 
 def read_printable(xml: bytes) -> Printable:
-    """Returns what is printed of a stamped CFDI 4.0. Raises XmlUnreadable where it is none, or not stamped."""
+    """Returns what is printed of a stamped CFDI 4.0. Raises XmlUnreadable if it is none, or not stamped."""
     root = parse_cfdi(xml)
     stamp = stamp_of(root)
     if stamp is None:

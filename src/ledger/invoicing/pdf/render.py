@@ -17,7 +17,7 @@ def render(xml: bytes, *, language: Language = "es", logo: bytes | None = None) 
     """Returns the PDF of a stamped document, with its labels, numbers and dates in a language.
 
     The same XML gives the same bytes. `logo` is a PNG; without one, the issuer's initials take its place.
-    Raises XmlUnreadable where the XML is no stamped CFDI 4.0.
+    Raises XmlUnreadable if the XML is no stamped CFDI 4.0.
     """
     page = Page(read_printable(xml), language, logo)
     for part in (head, parties, terms, payments if page.document.payments else concepts, totals, seals):

@@ -74,7 +74,7 @@ class _Finkok(Finkok):  # type: ignore[misc] # satcfdi has no types
 
 
 class FinkokPac:
-    """The blocking calls of Finkok. `url` replaces the address of the environment where it is not empty."""
+    """The blocking calls of Finkok. `url` replaces the address of the environment if it is not empty."""
 
     def __init__(self, user: str, password: str, *, is_production: bool, url: str = "") -> None:
         self._user, self._password, self._url = user, password, url

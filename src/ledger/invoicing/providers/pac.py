@@ -22,7 +22,7 @@ from ledger.invoicing.stamped_xml import XmlUnreadable, stamped
 
 class Pac(Protocol):
     """The blocking calls of one provider. Each raises ProviderUnavailable or ProviderTimedOut, or any other exception
-    where the answer is unreadable.
+    if the answer is unreadable.
     """
 
     def stamp(self, xml: bytes, document_id: str, deadline_at: datetime) -> Stamped | Refused: ...
@@ -48,7 +48,7 @@ class VerbatimCfdi(CFDI):  # type: ignore[misc] # satcfdi has no types
 
 
 def read_stamped(xml: bytes, *, invoice_id: str | None = None, seal: str | None = None) -> Stamped:
-    """Returns a stamped document from an answer. Raises ProviderTimedOut where it is none."""
+    """Returns a stamped document from an answer. Raises ProviderTimedOut if it is none."""
     try:
         return stamped(xml, invoice_id=invoice_id, seal=seal)
     except XmlUnreadable as wrong:

@@ -1,7 +1,7 @@
 """The simulated stamping provider: checks every seal, and stamps with a generated key of its own.
 
 A stamp is recorded in the commit that answers the call, so that a look-up finds it after any crash. A call that was
-begun is carried out even where its caller has given up, as with any provider.
+begun is carried out even if its caller has given up, as with any provider.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ insert into sandbox_stamping_mode (merchant_id, mode, times_left, code, message)
 on conflict (merchant_id) do update
    set mode = excluded.mode, times_left = excluded.times_left, code = excluded.code, message = excluded.message
 """
-# The recorded stamp of a document; xml is null where it was fenced.
+# The recorded stamp of a document; xml is null if it was fenced.
 _FIND: Final = "select xml, cancelled from sandbox_stamp where merchant_id = %s and document_id = %s"
-# Records a stamp. Returns nothing where the document, or its seal under another id, has a row.
+# Records a stamp. Returns nothing if the document, or its seal under another id, has a row.
 _RECORD: Final = """
 insert into sandbox_stamp (merchant_id, document_id, fiscal_uuid, seal, xml) values (%s, %s, %s, %s, %s)
 on conflict do nothing returning document_id
@@ -115,7 +115,7 @@ class SandboxProvider:
     async def set_mode(
         self, merchant_id: UUID, mode: Mode, times: int | None = None, refusal: Refused = REFUSAL
     ) -> None:
-        """Sets how the merchant's next `times` calls are treated, all calls where it is None.
+        """Sets how the merchant's next `times` calls are treated, all calls if it is None.
 
         The mode is durable and holds in every process. A provider that is down answers look-ups. Raises
         ProviderUnavailable.

@@ -79,7 +79,7 @@ class _SWSapien(SWSapien):  # type: ignore[misc] # satcfdi has no types
 
 
 class SwSapienPac:
-    """The blocking calls of SW sapien. `url` replaces the address of the environment where it is not empty."""
+    """The blocking calls of SW sapien. `url` replaces the address of the environment if it is not empty."""
 
     def __init__(self, token: str, *, is_production: bool, url: str = "") -> None:
         self._token, self._url = token, url
@@ -113,7 +113,7 @@ class SwSapienPac:
 
 
 def _refused(answer: dict[str, Any]) -> Refused:
-    """Returns an error in the provider's words: its message, and the detail where it has one."""
+    """Returns an error in the provider's words: its message, and the detail if it has one."""
     message, detail = str(answer.get("message") or ""), str(answer.get("messageDetail") or "")
     found = _CODE.match(message) or _CODE.match(detail)
     return Refused(code=found[1] if found else "ERROR", message=f"{message} {detail}".strip())

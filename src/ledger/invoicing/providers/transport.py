@@ -1,7 +1,7 @@
 """One HTTP request to a stamping provider, blocking: its deadline, its size, and what its failure means.
 
 satcfdi's own requests have no time-out and follow redirects; theirs are replaced by these. Raise `ProviderUnavailable`
-only where the provider cannot have read the request.
+only if the provider cannot have read the request.
 """
 
 from __future__ import annotations

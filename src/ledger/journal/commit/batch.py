@@ -1,7 +1,7 @@
 """A batch of the journal: which commands may share one, and what the statement's rows mean for each of them.
 
 The statement judges every command by the log as it was before the batch. Never put two commands into one batch that
-touch one stream, where either writes to it, or that claim one key: both would find it free.
+touch one stream, if either writes to it, or that claim one key: both would find it free.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _NO_ROOM: Final = (psycopg.errors.DiskFull, psycopg.errors.IoError)
 
 
 class DiskProbe:
-    """The probe of one process. `refusal` is why the last one was refused, for a person; "" where there was room.
+    """The probe of one process. `refusal` is why the last one was refused, for a person; "" if there was room.
 
     While the database does not answer, the last result stays.
     """

@@ -74,7 +74,7 @@ class Notifier:
 
 
 def merchants_in(payload: str) -> Iterable[UUID]:
-    """Returns the merchants that a notification names, none where another program sent it."""
+    """Returns the merchants that a notification names, none if another program sent it."""
     with suppress(ValueError):
         return [UUID(hex=part) for part in payload.split(",")]
     return ()

@@ -41,7 +41,7 @@ class OverlappingCommitter(GroupCommitter[C, R]):
     """A group committer whose `submit` sends batches itself, as transactions of their own on one connection.
 
     The server executes them in order: the second one's check sees what the first one committed. `_execute` sends a
-    batch at once or, where it is a coroutine, in the next turn of the event loop.
+    batch at once or, if it is a coroutine, in the next turn of the event loop.
     """
 
     def __init__(self, url: str, *, batch_max: int = 256, queue_max: int = 10_000) -> None:
@@ -65,7 +65,7 @@ class OverlappingCommitter(GroupCommitter[C, R]):
             asyncio.get_running_loop().call_soon(self._send_due)
 
     def _send_due(self) -> None:
-        """Sends a batch where none is in flight, and further ones where enough commands wait for each."""
+        """Sends a batch if none is in flight, and further ones if enough commands wait for each."""
         self._is_send_due = False
         while self._is_overlapping and self._queue:
             if self._in_flight and (len(self._in_flight) == IN_FLIGHT_MAX or len(self._queue) < self._enough):

@@ -143,7 +143,7 @@ class Writer(OverlappingCommitter[Append, int]):
             await self._bisect(batch, fault)
 
     async def _commit_unlocked(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
-        """Defers the commands of merchants whose head is locked. Where a whole table is locked, all commands wait."""
+        """Defers the commands of merchants whose head is locked. If a whole table is locked, all commands wait."""
         try:
             await self._locked.find(self._pipeline, {pending.command.merchant_id for pending in batch})
         except psycopg.Error as lost:

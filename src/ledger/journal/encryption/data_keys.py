@@ -71,7 +71,7 @@ _Stored = tuple[str | None, bytes | None]  # sealing key and wrapped key; neithe
 
 
 class DataKey(Struct, frozen=True):
-    """A customer's data key: its cipher, None where it was destroyed; or the reason why it is unavailable.
+    """A customer's data key: its cipher, None if it was destroyed; or the reason why it is unavailable.
 
     `draw` draws the nonces.
     """
@@ -82,7 +82,7 @@ class DataKey(Struct, frozen=True):
     fault: KeyUnavailable | SealBroken | None = None
 
     def seal(self, stream_id: bytes) -> Seal | None:
-        """Returns what seals and opens the events of a stream of the customer, None where the key was destroyed.
+        """Returns what seals and opens the events of a stream of the customer, None if the key was destroyed.
 
         Raises KeyUnavailable, SealBroken.
         """

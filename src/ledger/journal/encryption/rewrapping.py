@@ -1,6 +1,6 @@
 """Rewraps stored keys under the newest sealing key while the service runs, so that an old sealing key can be removed.
 
-Only the wrapping of a key changes, never the key, and only where the row still holds what was read. A key that is
+Only the wrapping of a key changes, never the key, and only if the row still holds what was read. A key that is
 destroyed meanwhile stays destroyed.
 """
 
@@ -53,7 +53,7 @@ async def rewrap(connection: Connection, keys: SealingKeys, table: WrappedKeys =
 
     `connection` is in autocommit.
 
-    Raises KeyUnavailable where a key is wrapped by a sealing key that `keys` lacks, SealBroken where one does not open.
+    Raises KeyUnavailable if a key is wrapped by a sealing key that `keys` lacks, SealBroken if one does not open.
     The keys before it are done then, and a second call continues from there.
     """
     total = 0

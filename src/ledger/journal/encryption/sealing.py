@@ -61,7 +61,7 @@ class Seal:
 
 
 def customer_of(data: bytes) -> bytes | None:
-    """Returns the id, as 16 bytes, of the customer under whose data key an event's JSON is sealed, None where nothing
+    """Returns the id, as 16 bytes, of the customer under whose data key an event's JSON is sealed, None if nothing
     is sealed.
 
     Raises SealBroken.

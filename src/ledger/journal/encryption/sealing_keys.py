@@ -55,7 +55,7 @@ class SealingKeys:
     def unwrap(self, sealing_key: str, merchant_id: UUID, customer_id: UUID, wrapped: bytes) -> bytes:
         """Returns the data key in a row.
 
-        Raises KeyUnavailable where its sealing key is missing, SealBroken where it is another row's.
+        Raises KeyUnavailable if its sealing key is missing, SealBroken if it is another row's.
         """
         cipher = self._ciphers.get(sealing_key)
         if cipher is None:

@@ -116,7 +116,7 @@ class PayerPages:
             await connection.execute(_COLLECT, (reference_id,))
 
     async def conclude(self, transaction_id: str, *, accepted: bool) -> Session | None:
-        """Records that the payer accepted or refused. Returns the session, or None where it does not exist."""
+        """Records that the payer accepted or refused. Returns the session, or None if it does not exist."""
         async with self._executor.connection() as connection:
             await connection.execute(_CONCLUDE, (accepted, transaction_id))
             return await _find(connection, transaction_id)
@@ -165,7 +165,7 @@ def submit_device_data(request: AuthenticationRequest, pages_url: str) -> CallEf
 
 
 def validate(request: AuthenticationRequest) -> CallEffect:
-    """Returns the effect of the payer's return: grants, or fails where the payer refused.
+    """Returns the effect of the payer's return: grants, or fails if the payer refused.
 
     A payer who never opened the page counts as accepting, so that a test can leave the page out.
     """

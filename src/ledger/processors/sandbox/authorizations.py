@@ -77,6 +77,6 @@ def _disputed(request: AuthorizationRequest) -> CallEffect:
 
 
 def _half(amount: Decimal) -> Decimal:
-    """Returns half of an amount in whole minor units, or all of it where that half is zero or all of it."""
+    """Returns half of an amount in whole minor units, or all of it if that half is zero or all of it."""
     half = rounded(amount / 2, Decimal(1))
     return half if ZERO < half < amount else amount

@@ -1,6 +1,6 @@
 """The sandbox's call executor: carries out one call in one transaction, once for its key, and records the answer.
 
-A call's effect and its answer are one commit. A call that was begun is carried out even where its caller has given up,
+A call's effect and its answer are one commit. A call that was begun is carried out even if its caller has given up,
 as with any processor. Raise `ProcessorUnavailable` only for a transaction that was rolled back.
 """
 
@@ -121,7 +121,7 @@ class CallExecutor:
     async def carry_out(self, call: SandboxCall, decode: Callable[[str], T]) -> tuple[T, Mode]:
         """Carries out a call. Returns its recorded answer, decoded by `decode`, and how its merchant is treated.
 
-        Raises ProcessorUnavailable where nothing of the call was recorded, ProcessorTimedOut where that is unknown.
+        Raises ProcessorUnavailable if nothing of the call was recorded, ProcessorTimedOut if that is unknown.
         """
         text, mode = await self._running.complete(self._carry_out(call))
         if text is None:
@@ -174,7 +174,7 @@ class CallExecutor:
                     self._idle.append(connection)
 
     async def _carry_out(self, call: SandboxCall) -> tuple[str | None, Mode]:
-        """Returns the recorded answer, None where the processor is down for the merchant, and the merchant's mode."""
+        """Returns the recorded answer, None if the processor is down for the merchant, and the merchant's mode."""
         key = (call.merchant_id, call.kind, call.idempotency_key)
         async with self.connection() as connection, connection.transaction():
             if call.deadline_at is not None and call.deadline_at <= datetime.now(UTC):
@@ -204,7 +204,7 @@ def fenced() -> ProcessorUnavailable:
 
 
 def at(request: Request) -> datetime:
-    """Returns the time of a call by the merchant's clock, or the real time where the call has none."""
+    """Returns the time of a call by the merchant's clock, or the real time if the call has none."""
     return request.at or datetime.now(UTC)
 
 

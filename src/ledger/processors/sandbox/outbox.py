@@ -56,7 +56,7 @@ class Outbox:
             return [row[0] for row in await (await connection.execute(_MERCHANTS_WAITING)).fetchall()]
 
     async def next_due_at(self, merchant_id: UUID) -> datetime | None:
-        """Returns when the merchant's next message is due by its clock, None where none waits."""
+        """Returns when the merchant's next message is due by its clock, None if none waits."""
         async with self._executor.connection() as connection:
             row = await (await connection.execute(_NEXT, (merchant_id,))).fetchone()
             return None if row is None else row[0]

@@ -195,21 +195,21 @@ class SandboxProcessor:
     # ---------------------------------------------------------------- what only a sandbox can do
 
     async def set_mode(self, merchant_id: UUID, mode: Mode, times: int | None = None) -> None:
-        """Sets the mode OK, DOWN or SLOW for the merchant's next `times` calls, or for all where `times` is None.
+        """Sets the mode OK, DOWN or SLOW for the merchant's next `times` calls, or for all if `times` is None.
 
         The mode is durable and holds in every process. A processor that is down still answers look-ups.
         """
         await self._charge_writer.set_mode(merchant_id, mode, times)
 
     async def order_of(self, merchant_id: UUID, sent_to: str) -> UUID | None:
-        """Returns the order for which this merchant's CLABE or reference was issued, None where it is unknown."""
+        """Returns the order for which this merchant's CLABE or reference was issued, None if it is unknown."""
         owner = await references.reference_owner(self._executor, merchant_id, sent_to)
         return None if owner is None else owner.order_id
 
     async def deposit(self, sent: Deposit) -> DepositReceived:
         """Sends money. Returns the message that reports it, which is also in the outbox.
 
-        A repeated message id sends nothing more. Raises WrongAmount where the reference accepts only another amount.
+        A repeated message id sends nothing more. Raises WrongAmount if the reference accepts only another amount.
         """
         owner = await references.reference_owner(self._executor, sent.merchant_id, sent.sent_to)
         call = SandboxCall(

@@ -1,6 +1,6 @@
 """The sandbox's references: CLABEs and cash references, the deposits that arrive at them, and payouts.
 
-A CLABE or reference is issued once, over all merchants. Money that is sent to one is reported even where the reference
+A CLABE or reference is issued once, over all merchants. Money that is sent to one is reported even if the reference
 was cancelled or has expired. Store cash accepts only the exact amount, a CLABE any amount.
 """
 
@@ -81,7 +81,7 @@ class ReferenceOwner(Struct, frozen=True, kw_only=True):
     payment_id: UUID | None
     currency: str
     exact: Decimal | None
-    """The only amount that the reference accepts, in minor units; None where it accepts any."""
+    """The only amount that the reference accepts, in minor units; None if it accepts any."""
 
 
 class WrongAmount(Exception):
@@ -172,7 +172,7 @@ def deposit(sent: Deposit, owner: ReferenceOwner | None) -> CallEffect:
 
 
 async def reference_owner(executor: CallExecutor, merchant_id: UUID, sent_to: str) -> ReferenceOwner | None:
-    """Returns the payment for which this merchant's CLABE or reference was issued, None where it is unknown."""
+    """Returns the payment for which this merchant's CLABE or reference was issued, None if it is unknown."""
     async with executor.connection() as connection:
         row = await fetch_one(connection, _OWNER, (merchant_id, sent_to, sent_to))
     if row is None:

@@ -15,7 +15,7 @@ from ledger.domain.orders.processor_outcomes import Declined
 
 
 class Authentication(StrEnum):
-    """The authentication that a card's issuer demands of its payer, where the request allows it."""
+    """The authentication that a card's issuer demands of its payer, if the request allows it."""
 
     CHALLENGE = "CHALLENGE"
     DEVICE_DATA = "DEVICE_DATA"

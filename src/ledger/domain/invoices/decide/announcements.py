@@ -33,7 +33,7 @@ _RECEIVER_FIELDS: Final = ("tax_id", "legal_name", "tax_system", "zip_code", "em
 def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
     """Returns the documents that are due and not announced yet, in their order.
 
-    A request also replaces cancelled documents, and is refused where an invoice that is not due yet could not be drawn
+    A request also replaces cancelled documents, and is refused if an invoice that is not due yet could not be drawn
     up. Raises FiscalDataIncomplete, AmountNotStampable.
     """
     invoices, requested = order.invoices, command.request is not None
@@ -53,7 +53,7 @@ def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
 
 
 def drawn_up_again(order: Order, command: StampNext, document: Document) -> list[DocumentAnnounced]:
-    """Returns the announcement of a document that was never stamped where its receiver has changed, or its date is too
+    """Returns the announcement of a document that was never stamped if its receiver has changed, or its date is too
     old to be stamped. Its amounts stay.
 
     Raises FiscalDataIncomplete, AmountNotStampable.
@@ -132,7 +132,7 @@ def _movement_document(
 
 def _receiver(order: Order, named: Receiver) -> Receiver:
     """Returns the receiver of a document that belongs to a stamped invoice: that of the invoice, with the fields that a
-    later request gave. Raises FiscalDataIncomplete where the receiver was erased.
+    later request gave. Raises FiscalDataIncomplete if the receiver was erased.
     """
     given = None if order.invoices is None else order.invoices.enabled.fiscal
     fields = {} if given is None else {name: getattr(given, name) for name in _RECEIVER_FIELDS}
@@ -156,7 +156,7 @@ _PUBLIC_NAMES: Final = {
 
 
 def _announced(slot: str, terms: DocumentTerms, at: datetime, due_at: datetime | None = None) -> DocumentAnnounced:
-    """Returns the event that freezes `terms`, with the receiver where it is sealed."""
+    """Returns the event that freezes `terms`, with the receiver if it is sealed."""
     stored = replace(terms, receiver=UNNAMED)
     return DocumentAnnounced(slot=slot, terms=stored, receiver=terms.receiver, at=at, receipt_due_at=due_at)
 

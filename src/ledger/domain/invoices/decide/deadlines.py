@@ -11,7 +11,7 @@ from ledger.domain.orders.state import Order
 
 
 def decide_deadline_warning(order: Order, command: WarnOfDeadline) -> list[InvoiceEvent]:
-    """Warns once for each payment. Returns no events before the warning is due, or where the receipt is stamped, or
+    """Warns once for each payment. Returns no events before the warning is due, or if the receipt is stamped, or
     while a document of the order is being stamped.
     """
     due_at = near_deadline(order, command)
@@ -21,7 +21,7 @@ def decide_deadline_warning(order: Order, command: WarnOfDeadline) -> list[Invoi
 
 
 def near_deadline(order: Order, command: WarnOfDeadline) -> datetime | None:
-    """Returns the deadline of a payment's receipt where it has to be warned of now, else None."""
+    """Returns the deadline of a payment's receipt if it has to be warned of now, else None."""
     due_at = unstamped_receipts(order).get(command.payment_id)
     warned = () if order.invoices is None else order.invoices.warned
     if due_at is None or command.payment_id in warned or command.at < due_at - RECEIPT_DEADLINE_WARNING:

@@ -53,10 +53,10 @@ UNSENT_PAUSES: Final = (timedelta(minutes=1), timedelta(minutes=5), timedelta(mi
 
 
 def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent]:
-    """Has an order invoiced. Returns no events where it is so already, to the same receiver.
+    """Has an order invoiced. Returns no events if it is so already, to the same receiver.
 
-    The fields that `fiscal` lacks are those that the order has. Raises InvalidField where SAT's catalogues exclude the
-    combination, and where the invoice is stamped and `fiscal` names another tax id: receipts and credit notes name the
+    The fields that `fiscal` lacks are those that the order has. Raises InvalidField if SAT's catalogues exclude the
+    combination, and if the invoice is stamped and `fiscal` names another tax id: receipts and credit notes name the
     receiver of their invoice.
     """
     current, policy = order.invoices, command.policy
@@ -97,7 +97,7 @@ def _is_same(given: FiscalData, known: FiscalData | None) -> bool:
 def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
     """Announces the documents that are due, and starts the stamping of the first one that is not stamped.
 
-    Returns no events where nothing is due, where a call is open, and where a refused document's pause has not ended. A
+    Returns no events if nothing is due, if a call is open, and if a refused document's pause has not ended. A
     timer records why a document cannot be drawn up; a request raises it: FiscalDataIncomplete, AmountNotStampable.
     Raises DocumentNotFound for a document that the request names and the order lacks.
     """
@@ -111,7 +111,7 @@ def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
 
 
 def decide_outcome(order: Order, command: RecordStamping) -> list[InvoiceEvent]:
-    """Records the outcome of a call. Returns no events where it is recorded already. Never refuses."""
+    """Records the outcome of a call. Returns no events if it is recorded already. Never refuses."""
     invoices, at, document_id = order.invoices, command.at, command.document_id
     document = None if invoices is None else invoices.document(document_id)
     if document is None or document.stamp is not None:
@@ -152,7 +152,7 @@ def _or_blocked(order: Order, command: StampNext, decide: Callable[[], list[Invo
 
 
 def _start(order: Order, command: StampNext) -> list[InvoiceEvent]:
-    """Returns the events that start the stamping of the next document, where it is due or requested."""
+    """Returns the events that start the stamping of the next document, if it is due or requested."""
     document = None if order.invoices is None else order.invoices.next_document
     if document is None or not _is_wanted(document, command):
         return []

@@ -48,7 +48,7 @@ _AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 def decide_device_data(order: Order, command: SubmitDeviceData) -> list[OrderEvent]:
     """Continues the payment that waits for its payer's device data (contract N18). Absorbs the same key.
 
-    The payment fails with AMOUNT_EXCEEDS_PENDING where its part of the order was paid otherwise meanwhile. Raises
+    The payment fails with AMOUNT_EXCEEDS_PENDING if its part of the order was paid otherwise meanwhile. Raises
     InvalidField for `referenceId`, InvalidOrderState, RequestInProgress.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
@@ -66,7 +66,7 @@ def decide_device_data(order: Order, command: SubmitDeviceData) -> list[OrderEve
 def decide_validation(order: Order, command: ValidateAuthentication) -> list[OrderEvent]:
     """Continues the payment whose payer came back from a challenge or redirect (contract N42). Absorbs the same key.
 
-    The payment fails with AMOUNT_EXCEEDS_PENDING where its part of the order was paid otherwise meanwhile. Raises
+    The payment fails with AMOUNT_EXCEEDS_PENDING if its part of the order was paid otherwise meanwhile. Raises
     InvalidField for `authenticationTransactionId`, InvalidOrderState, RequestInProgress.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
@@ -79,7 +79,7 @@ def decide_validation(order: Order, command: ValidateAuthentication) -> list[Ord
 
 
 def decide_authentication_outcome(order: Order, command: RecordAuthenticationOutcome) -> list[OrderEvent]:
-    """Records the outcome of the call that followed the payer's action. Returns no events where it is recorded already.
+    """Records the outcome of the call that followed the payer's action. Returns no events if it is recorded already.
 
     Never refuses. After another outcome of the same call, only money that was captured is recorded.
     """
@@ -115,7 +115,7 @@ def decide_authentication_outcome(order: Order, command: RecordAuthenticationOut
 def _payment_awaiting_payer(
     order: Order, command: SubmitDeviceData | ValidateAuthentication, actions: tuple[NextAction, ...]
 ) -> Payment | None:
-    """Returns the newest payment that waits for one of `actions`; None where it failed with AMOUNT_EXCEEDS_PENDING."""
+    """Returns the newest payment that waits for one of `actions`; None if it failed with AMOUNT_EXCEEDS_PENDING."""
     named = [p for p in reversed(order.payments) if command.payment_id in {None, p.payment_id}]
     pending = [p for p in named if p.status is PaymentStatus.REQUIRES_ACTION and p.next_action in actions]
     pending = [p for p in pending if p.action_expires_at is None or command.at < p.action_expires_at]

@@ -46,10 +46,10 @@ _RecordOutcome = RecordAuthorizationOutcome | RecordAuthenticationOutcome
 
 
 def decide_authorization_outcome(order: Order, command: RecordAuthorizationOutcome) -> list[OrderEvent]:
-    """Records the outcome of an authorisation. Returns no events where it is recorded already. Never refuses.
+    """Records the outcome of an authorisation. Returns no events if it is recorded already. Never refuses.
 
     The first final outcome of a payment counts, with one exception: captured money is always recorded. A payment whose
-    cancellation is pending is cancelled where the processor did not authorise it.
+    cancellation is pending is cancelled if the processor did not authorise it.
     """
     payment, at = order.payment(command.payment_id), command.at
     outcome = command.outcome
@@ -150,7 +150,7 @@ def _approved(payment: Payment, approval: Approved, command: _RecordOutcome) -> 
 
 
 def _late_authorization(payment: Payment, approval: Approved, amount: Decimal, at: datetime) -> list[OrderEvent]:
-    """Returns the event of an approval after the payment had ended, once; none where its authorisation is recorded."""
+    """Returns the event of an approval after the payment had ended, once; none if its authorisation is recorded."""
     if payment.status not in _ENDED or payment.processor_reference is not None:
         return []
     return [
@@ -194,7 +194,7 @@ def _authorized(payment: Payment, approval: Approved, amount: Decimal, command: 
 def _capture_due(payment: Payment, amount: Decimal, at: datetime) -> list[OrderEvent]:
     """Returns the event that makes a capture due which the processor was asked for and did not make with its approval.
 
-    Returns no event where the payment is being cancelled.
+    Returns no event if the payment is being cancelled.
     """
     requested = payment.requested
     if requested is None or not requested.capture or payment.status is not PaymentStatus.PENDING_AUTHORIZATION:

@@ -1,6 +1,6 @@
 """The deciders of cancellation: of one payment, of a whole order, and of a void's outcome; and of a payer's erasure.
 
-Where no processor has to release anything, close the order before its payments end: a payment that ends on an open
+If no processor has to release anything, close the order before its payments end: a payment that ends on an open
 order would make the order FAILED in between.
 """
 
@@ -51,8 +51,8 @@ _CANCELLING: Final = frozenset({PaymentStatus.PENDING_CANCELLATION, PaymentStatu
 def decide_cancellation(order: Order, command: CancelOrder) -> list[OrderEvent]:
     """Cancels an order (contract N40). The same cancellation again, or another one while one is pending, is absorbed.
 
-    Raises InvalidOrderState where there is nothing to cancel or a processor carries out a call that cannot be stopped,
-    and OrderHasCapturedFunds where the order is paid, or holds money that the command does not allow to refund.
+    Raises InvalidOrderState if there is nothing to cancel or a processor carries out a call that cannot be stopped,
+    and OrderHasCapturedFunds if the order is paid, or holds money that the command does not allow to refund.
     """
     latest = order.cancellation
     if order.cancel_requested or (latest is not None and latest.cancellation_id == command.cancellation_id):
@@ -113,7 +113,7 @@ def decide_release(order: Order, command: CancelPayment) -> list[OrderEvent]:
 
 
 def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderEvent]:
-    """Records the outcome of a void. Returns no events where it is recorded already. Never refuses."""
+    """Records the outcome of a void. Returns no events if it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
     is_open_call = intent is not None and intent.idempotency_key == command.idempotency_key
@@ -223,7 +223,7 @@ def _fails_by_late_void(order: Order) -> bool:
 
 
 def _reschedule_capture(order: Order, payment: Payment, at: datetime) -> list[OrderEvent]:
-    """Returns the event that makes an automatic capture due again, where one was due before the void was requested."""
+    """Returns the event that makes an automatic capture due again, if one was due before the void was requested."""
     due_at = payment.capture_due_at
     if due_at is None or order.terms.capture_method is not CaptureMethod.AUTOMATIC:
         return []

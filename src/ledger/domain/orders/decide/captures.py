@@ -49,7 +49,7 @@ _DOUBLINGS_MAX: Final = 16
 def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
     """Captures an authorisation, all of it or a part (contract N41, amounts gross). The same key again is absorbed.
 
-    Raises InvalidField for `amount`, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized and, where the rest
+    Raises InvalidField for `amount`, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized and, if the rest
     of a partly captured authorisation has been paid otherwise, AmountExceedsPending.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
@@ -100,7 +100,7 @@ def decide_scheduled_capture(order: Order, command: StartScheduledCapture) -> li
 
 
 def decide_capture_outcome(order: Order, command: RecordCaptureOutcome) -> list[OrderEvent]:
-    """Records the outcome of a capture's call. Returns no events where it is recorded already. Never refuses."""
+    """Records the outcome of a capture's call. Returns no events if it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
     is_open_call = intent is not None and intent.idempotency_key == command.idempotency_key
@@ -155,7 +155,7 @@ def _is_capturable(payment: Payment) -> bool:
 
 
 def _require_unpaid(order: Order, payment: Payment, amount: Decimal) -> None:
-    """Raises AmountExceedsPending where a further capture of `amount` exceeds the unpaid, unreserved subtotal.
+    """Raises AmountExceedsPending if a further capture of `amount` exceeds the unpaid, unreserved subtotal.
 
     The first capture releases the rest of its authorisation, so another payment may have paid it since.
     """
@@ -172,7 +172,7 @@ def _require_unpaid(order: Order, payment: Payment, amount: Decimal) -> None:
 def _retry(order: Order, payment: Payment, at: datetime, delay: timedelta) -> list[OrderEvent]:
     """Returns the event that schedules an automatic capture again. A merchant repeats its own captures itself.
 
-    Returns no event where the authorisation lapses before that: then its expiry ends the payment.
+    Returns no event if the authorisation lapses before that: then its expiry ends the payment.
     """
     automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
     if not automatic or payment.captured or order.cancel_requested:

@@ -27,9 +27,9 @@ _IN_PROGRESS: Final = frozenset(
 
 
 def with_cancellation_closed(order: Order, events: list[OrderEvent]) -> list[OrderEvent]:
-    """Returns `events`, with the event that ends a pending cancellation where they complete it (contract 2.2).
+    """Returns `events`, with the event that ends a pending cancellation if they complete it (contract 2.2).
 
-    It is OrderCancelled where no money is held and nothing is authorised. It is CancellationRefused where a processor
+    It is OrderCancelled if no money is held and nothing is authorised. It is CancellationRefused if a processor
     kept an authorisation, a refund failed, or money arrived first.
     """
     if not events or not order.cancel_requested:

@@ -36,7 +36,7 @@ _UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_C
 def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
     """Records the opening or the end of a dispute. The same report again is absorbed.
 
-    A lost dispute takes the amount that the bank reports at its end, also where another amount was contested (section
+    A lost dispute takes the amount that the bank reports at its end, even if another amount was contested (section
     8.11: chargebacks count as refunded). Raises PaymentNotFound, InvalidField for `amount`, InvalidOrderState.
     """
     payment, at = require_payment(order, command.payment_id), command.at

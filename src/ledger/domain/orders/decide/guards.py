@@ -25,7 +25,7 @@ def require_multiple(order: Order, amount: Decimal, field: str = "amount", most:
 
 
 def require_currency(currency: str, payment: NewPayment) -> None:
-    """Raises MethodNotEnabled where the processor does not take the payment's method in the order's currency."""
+    """Raises MethodNotEnabled if the processor does not take the payment's method in the order's currency."""
     if payment.currencies is not None and currency not in payment.currencies:
         method, currencies = payment.method.type.lower(), ", ".join(sorted(payment.currencies))
         raise MethodNotEnabled(f"Payments by {method} are not accepted in {currency}, only in {currencies}.")

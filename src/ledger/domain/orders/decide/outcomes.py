@@ -39,7 +39,7 @@ Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | RefundOutcome | 
 
 
 def decide_outcome(order: Order, command: RecordOutcome) -> list[OrderEvent]:
-    """Records the outcome of a call. Returns no events where it is recorded already. Never refuses."""
+    """Records the outcome of a call. Returns no events if it is recorded already. Never refuses."""
     match command:
         case RecordAuthorizationOutcome():
             return decide_authorization_outcome(order, command)

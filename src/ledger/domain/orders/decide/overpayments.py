@@ -41,7 +41,7 @@ def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[
 def _overpayment_shares(order: Order, command: RefundOrder) -> Shares:
     """Returns the shares of an overpayment's refund, newest money first.
 
-    A payment whose reference goes back only as a whole is included only where all of its money is overpaid.
+    A payment whose reference goes back only as a whole is included only if all of its money is overpaid.
     """
     shares: Shares = []
     overpaid = command.amount

@@ -66,10 +66,10 @@ _LINES_TOLERANCE: Final = Decimal("0.001")
 
 
 def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
-    """Creates an order, and announces its payment where the command brings one (contract N7).
+    """Creates an order, and announces its payment if the command brings one (contract N7).
 
     Only an order that is created pending takes partial payments (N22). Raises InvalidField for `amount` (N6) and for
-    `lineItems` that do not add up to it (N5), and MethodNotEnabled where the processor does not take the method in the
+    `lineItems` that do not add up to it (N5), and MethodNotEnabled if the processor does not take the method in the
     order's currency.
     """
     assert order is None, "an external id is claimed once"
@@ -85,7 +85,7 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
 
 
 def _policies(command: CreateOrder) -> list[OrderEvent]:
-    """Returns the events by which the order is invoiced and its payer reminded, where the order is of that kind."""
+    """Returns the events by which the order is invoiced and its payer reminded, if the order is of that kind."""
     events: list[OrderEvent] = []
     if command.invoicing is not None:
         invoicing = command.invoicing
@@ -106,8 +106,8 @@ def _policies(command: CreateOrder) -> list[OrderEvent]:
 def decide_resubmission(order: Order, command: ResubmitOrder) -> list[OrderEvent]:
     """Decides on a second request with the external id of an existing order (contract N25 to N28, section 8.8).
 
-    A FAILED order gets a new payment where the request brings a method; every other order is returned as it is, without
-    events. Raises IdempotencyMismatch where amount or currency differ, DuplicateExternalId where the order was
+    A FAILED order gets a new payment if the request brings a method; every other order is returned as it is, without
+    events. Raises IdempotencyMismatch if amount or currency differ, DuplicateExternalId if the order was
     cancelled, MethodNotEnabled.
     """
     terms = order.terms
@@ -254,7 +254,7 @@ def _created(command: CreateOrder) -> OrderCreated:
 
 
 def _further_payment(order: Order, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
-    """Returns the events of a further payment of an order, without personal data where its payer was erased."""
+    """Returns the events of a further payment of an order, without personal data if its payer was erased."""
     started, *more = _payment_events(order.terms, payment, subtotal, at)
     if order.payer_forgotten:
         started = without(started, PERSONAL[PaymentStarted])

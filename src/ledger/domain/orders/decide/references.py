@@ -1,6 +1,6 @@
 """The deciders of references and of the money that arrives on them (section 8.10): transfers and cash.
 
-A deposit is a fact. Refuse it only where the payment never had a reference; record the money whatever the status of the
+A deposit is a fact. Refuse it only if the payment never had a reference; record the money whatever the status of the
 payment or the order is by then.
 """
 
@@ -54,7 +54,7 @@ def reference_requested(terms: OrderCreated, payment: NewPayment, amount: Decima
 
 
 def decide_reference_outcome(order: Order, command: RecordReferenceOutcome) -> list[OrderEvent]:
-    """Records the outcome of a requested reference. Returns no events where it is recorded already. Never refuses."""
+    """Records the outcome of a requested reference. Returns no events if it is recorded already. Never refuses."""
     payment, at = order.payment(command.payment_id), command.at
     intent = payment.intent
     if intent is None or intent.action is not EntryAction.REFERENCE:
@@ -110,7 +110,7 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
 def takes_exactly(payment: Payment, sent_to: str | None) -> Decimal | None:
     """Returns the exact amount that a store takes under this number, in minor units (section 8.10).
 
-    Returns None for a CLABE, which takes any amount, and where the payment's reference or the number is unknown.
+    Returns None for a CLABE, which takes any amount, and if the payment's reference or the number is unknown.
     """
     reference = payment.reference
     if reference is None or sent_to is None or sent_to == reference.clabe:

@@ -78,7 +78,7 @@ def refund_all(order: Order, command: RefundOrder) -> list[OrderEvent]:
 
 
 def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[OrderEvent]:
-    """Records the outcome of one payment's part of a refund. Returns no events where it is recorded already.
+    """Records the outcome of one payment's part of a refund. Returns no events if it is recorded already.
 
     Never refuses. Reopens a failed part that the processor carried out after all; otherwise the
     money is recorded as it was reported.

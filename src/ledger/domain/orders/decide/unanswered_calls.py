@@ -49,7 +49,7 @@ def can_be_repeated(order: Order, intent: Intent) -> bool:
 
 
 def decide_repetition(order: Order, command: RepeatCall) -> list[OrderEvent]:
-    """Sends a call again. Returns no events where it has an outcome, or another worker sends it again already."""
+    """Sends a call again. Returns no events if it has an outcome, or another worker sends it again already."""
     payment = order.payment(command.payment_id)
     intent = payment.intent
     if intent is None or intent.idempotency_key != command.idempotency_key or intent.deadline_at != command.after:

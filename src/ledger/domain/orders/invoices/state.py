@@ -95,7 +95,7 @@ class Document(Struct, frozen=True, kw_only=True):
     """A document of an order: its invoice, a payment receipt (REP) or a credit note.
 
     `attempts` counts the calls to the provider, `refusals` the refusals among them. `retry_at` is when the next attempt
-    is due by the merchant's clock; None where only a request repeats the document.
+    is due by the merchant's clock; None if only a request repeats the document.
     """
 
     slot: str
@@ -149,7 +149,7 @@ class Invoices(Struct, frozen=True, kw_only=True):
 
     @property
     def stamped_invoice(self) -> Document | None:
-        """The invoice, where it is stamped and not cancelled: only then receipts and credit notes can refer to it."""
+        """The invoice, if it is stamped and not cancelled: only then receipts and credit notes can refer to it."""
         invoice = self.invoice
         is_valid = invoice is not None and invoice.stamp is not None and not invoice.is_cancelled
         return invoice if is_valid else None

@@ -33,7 +33,7 @@ _OWES = (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID)
 
 
 def decide_change(state: Subscription, command: ChangeSubscription) -> list[SubscriptionEvent]:
-    """Changes the plan, the card and the metadata. Returns no events where nothing differs (contract N67).
+    """Changes the plan, the card and the metadata. Returns no events if nothing differs (contract N67).
 
     A new card of a subscription that owes is charged at once, unless a charge is in progress. Raises
     SubscriptionCanceled, CurrencyMismatch.
@@ -56,7 +56,7 @@ def decide_change(state: Subscription, command: ChangeSubscription) -> list[Subs
 def decide_cancel(state: Subscription, command: CancelSubscription) -> list[SubscriptionEvent]:
     """Cancels a subscription (contract 2.3). An UNPAID one has no paid period to wait for, so it ends now.
 
-    Returns no events where it is to be cancelled at the period's end already. Raises SubscriptionCanceled.
+    Returns no events if it is to be cancelled at the period's end already. Raises SubscriptionCanceled.
     """
     steps.require_live(state)
     if not command.at_period_end or state.status is SubscriptionStatus.UNPAID:
@@ -65,13 +65,13 @@ def decide_cancel(state: Subscription, command: CancelSubscription) -> list[Subs
 
 
 def decide_resume(state: Subscription, command: ResumeSubscription) -> list[SubscriptionEvent]:
-    """Takes back a cancellation at the period's end; no events where there is none. Raises SubscriptionCanceled."""
+    """Takes back a cancellation at the period's end; no events if there is none. Raises SubscriptionCanceled."""
     steps.require_live(state)
     return [SubscriptionResumed(at=command.at)] if state.cancel_at_period_end else []
 
 
 def decide_retry(state: Subscription, command: RetryCharge) -> list[SubscriptionEvent]:
-    """Charges the oldest open invoice now; no events where none is open or a charge is in progress.
+    """Charges the oldest open invoice now; no events if none is open or a charge is in progress.
 
     Raises SubscriptionCanceled.
     """

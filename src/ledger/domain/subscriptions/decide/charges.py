@@ -45,7 +45,7 @@ def is_surplus(state: Subscription | None, order_id: UUID) -> bool:
 
 
 def decide_outcome(state: Subscription, command: RecordCharge) -> list[SubscriptionEvent]:
-    """Records the outcome of a charge. Returns no events where it is recorded already.
+    """Records the outcome of a charge. Returns no events if it is recorded already.
 
     An order that failed and was paid later, by the merchant or by a late report, pays its invoice if that is unpaid.
     """
@@ -117,9 +117,9 @@ def _dunning(
 def _next_attempt_at(
     state: Subscription, invoice: Invoice, charge: Charge, outcome: ChargeFailed, at: datetime
 ) -> datetime | None:
-    """Returns when the invoice is charged again by itself; None where the plan's retries are used up.
+    """Returns when the invoice is charged again by itself; None if the plan's retries are used up.
 
-    A charge by request leaves the plan's retries as they are, and begins them where none is due.
+    A charge by request leaves the plan's retries as they are, and begins them if none is due.
     """
     if outcome.hard or not state.is_live or state.status is SubscriptionStatus.UNPAID:
         return None

@@ -12,7 +12,7 @@ from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 
 
 def decide_due(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
-    """Does the earliest of what is due. Returns no events where nothing is due yet."""
+    """Does the earliest of what is due. Returns no events if nothing is due yet."""
     due = next_due(state)
     if due is None or due.at > command.at:
         return []
@@ -31,7 +31,7 @@ def decide_due(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
 
 
 def _end_period(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
-    """Ends the subscription with its period, or begins the next one; charges that where nothing older is open."""
+    """Ends the subscription with its period, or begins the next one; charges that if nothing older is open."""
     ended_at = state.current_period_end
     if state.cancel_at_period_end:
         return steps.end(state, CanceledBecause.PERIOD_ENDED, ended_at, command.at)

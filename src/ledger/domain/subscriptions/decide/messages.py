@@ -26,7 +26,7 @@ _NOTHING_OWED: Final = (InvoiceStatus.PAID, InvoiceStatus.VOID)
 def decide_notice(state: Subscription, command: NotifyCustomer) -> list[NoticeEvent]:
     """Records the attempt to send the oldest message that is due, or why it is not sent.
 
-    Returns no events where none is due, or while other workers' attempts are running.
+    Returns no events if none is due, or while other workers' attempts are running.
     """
     notice = next(_due(state, command), None)
     if notice is None:
@@ -46,7 +46,7 @@ def decide_notice(state: Subscription, command: NotifyCustomer) -> list[NoticeEv
 
 
 def decide_notice_outcome(state: Subscription, command: RecordNotice) -> list[NoticeEvent]:
-    """Records how the running attempt to send a message ended. Returns no events where none is running."""
+    """Records how the running attempt to send a message ended. Returns no events if none is running."""
     notice = next((each for each in state.notices if each.notice_id == command.notice_id), None)
     if notice is None or notice.deadline_at is None:
         return []

@@ -40,7 +40,7 @@ def after(state: Subscription | None, events: Sequence[SubscriptionEvent]) -> Su
 
 
 def require_live(state: Subscription) -> None:
-    """Raises SubscriptionCanceled where the subscription has ended."""
+    """Raises SubscriptionCanceled if the subscription has ended."""
     if not state.is_live:
         raise CanceledAlready("The subscription is cancelled, which is final: create another one.")
 
@@ -104,7 +104,7 @@ def begin_charge(state: Subscription, invoice: Invoice, trigger: ChargeTrigger, 
 
 
 def paid(state: Subscription, invoice: Invoice, at: datetime, **by: object) -> list[SubscriptionEvent]:
-    """Returns that an invoice was paid (`order_id` in `by`, where an order did), and what that makes of its
+    """Returns that an invoice was paid (`order_id` in `by`, if an order did), and what that makes of its
     subscription (contract 2.3).
     """
     events: list[SubscriptionEvent] = [InvoicePaid(invoice_id=invoice.invoice_id, at=at, **by)]  # type: ignore[arg-type]
