@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ledger.journal.codec import TOPICS
+from ledger.domain.streams import TOPICS
 from ledger.journal.reader import LogReader, RecordedEvent
 from ledger.postgres.connection import Connection
 

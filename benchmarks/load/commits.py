@@ -24,7 +24,8 @@ from benchmarks.measure.samples import Sample, sample
 from ledger.domain.fold import fold
 from ledger.domain.orders.decide.payments import decide_create
 from ledger.domain.orders.evolve.order import evolve
-from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Append, Change, Claim, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys

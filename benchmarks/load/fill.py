@@ -29,7 +29,8 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.processor_outcomes import Approved
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import CardSummary, MethodType, PaymentMethod
-from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Change, Claim
 from ledger.journal.journal import Journal
 
 _IN_FLIGHT: Final = 128

@@ -23,7 +23,7 @@ from benchmarks.load.fill import card_payment, decided
 from benchmarks.load.processes import Go, work
 from benchmarks.measure.samples import Sample
 from ledger.domain.ids import entry_id
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 from ledger.journal.codec import CODEC, postgres_micros
 from ledger.journal.inline import Row
 from ledger.postgres.arrays import ENCODE_ARRAY

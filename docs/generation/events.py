@@ -3,7 +3,7 @@
 The samples are the golden bytes that the tests load for ever.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,15 +12,7 @@ from docs.generation.markdown import page as markdown_page
 from docs.generation.shapes import anchor, fields, parts, title
 from msgspec import Struct
 
-from ledger.domain.customers import events as customers
-from ledger.domain.idempotency import events as requests
-from ledger.domain.merchants import events as merchants
-from ledger.domain.merchants import messages
-from ledger.domain.orders import events as orders
-from ledger.domain.payment_methods import events as payment_methods
-from ledger.domain.plans import events as plans
-from ledger.domain.products import events as products
-from ledger.domain.subscriptions import events as subscriptions
+from ledger.domain.streams import STREAMS, TOPICS
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 
@@ -38,40 +30,17 @@ Amounts are decimal strings in minor units. `at` is the merchant's clock; `deadl
 default is left out of the bytes.
 """
 
-_STREAMS: Sequence[tuple[str, str, Mapping[str, type[Struct]]]] = (
-    ("Payment order", "The stream's id is the order's id.", orders.TOPICS),
-    ("Customer", "The stream's id is the customer's id. All of it is personal data except the ids.", customers.TOPICS),
-    (
-        "Saved payment methods",
-        "One stream for all methods of a customer; its id follows from the customer's. No event has a card number.",
-        payment_methods.TOPICS,
-    ),
-    ("Merchant", "The stream's id is the merchant's id.", merchants.TOPICS),
-    ("Product", "The stream's id is generated; the merchant's id of the product is a claim.", products.TOPICS),
-    ("Plan", "The stream's id is the plan's id. The merchant's id of the plan is a claim.", plans.TOPICS),
-    (
-        "Subscription",
-        "The stream's id is the subscription's id. Its invoices are in it.",
-        subscriptions.TOPICS,
-    ),
-    (
-        "Dismissed message",
-        "The stream's id follows from the processor, the merchant and the message's id.",
-        messages.TOPICS,
-    ),
-    ("Request under a key", "The stream's id follows from the merchant and the `Idempotency-Key`.", requests.TOPICS),
-)
-_SEALED = {**orders.PERSONAL, **customers.PERSONAL, **payment_methods.PERSONAL, **subscriptions.PERSONAL}
+_SEALED = {kind: paths for stream in STREAMS for kind, paths in stream.personal.items()}
 
 
 def page() -> str:
     """Returns the page as it should be."""
     sections = [
         part
-        for name, about, topics in _STREAMS
-        for part in (f"## {name}", about, *(_event(topic, type_) for topic, type_ in topics.items()))
+        for stream in STREAMS
+        for part in (f"## {stream.name}", stream.about, *(_event(topic, kind) for topic, kind in stream.topics.items()))
     ]
-    shapes = dict.fromkeys(shape for _, _, topics in _STREAMS for type_ in topics.values() for shape in parts(type_))
+    shapes = dict.fromkeys(shape for kind in TOPICS.values() for shape in parts(kind))
     return markdown_page("Events", _INTRO, *sections, "## Shapes inside events", *(_shape(shape) for shape in shapes))
 
 

@@ -10,7 +10,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.response import Headers
-from ledger.domain.rejections import CustomerNotFound, OrderNotFound
+from ledger.domain import streams
+from ledger.domain.rejections import Rejected
 
 _DIFFER: Final = "are two names of one field and have different values: send one of them"
 
@@ -109,11 +110,11 @@ def no_such_operation() -> ApiError:
     return ApiError(404, "NOT_FOUND", "There is no operation at this address: check the path. /docs shows them all.")
 
 
-def order_not_found() -> OrderNotFound:
+def order_not_found() -> Rejected:
     """Returns the rejection of an id under which the merchant has no order."""
-    return OrderNotFound("The merchant has no payment order with this id or external id.")
+    return streams.ORDERS.missing()
 
 
-def customer_not_found() -> CustomerNotFound:
+def customer_not_found() -> Rejected:
     """Returns the rejection of an id under which the merchant has no customer, or an erased one."""
-    return CustomerNotFound("The merchant has no customer with this id.")
+    return streams.CUSTOMERS.missing()

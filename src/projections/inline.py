@@ -5,18 +5,28 @@ Compute a row from the change alone and without side effects: the journal discar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from ledger.domain.customers.state import Customer
-from ledger.domain.idempotency.state import IdempotencyRecord
-from ledger.domain.merchants.messages import ProcessorMessageDismissed
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
 from ledger.domain.plans.state import Plan
 from ledger.domain.products.state import Product
+from ledger.domain.streams import (
+    CUSTOMERS,
+    DISMISSED_MESSAGES,
+    IDEMPOTENCY_RECORDS,
+    MERCHANTS,
+    ORDERS,
+    PAYMENT_METHODS,
+    PLANS,
+    PRODUCTS,
+    SUBSCRIPTIONS,
+    Stream,
+)
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
@@ -53,39 +63,77 @@ class Inline:
         return rows_of(merchant_id, change.expected + len(change.events), change.before, change.after)
 
 
-def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> dict[str, list[Row]]:
+def rows_of(merchant_id: UUID, version: int, before: Any, after: Any) -> Mapping[str, Sequence[Row]]:
     """Returns the rows of a stream that changed from `before` (None if new) to `after`, at `version`, by table name."""
-    match after:
-        case Order():
-            return {
-                table.TABLE.name: [table.row(merchant_id, version, after)],
-                tally.TABLE.name: tally.moves(merchant_id, before, after),
-                lines.TABLE.name: lines.order_rows(merchant_id, before, after),
-            }
-        case Customer():
-            return {
-                customers.TABLE.name: [customers.row(merchant_id, version, after)],
-                lines.TABLE.name: lines.customer_rows(merchant_id, before, after),
-            }
-        case SavedMethods():
-            return {payment_methods.TABLE.name: payment_methods.rows(merchant_id, before, after)}
-        case Product():
-            return {products.TABLE.name: [products.row(merchant_id, version, after)]}
-        case Plan():
-            return {plans.TABLE.name: [plans.row(merchant_id, version, after)]}
-        case Subscription():
-            if not after.is_shown:
-                return {}
-            return {
-                subscriptions.TABLE.name: [subscriptions.row(merchant_id, version, after)],
-                invoices.TABLE.name: invoices.rows(merchant_id, before, after),
-            }
-        case IdempotencyRecord() | ProcessorMessageDismissed():
-            return {}  # a repeated request is answered from the log itself; the inbox has the message
-        case Merchant():
-            return {
-                merchants.TABLE.name: [merchants.row(merchant_id, version, after)],
-                merchants.KEY_TABLE.name: merchants.key_rows(merchant_id, before, after),
-            }
-        case state:
-            raise AssertionError(f"{type(state).__name__} has no read model")
+    return _RENDERERS[type(after)](merchant_id, version, before, after)
+
+
+def _order_rows(merchant_id: UUID, version: int, before: Order | None, after: Order) -> Mapping[str, Sequence[Row]]:
+    return {
+        table.TABLE.name: [table.row(merchant_id, version, after)],
+        tally.TABLE.name: tally.moves(merchant_id, before, after),
+        lines.TABLE.name: lines.order_rows(merchant_id, before, after),
+    }
+
+
+def _customer_rows(
+    merchant_id: UUID, version: int, before: Customer | None, after: Customer
+) -> Mapping[str, Sequence[Row]]:
+    return {
+        customers.TABLE.name: [customers.row(merchant_id, version, after)],
+        lines.TABLE.name: lines.customer_rows(merchant_id, before, after),
+    }
+
+
+def _method_rows(
+    merchant_id: UUID, _: int, before: SavedMethods | None, after: SavedMethods
+) -> Mapping[str, Sequence[Row]]:
+    return {payment_methods.TABLE.name: payment_methods.rows(merchant_id, before, after)}
+
+
+def _merchant_rows(
+    merchant_id: UUID, version: int, before: Merchant | None, after: Merchant
+) -> Mapping[str, Sequence[Row]]:
+    return {
+        merchants.TABLE.name: [merchants.row(merchant_id, version, after)],
+        merchants.KEY_TABLE.name: merchants.key_rows(merchant_id, before, after),
+    }
+
+
+def _product_rows(merchant_id: UUID, version: int, _: Product | None, after: Product) -> Mapping[str, Sequence[Row]]:
+    return {products.TABLE.name: [products.row(merchant_id, version, after)]}
+
+
+def _plan_rows(merchant_id: UUID, version: int, _: Plan | None, after: Plan) -> Mapping[str, Sequence[Row]]:
+    return {plans.TABLE.name: [plans.row(merchant_id, version, after)]}
+
+
+def _subscription_rows(
+    merchant_id: UUID, version: int, before: Subscription | None, after: Subscription
+) -> Mapping[str, Sequence[Row]]:
+    if not after.is_shown:
+        return {}
+    return {
+        subscriptions.TABLE.name: [subscriptions.row(merchant_id, version, after)],
+        invoices.TABLE.name: invoices.rows(merchant_id, before, after),
+    }
+
+
+def _no_rows(_: UUID, __: int, ___: Any, ____: Any) -> Mapping[str, Sequence[Row]]:
+    return {}
+
+
+RENDERERS: Final[Mapping[Stream[Any], Callable[[UUID, int, Any, Any], Mapping[str, Sequence[Row]]]]] = {
+    ORDERS: _order_rows,
+    CUSTOMERS: _customer_rows,
+    PAYMENT_METHODS: _method_rows,
+    MERCHANTS: _merchant_rows,
+    PRODUCTS: _product_rows,
+    PLANS: _plan_rows,
+    SUBSCRIPTIONS: _subscription_rows,
+    DISMISSED_MESSAGES: _no_rows,  # the inbox has the message
+    IDEMPOTENCY_RECORDS: _no_rows,  # a repeated request is answered from the log itself
+}
+"""What renders the rows of each kind of stream."""
+
+_RENDERERS: Final = {stream.state: render for stream, render in RENDERERS.items()}

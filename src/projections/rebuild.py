@@ -7,7 +7,7 @@ then differ from the log.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,23 +17,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
 
-from ledger.domain.customers import events as customer_events
-from ledger.domain.customers.evolve import evolve as evolve_customer
-from ledger.domain.idempotency import events as request_events
-from ledger.domain.idempotency.evolve import evolve as evolve_request
-from ledger.domain.merchants import events as merchant_events
-from ledger.domain.merchants import messages as message_events
-from ledger.domain.merchants.evolve import evolve as evolve_merchant
-from ledger.domain.orders import events as order_events
-from ledger.domain.orders.evolve.order import evolve as evolve_order
-from ledger.domain.payment_methods import events as payment_method_events
-from ledger.domain.payment_methods.evolve import evolve as evolve_payment_methods
-from ledger.domain.plans import events as plan_events
-from ledger.domain.plans.evolve import evolve as evolve_plan
-from ledger.domain.products import events as product_events
-from ledger.domain.products.evolve import evolve as evolve_product
-from ledger.domain.subscriptions import events as subscription_events
-from ledger.domain.subscriptions.evolve import evolve as evolve_subscription
+from ledger.domain.streams import STREAMS
 from ledger.journal.inline import Row
 from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
@@ -42,16 +26,8 @@ from projections.lists import tally
 Rows = dict[str, list[Row]]
 """All rows of a merchant by table, sorted. Counters at zero are left out."""
 
-_FOLDS: Final[dict[type[Struct], Callable[[Any, Any], Any]]] = {
-    **dict.fromkeys(order_events.TOPICS.values(), evolve_order),
-    **dict.fromkeys(customer_events.TOPICS.values(), evolve_customer),
-    **dict.fromkeys(payment_method_events.TOPICS.values(), evolve_payment_methods),
-    **dict.fromkeys(merchant_events.TOPICS.values(), evolve_merchant),
-    **dict.fromkeys(message_events.TOPICS.values(), message_events.evolve),
-    **dict.fromkeys(product_events.TOPICS.values(), evolve_product),
-    **dict.fromkeys(plan_events.TOPICS.values(), evolve_plan),
-    **dict.fromkeys(subscription_events.TOPICS.values(), evolve_subscription),
-    **dict.fromkeys(request_events.TOPICS.values(), evolve_request),
+_FOLDS: Final[Mapping[type[Struct], Callable[[Any, Any], Any]]] = {
+    kind: stream.evolve for stream in STREAMS for kind in stream.topics.values()
 }
 
 

@@ -189,7 +189,7 @@ async def start_without_call(ledger: Ledger, merchant: Actor) -> UUID:
 
 
 async def create_order_without_waiting(ledger: Ledger, merchant: Actor) -> Order:
-    from ledger.journal.append import ClaimKind
+    from ledger.domain.streams import ClaimKind
 
     order_id = await ledger.journal.claim_owner(merchant.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, "dead")
     assert order_id is not None, "the intent was committed before the call"

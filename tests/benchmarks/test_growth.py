@@ -21,7 +21,8 @@ from benchmarks.scratch import scratch_database
 from benchmarks.suites import growth as suite
 from uuid_utils.compat import uuid7
 
-from ledger.journal.codec import CODEC, TOPICS
+from ledger.domain.streams import TOPICS
+from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import connect
 from ledger.settings import Settings

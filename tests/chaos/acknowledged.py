@@ -16,7 +16,7 @@ from tests.chaos.evidence import MerchantEvidence
 from tests.chaos.witness import Operation, RecordedAnswer
 
 from ledger.domain.orders.state import Order
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 
 _REFUSALS = {
     "create": {"IDEMPOTENCY_MISMATCH"},

@@ -30,7 +30,7 @@ from ledger.domain.payment_methods.events import (
     PaymentMethodDeleted,
     PaymentMethodSaved,
 )
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader, RecordedEvent
 from ledger.postgres.connection import Connection, connect

@@ -23,7 +23,7 @@ from ledger.domain.orders.events import LateCaptureReported, OrderCreated, Payme
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order, derive_status
 from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 from ledger.journal.inline import Row
 from projections.inline import TABLES
 from projections.rebuild import replay

@@ -15,7 +15,7 @@ from tests.chaos.evidence import MerchantEvidence
 from tests.chaos.witness import Operation
 
 from ledger.domain.orders.events import PaymentStarted
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 
 _NO_CODE = "\0"  # the security code of these requests is found in many places by chance
 

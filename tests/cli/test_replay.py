@@ -12,8 +12,9 @@ from tests.seeding.conftest import APPROVED, CAFE, NO_FUNDS, charge, line, openi
 from uuid_utils.compat import uuid7
 
 from ledger.domain.fold import fold
+from ledger.domain.streams import ClaimKind
 from ledger.domain.subscriptions.evolve import evolve
-from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.journal.append import Change, Claim
 from ledger.journal.journal import Context
 from ledger.wiring import open_ledger
 

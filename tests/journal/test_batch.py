@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 from tests.journal.small_log import command
 
-from ledger.journal.append import Append, Claim, ClaimKind
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Append, Claim
 from ledger.journal.commit.batch import Batch
 
 MERCHANT, OTHER = UUID(int=1), UUID(int=2)

@@ -10,7 +10,8 @@ import pytest
 from msgspec import Struct
 from tests.journal.samples import SAMPLES
 
-from ledger.journal.codec import CODEC, TOPICS, Codec, UnknownTopic
+from ledger.domain.streams import TOPICS
+from ledger.journal.codec import CODEC, Codec, UnknownTopic
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

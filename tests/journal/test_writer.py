@@ -12,7 +12,8 @@ from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, o
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
 
-from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict, DataRefused, VersionConflict
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Claim, ClaimTaken, Conflict, DataRefused, VersionConflict
 from ledger.journal.commit.writer import Writer
 from ledger.postgres import connection as connections
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull

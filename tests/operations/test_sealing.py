@@ -17,7 +17,8 @@ from tests.journal.samples import ADDRESS, DEVICE, FISCAL
 from tests.operations.conftest import Open, an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
-from ledger.journal.append import ClaimKind, KeyUnavailable, SealBroken
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.encryption.rewrapping import rewrap
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.operations.context.inputs import Actor, CustomerFields, CustomerInput, OrderInput

@@ -15,7 +15,8 @@ from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
-from ledger.journal.append import Change, Claim, ClaimKind
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Change, Claim
 from ledger.journal.journal import Journal
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from datetime import date
+from importlib import import_module
+from pkgutil import walk_packages
 from uuid import UUID
 
 import psycopg
 import pytest
 from tests.domain.builders import CUSTOMER, NOON, ORDER, authorization_requested, created, folded, started
 
+import projections
 from ledger.domain.customers.state import Customer
+from ledger.domain.streams import STREAMS
 from ledger.journal.append import Change
+from ledger.journal.inline import InlineTable
 from projections.binary import days, from_micros, micros, utc_day
-from projections.inline import TABLES, Inline
+from projections.inline import RENDERERS, TABLES, Inline
 
 MERCHANT = UUID(int=5)
 
@@ -55,8 +60,18 @@ def test_a_change_without_events_has_no_rows() -> None:
     assert Inline().rows(MERCHANT, Change(ORDER, 1, [], order, order)) == {}
 
 
+def test_each_kind_of_stream_says_what_renders_its_rows() -> None:
+    assert [stream.name for stream in STREAMS if stream not in RENDERERS] == []
+
+
+def test_the_journal_writes_every_table_that_a_module_of_the_read_models_defines() -> None:
+    modules = [import_module(each.name) for each in walk_packages(projections.__path__, "projections.")]
+    defined = {value.name for module in modules for value in vars(module).values() if isinstance(value, InlineTable)}
+    assert defined == {table.name for table in TABLES}
+
+
 def test_a_state_without_a_read_model_is_a_bug() -> None:
-    with pytest.raises(AssertionError, match="int has no read model"):
+    with pytest.raises(KeyError):
         Inline().rows(MERCHANT, Change(ORDER, 0, [created()], None, 7))
 
 

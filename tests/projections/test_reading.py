@@ -21,7 +21,7 @@ from uuid_utils.compat import uuid7
 from ledger.domain.customers.events import CustomerDetailsChanged
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.merchants.events import ApiKeyRevoked, MerchantSettingsChanged
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 from ledger.journal.journal import Journal
 from ledger.postgres.faults import DatabaseUnavailable
 from projections.customers import render_customer

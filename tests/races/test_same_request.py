@@ -16,7 +16,7 @@ from tests.races.simultaneous import RaceAnswer, RaceRequest, race, statuses
 
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 
 pytestmark = pytest.mark.anyio
 

@@ -24,8 +24,9 @@ from tests.projections.shop import Shop
 from tests.sealing import data_keys
 
 from ledger.domain.orders.events import OrderCreated
+from ledger.domain.streams import TOPICS
 from ledger.journal.append import VersionConflict
-from ledger.journal.codec import TOPICS, UnknownTopic
+from ledger.journal.codec import UnknownTopic
 from ledger.journal.commit.writer import Writer
 from ledger.journal.journal import Journal
 from projections.inline import Inline

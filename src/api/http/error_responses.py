@@ -23,6 +23,7 @@ from ledger.domain.money import shortest
 from ledger.domain.orders.declines import Advice
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import Rejected
+from ledger.domain.streams import STREAMS
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import FilesUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
@@ -34,17 +35,12 @@ from ledger.telemetry.logs import stack_locations
 _log = structlog.get_logger()
 
 STATUS: Final[Mapping[type[Rejected], int]] = {
+    **{stream.not_found: 404 for stream in STREAMS if stream.not_found is not None},
     rejections.InvalidField: 400,
-    rejections.CustomerNotFound: 404,
-    rejections.OrderNotFound: 404,
-    rejections.PaymentMethodNotFound: 404,
     rejections.PaymentMethodExpired: 422,
     rejections.PaymentMethodInUse: 409,
     rejections.PaymentMethodLimitReached: 409,
-    rejections.ProductNotFound: 404,
-    rejections.PlanNotFound: 404,
     rejections.PlanInUse: 409,
-    rejections.SubscriptionNotFound: 404,
     rejections.SubscriptionInvoiceNotFound: 404,
     rejections.SubscriptionCanceled: 409,
     rejections.CurrencyMismatch: 422,

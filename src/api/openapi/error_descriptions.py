@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from ledger.domain.orders.declines import Advice
+from ledger.domain.streams import STREAMS
 
 WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
+    **{stream.not_found.code: stream.not_found_text for stream in STREAMS if stream.not_found is not None},
     "BAD_REQUEST": "The request is not valid HTTP.",
     "VALIDATION_ERROR": "A field is missing or has an invalid value. `errors` names every wrong field, up to twenty; "
     "helpers of the sandbox name the first.",
@@ -45,7 +47,6 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "send the card without `persist`.",
     "PAYMENT_METHOD_IN_USE": "A live subscription is paid by the method. `?force=true` deletes it anyway.",
     "CARD_DETAILS_IMMUTABLE": "Card details cannot be updated: pay with the new card and `persist`.",
-    "PRODUCT_NOT_FOUND": "The merchant has no product with this id.",
     "PLAN_NOT_FOUND": "The merchant has no plan with this id or external id, or the plan is archived and the request "
     "needs an active one.",
     "PLAN_IN_USE": "A subscription has used the plan, so its amount, currency and period never change. `field` names "

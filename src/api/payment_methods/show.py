@@ -11,8 +11,9 @@ from api.http.request import ApiRequest
 from api.openapi.parameters import PAYMENT_METHOD_ID
 from api.operation import ANY, PAYMENT_METHODS, OperationSpec, codes_of
 from api.response import ApiResponse
+from ledger.domain import streams
 from ledger.domain.ids import parse_uuid
-from ledger.domain.rejections import PaymentMethodNotFound
+from ledger.domain.rejections import Rejected
 from projections.payment_methods import SavedPaymentMethod
 
 
@@ -25,9 +26,9 @@ def method_id_of(request: ApiRequest, name: str = "id") -> UUID:
     return method_id
 
 
-def method_not_found() -> PaymentMethodNotFound:
+def method_not_found() -> Rejected:
     """Returns the rejection of an id under which the merchant has no payment method."""
-    return PaymentMethodNotFound("The merchant has no saved payment method with this id.")
+    return streams.PAYMENT_METHODS.missing()
 
 
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -11,7 +11,7 @@ from api.http.request import ApiRequest
 from api.openapi.parameters import PRODUCT_ID
 from api.operation import ANY, OperationSpec, codes_of
 from api.response import ApiResponse
-from ledger.domain.rejections import ProductNotFound
+from ledger.domain import streams
 from projections.products import ProductDocument
 
 
@@ -20,7 +20,7 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     product_id = request.path_id("id")
     document = None if product_id is None else await deps.queries.product(request.principal.merchant_id, product_id)
     if document is None:
-        raise ProductNotFound("The merchant has no product with this id.")
+        raise streams.PRODUCTS.missing()
     return ApiResponse(200, document)
 
 

@@ -8,7 +8,8 @@ from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
 from api.operation import IDEMPOTENT, Codes, codes_of
 from api.response import REPLAYED, ApiResponse
-from ledger.domain.rejections import SubscriptionNotFound
+from ledger.domain import streams
+from ledger.domain.rejections import Rejected
 from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.pipeline.execute_stream import StreamResult
 from projections.subscriptions.subscriptions import answer
@@ -30,9 +31,9 @@ def subscription_reference(request: ApiRequest) -> str:
     return reference
 
 
-def subscription_not_found() -> SubscriptionNotFound:
+def subscription_not_found() -> Rejected:
     """Returns the rejection of an id under which the merchant has no subscription."""
-    return SubscriptionNotFound("The merchant has no subscription with this id.")
+    return streams.SUBSCRIPTIONS.missing()
 
 
 async def subscription_response(

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.journal.codec import CODEC, TOPICS
+from ledger.domain.streams import TOPICS
+from ledger.journal.codec import CODEC
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.reader import LogReader

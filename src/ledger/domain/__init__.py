@@ -12,5 +12,6 @@ In reading order:
   sold. `plans`: what subscriptions charge. `subscriptions`: their periods, invoices and charges. `idempotency`:
   requests under an idempotency key (no decider).
 - `invoices`: the terms of electronic invoices, receipts and credit notes, and the division of an amount into taxes.
+- `streams`: every kind of stream with its events, its fold and its claims, as values.
 - `fold`: the state after several events. `ids`: derived ids.
 """

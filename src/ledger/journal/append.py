@@ -7,23 +7,13 @@ refer to a customer that does not exist.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.streams import ClaimKind
 from ledger.postgres.faults import Fault
-
-
-class ClaimKind(IntEnum):
-    """The kinds of keys. A key is unique within its kind and merchant."""
-
-    ORDER_EXTERNAL_ID = 1
-    CUSTOMER_EXTERNAL_ID = 2
-    PRODUCT_ID = 3
-    PLAN_EXTERNAL_ID = 4
-    SUBSCRIPTION_EXTERNAL_ID = 5
 
 
 class Claim(Struct, frozen=True):

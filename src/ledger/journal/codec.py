@@ -14,15 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ledger.domain.customers import events as customer_events
-from ledger.domain.idempotency import events as request_events
-from ledger.domain.merchants import events as merchant_events
-from ledger.domain.merchants import messages as message_events
-from ledger.domain.orders import events as order_events
-from ledger.domain.payment_methods import events as payment_method_events
-from ledger.domain.plans import events as plan_events
-from ledger.domain.products import events as product_events
-from ledger.domain.subscriptions import events as subscription_events
+from ledger.domain.streams import STREAMS, TOPICS
 from ledger.journal.append import EncodedEvent
 from ledger.journal.encryption.sealing import Seal
 from ledger.personal_data import split
@@ -122,25 +114,4 @@ def _json_names(type_: type[Struct]) -> dict[str, str]:
     return {field.name: field.encode_name for field in msgspec.structs.fields(type_)}
 
 
-TOPICS: Final[dict[str, type[Struct]]] = {
-    **order_events.TOPICS,
-    **customer_events.TOPICS,
-    **payment_method_events.TOPICS,
-    **merchant_events.TOPICS,
-    **message_events.TOPICS,
-    **product_events.TOPICS,
-    **plan_events.TOPICS,
-    **subscription_events.TOPICS,
-    **request_events.TOPICS,
-}
-"""Every topic that the ledger writes to the log."""
-
-CODEC: Final = Codec(
-    TOPICS,
-    personal={
-        **order_events.PERSONAL,
-        **customer_events.PERSONAL,
-        **payment_method_events.PERSONAL,
-        **subscription_events.PERSONAL,
-    },
-)
+CODEC: Final = Codec(TOPICS, personal={kind: paths for stream in STREAMS for kind, paths in stream.personal.items()})

@@ -15,10 +15,8 @@ from msgspec import Struct
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
-from ledger.domain.orders.state import Order
-from ledger.domain.payment_methods.state import SavedMethods
-from ledger.domain.subscriptions.state import Subscription
-from ledger.journal.append import Append, Change, Claim, ClaimKind, StreamWrite
+from ledger.domain.streams import STREAM_OF, ClaimKind
+from ledger.journal.append import Append, Change, Claim, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.commit.notifier import Notifier
@@ -165,7 +163,9 @@ class Journal:
     async def _data_key(self, merchant: bytes, change: Change, created: Mapping[Owner, DataKey]) -> DataKey:
         """Returns the key that seals a change's personal data: that of its customer. Raises DatabaseUnavailable."""
         assert self._keys is not None, "a journal of personal data needs data keys: pass `keys`"
-        owner = merchant + _customer_id(change.after).bytes
+        customer_of = STREAM_OF[type(change.after)].customer_of
+        assert customer_of is not None, f"no customer is known for {type(change.after).__name__}"
+        owner = merchant + customer_of(change.after).bytes
         return created.get(owner) or await self._keys.for_sealing(owner)
 
     async def load(
@@ -184,13 +184,3 @@ class Journal:
         connection = await connect(self._url, "ledger-open-log")
         async with connection:
             await connection.execute(_OPEN_LOG, (merchant_id,))
-
-
-def _customer_id(state: Any) -> UUID:
-    """Returns the customer whose data key seals the personal data of a stream."""
-    if isinstance(state, Order):
-        return state.terms.customer_id
-    assert isinstance(state, Customer | SavedMethods | Subscription), (
-        f"no customer is known for {type(state).__name__}: add its case here"
-    )
-    return state.customer_id

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.journal.append import ClaimKind, SealBroken
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import SealBroken
 from ledger.journal.codec import Codec, UnknownTopic
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.encryption.sealing import customer_of

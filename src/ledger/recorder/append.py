@@ -17,8 +17,9 @@ import psycopg
 from eventsourcing.persistence import DataError, IntegrityError, ProgrammingError, StoredEvent
 from psycopg import RawCursor
 
+from ledger.domain.streams import TOPICS
 from ledger.journal.append import Append, EncodedEvent, StreamWrite
-from ledger.journal.codec import TOPICS, postgres_micros
+from ledger.journal.codec import postgres_micros
 from ledger.journal.commit.append_statement import (
     LOCK_HEADS,
     LOST_MERCHANT,

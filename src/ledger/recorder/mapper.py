@@ -13,7 +13,8 @@ from eventsourcing.domain import DomainEventProtocol
 from eventsourcing.persistence import Mapper, MapperDeserialisationError, ProgrammingError, StoredEvent
 from msgspec import Struct
 
-from ledger.journal.codec import CODEC, TOPICS
+from ledger.domain.streams import TOPICS
+from ledger.journal.codec import CODEC
 
 
 class JournalEvent(Struct, frozen=True):

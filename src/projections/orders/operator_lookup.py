@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.domain.ids import parse_uuid
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 from ledger.postgres.connection import Connection
 from projections.search.lines import FIELD_END, LineKind, fold
 

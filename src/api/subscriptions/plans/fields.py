@@ -18,6 +18,7 @@ from api.errors import ApiError, required
 from api.fields.values import is_given, metadata, positive_amount, printable, require_whole
 from api.http.request import ApiRequest
 from api.operation import Json
+from ledger.domain import streams
 from ledger.domain.plans.terms import (
     EXPIRY_MAX,
     PERIODS_MAX,
@@ -31,7 +32,7 @@ from ledger.domain.plans.terms import (
     PlanTerms,
     period_problem,
 )
-from ledger.domain.rejections import InvalidField, PlanNotFound
+from ledger.domain.rejections import InvalidField, Rejected
 from ledger.operations.plans.change import PlanUpdate
 from ledger.operations.plans.create import NewPlan
 from projections.merchants import MerchantSettings
@@ -198,9 +199,9 @@ def plan_reference(request: ApiRequest) -> str:
     return reference
 
 
-def plan_not_found() -> PlanNotFound:
+def plan_not_found() -> Rejected:
     """Returns the rejection of an id under which the merchant has no plan."""
-    return PlanNotFound("The merchant has no plan with this id.")
+    return streams.PLANS.missing()
 
 
 EXAMPLE: Final[Json] = {

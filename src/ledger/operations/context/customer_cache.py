@@ -17,7 +17,7 @@ from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
 from ledger.domain.ids import parse_uuid
-from ledger.journal.append import ClaimKind
+from ledger.domain.streams import ClaimKind
 from ledger.journal.journal import Journal
 from ledger.ttl_cache import TtlCache
 

@@ -14,7 +14,8 @@ from ledger.domain.customers.decide import decide_create
 from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
-from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor, CustomerFields
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.requests import execute_customer_request, find_source

@@ -15,7 +15,8 @@ from ledger.domain.customers.commands import UpsertCustomer
 from ledger.domain.customers.decide import decide_upsert
 from ledger.domain.customers.evolve import evolve
 from ledger.domain.rejections import CustomerNotFound
-from ledger.journal.append import Change, Claim, ClaimKind, ClaimTaken, Conflict, VersionConflict
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Change, Claim, ClaimTaken, Conflict, VersionConflict
 from ledger.operations.context.customer_cache import CachedCustomer
 from ledger.operations.context.inputs import CustomerInput
 from ledger.operations.pipeline.unit_of_work import UnitOfWork

@@ -17,7 +17,8 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
 from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, PaymentMethodNotFound
-from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict, VersionConflict
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Claim, ClaimTaken, Conflict, VersionConflict
 from ledger.operations.context.inputs import Actor, OrderInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget

@@ -31,7 +31,8 @@ from ledger.domain.orders.events import OrderCreated, OrderEvent
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import OrderNotFound, Rejected, RequestInProgress
-from ledger.journal.append import Change, Claim, ClaimKind, VersionConflict
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Change, Claim, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger

@@ -10,7 +10,8 @@ from ledger.domain.plans.decide import decide_create
 from ledger.domain.plans.evolve import evolve
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import PlanTerms
-from ledger.journal.append import Claim, ClaimKind, ClaimTaken, Conflict
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream

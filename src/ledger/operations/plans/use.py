@@ -16,7 +16,8 @@ from ledger.domain.plans.events import PlanCreated
 from ledger.domain.plans.evolve import evolve
 from ledger.domain.plans.state import Plan
 from ledger.domain.rejections import PlanNotFound
-from ledger.journal.append import Change, ClaimKind
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Change
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
 
 

@@ -19,7 +19,8 @@ from ledger.domain.products.commands import ImportProduct, Problem, ProductDetai
 from ledger.domain.products.decide import decide_import, problems_of
 from ledger.domain.products.evolve import evolve
 from ledger.domain.products.state import Product
-from ledger.journal.append import Change, Claim, ClaimKind, Conflict
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Change, Claim, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute

@@ -13,10 +13,11 @@ from uuid_utils.compat import uuid7
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import CustomerNotFound, MethodNotEnabled
+from ledger.domain.streams import ClaimKind
 from ledger.domain.subscriptions.commands import RequestSubscription
 from ledger.domain.subscriptions.decide.request import decide_request
 from ledger.domain.subscriptions.state import Subscription
-from ledger.journal.append import Change, Claim, ClaimKind, ClaimTaken, Conflict
+from ledger.journal.append import Change, Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult

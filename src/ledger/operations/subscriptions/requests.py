@@ -9,11 +9,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ledger.domain.fold import fold
 from ledger.domain.ids import parse_uuid
 from ledger.domain.rejections import SubscriptionNotFound
+from ledger.domain.streams import ClaimKind
 from ledger.domain.subscriptions.commands import Proration
 from ledger.domain.subscriptions.events import SubscriptionRequested
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
-from ledger.journal.append import ClaimKind
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
 
 
