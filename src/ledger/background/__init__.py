@@ -1,7 +1,7 @@
-"""What happens outside a request, mostly in the worker.
+"""The work that happens outside a request, mostly in the worker.
 
-What a reaction or a job does may run twice and in two workers at once: the version of the stream decides, as for
-requests.
+A reaction or a job may run twice, and in two workers at once: the version of the stream decides which one counts, as
+for requests.
 
 In reading order:
 

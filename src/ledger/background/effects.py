@@ -1,4 +1,4 @@
-"""What a reaction is: a pure function from one recorded event to what is to be done, later or now.
+"""A reaction: a pure function from one recorded event to its effects, later or now.
 
 A reaction sees every event once, in the order of its merchant's log, and returns what follows from this event alone.
 Read neither a clock nor the database in it. Its effects are written in the transaction that moves its cursor.
@@ -36,7 +36,7 @@ class EnqueueJob(Struct, frozen=True):
 
 
 class NoteAlias(Struct, frozen=True):
-    """A payment of the stream has this alias from now on: a processor's message may use it (see `payment_index`)."""
+    """Adds an alias to a payment of the stream; a processor's message may name the payment by it (see `payment_index`)."""
 
     name: str
     stream_id: UUID
@@ -50,7 +50,7 @@ Effect = SetTimer | EnqueueJob | NoteAlias
 class StateReaction(Protocol):
     """A reaction that returns a stream's current timers, whenever the stream has new events of its topics.
 
-    What it returns replaces all timers of the stream. If the stream has changed since, the reaction is called again.
+    The returned timers replace all timers of the stream. If the stream has changed since, the reaction is called again.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Slots for work that runs side by side, shared fairly by the merchants.
 
-A merchant whose processor is slow fills its own slots and no others: while more than half of all slots are free, these
-include the slots of the half that nothing uses. Of the merchants that wait for a slot, each gets one in turn.
+A merchant whose processor is slow fills only its own slots. While more than half of all slots are free, a merchant may
+also use slots of the free half. The merchants that wait for a slot get one in turn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Turn = asyncio.Future[None]
 class FairSlots(Generic[K]):
     """The slots of one process for one kind of work: `at_once` in total, `of_a_merchant` for each merchant.
 
-    A merchant gets more while more than half of all slots are free, so that one that is alone is done sooner.
+    A merchant gets more while more than half of all slots are free, so that a single merchant's work ends sooner.
 
     `running` counts the occupied slots of each merchant, `started` the started work that has not ended.
     """
@@ -57,7 +57,10 @@ class FairSlots(Generic[K]):
             self._release(merchant_id, turn)
 
     def start(self, merchant_id: UUID, key: K, work: Work) -> None:
-        """Starts work in a task of its own as soon as there is a slot. Work whose key is among `keys` is left alone."""
+        """Starts work in a task of its own as soon as there is a slot.
+
+        Work whose key is among `keys` is not started again.
+        """
         if key not in self._tasks:
             self.started[merchant_id] += 1
             turn = self._ask(merchant_id)

@@ -1,4 +1,4 @@
-"""A pace for due work that a merchant has much of at one moment, so that requests have the processors meanwhile."""
+"""A pace for due work of which a merchant has much at one moment, so that requests get processor time meanwhile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ tasks cost more than twice the processor time.
 class Pace:
     """The pace of tasks of some kinds in one process: at most so many a second begin, those that wait in groups.
 
-    What was not used is lost. Setting `stop` ends every wait.
+    Unused turns are lost. Setting `stop` ends every wait.
     """
 
     def __init__(self, kinds: Collection[str], per_second: float, stop: asyncio.Event) -> None:

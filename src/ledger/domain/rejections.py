@@ -79,7 +79,7 @@ class ProductNotFound(Rejected):
 
 
 class PlanNotFound(Rejected):
-    """The merchant has no such plan, or it is archived where a new subscription needs one."""
+    """The merchant has no such plan, or it is archived and a new subscription needs one."""
 
     code = "PLAN_NOT_FOUND"
 

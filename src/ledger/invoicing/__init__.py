@@ -2,10 +2,9 @@
 
 In reading order:
 
-- `invoicing`: what operations work with. `contract`: what an operation may ask of a stamping provider, and what a
-  provider may answer.
+- `invoicing`: the value that operations use. `contract`: the requests to a stamping provider, and its possible answers.
 - `providers`: the simulated provider, and the adapter to the providers of production.
-- `issuers`: the certificates with which merchants seal their documents. `certificates`: what makes one acceptable.
+- `issuers`: the certificates with which merchants seal their documents. `certificates`: checks of one.
 - `logos`: the pictures on printed documents.
 - `files`: the stored XML and PDF of stamped documents, and signed links to them.
 - `stamped_xml`: the XML of a document, read without trust. `database`: a connection that opens on demand.

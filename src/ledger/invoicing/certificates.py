@@ -1,4 +1,4 @@
-"""Certificates of digital seal (CSD): what makes one acceptable, and generated ones for the sandbox.
+"""Certificates of digital seal (CSD): the checks of one, and generated ones for the sandbox.
 
 SAT's certificates are X.509 with the RFC in the subject's `x500UniqueIdentifier`, and with a serial number whose bytes
 are the twenty ASCII digits of the certificate's number. A CSD has two extensions; the taxpayer's own certificate (FIEL,
@@ -74,7 +74,7 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
 def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
     """Returns a private key. Raises CertificateWrong if it does not open.
 
-    A key may ask for any number of rounds until it opens, and for checks of any size: both are limited first.
+    A key states the number of rounds of its derivation and the sizes of its checks: both are limited first.
     """
     wrong = CertificateWrong(
         "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
@@ -96,7 +96,7 @@ def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
 
 
 def _rounds(key: bytes) -> int:
-    """Returns the rounds of PBKDF2 that an encrypted PKCS#8 key asks for (RFC 8018, A.2 and A.4).
+    """Returns the rounds of PBKDF2 that an encrypted PKCS#8 key states (RFC 8018, A.2 and A.4).
 
     Raises ValueError or IndexError if the key is not encrypted as SAT does it: PBES2 with PBKDF2.
     """
@@ -145,7 +145,10 @@ def _check(certificate: x509.Certificate, rfc: str, at: datetime) -> None:
 
 
 def _owner(certificate: x509.Certificate) -> str | None:
-    """Returns the taxpayer's RFC: what precedes the slash. A company's is followed by its representative's."""
+    """Returns the taxpayer's RFC: the text before the slash.
+
+    In a company's certificate its representative's RFC follows.
+    """
     found = certificate.subject.get_attributes_for_oid(NameOID.X500_UNIQUE_IDENTIFIER)
     rfc = str(found[0].value).split("/")[0].strip() if found else ""
     return rfc if _RFC.fullmatch(rfc) else None
@@ -157,7 +160,7 @@ def certificate_number(certificate: x509.Certificate) -> str:
 
 
 def legal_name_of(csd: Csd) -> str:
-    """Returns the taxpayer's name as CFDI 4.0 wants it: the certificate's, without the kind of company.
+    """Returns the taxpayer's name in the form of CFDI 4.0: the certificate's name without the kind of company.
 
     Raises CertificateWrong if the certificate has none.
     """
@@ -182,8 +185,8 @@ def generate_csd(
 ) -> Csd:
     """Returns a new certificate in the form of SAT's, signed by its own key: worth nothing outside the sandbox.
 
-    `number` has twenty digits. With `branch` "PAC" and an RFC it is a provider's. `at` is the beginning of its four
-    years, now if it is None. With `fiel` it has the four extensions of a FIEL.
+    `number` has twenty digits. With `branch` "PAC" and an RFC the certificate is a provider's. `at` is the beginning of
+    its four years, None for the present time. With `fiel` it has the four extensions of a FIEL.
     """
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = x509.Name(

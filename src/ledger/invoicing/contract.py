@@ -1,4 +1,4 @@
-"""The contract of a stamping provider (PAC): what an operation may ask of it, and what it may answer.
+"""The contract of a stamping provider (PAC): the requests of an operation, and the provider's possible answers.
 
 Raise `ProviderUnavailable` only if it is certain that nothing left this process. Every other failure is
 `ProviderTimedOut`: the outcome is unknown, and the caller looks the document up before it stamps again.
@@ -37,7 +37,7 @@ class StampRequest(ProviderRequest, frozen=True, kw_only=True):
 
 
 class LookUp(ProviderRequest, frozen=True, kw_only=True):
-    """A question for the document that an earlier request was to stamp; `xml` is the XML of that request.
+    """A query for the document of an earlier request to stamp; `xml` is the XML of that request.
 
     With `fence`, a provider whose capabilities allow it refuses the document from then on: None is final.
     """
@@ -83,21 +83,21 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 
 
 class CancellationPending(Struct, frozen=True, kw_only=True):
-    """A cancellation that the receiver has to accept within three days (CFF 29-A); `status` reports the end of it."""
+    """A cancellation that the receiver has to accept within three days (CFF 29-A); `status` reports its outcome."""
 
     code: str
     receipt: bytes | None = None
 
 
 class StatusRequest(ProviderRequest, frozen=True, kw_only=True):
-    """A question for what SAT reports about the stamped document in `xml`."""
+    """A query for SAT's report about the stamped document in `xml`."""
 
     fiscal_uuid: UUID
     xml: bytes
 
 
 class DocumentStatus(Struct, frozen=True, kw_only=True):
-    """What SAT reports about a document. `detail` holds the report's own words.
+    """SAT's report about a document. `detail` holds the report's own words.
 
     A document is NOT_FOUND until the provider has handed it to SAT, which may take a day.
     """

@@ -38,11 +38,14 @@ _RETRIES: Final[Any] = {
     "retry_timeout": timedelta(seconds=10),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
 }
-"""How long the object store may take for a request, and how often a request is repeated. Recovery repeats the rest."""
+"""How long the object store may take for a request, and how often a request is repeated.
+
+The recovery repeats a document later.
+"""
 _CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>")
 _NO_BUCKET: Final = "NoSuchBucket"
 _MACHINE_CREDENTIALS: Final = "169.254.169.254"
-"""Where a machine of AWS gets its own credentials: asked if the environment has none."""
+"""The host from which a machine of AWS gets its credentials if the environment has none."""
 _LABEL: Final = b"payment-ledger file link v1\0"
 _LIFETIMES: Final = range(1, 1 << 40)
 """The ends that a link may have, in seconds since 1970."""
@@ -53,7 +56,7 @@ class FilesUnavailable(Fault):
 
 
 class FileConflict(Exception):
-    """Another file than the one to store has its key. A stamped document never changes."""
+    """Another file is stored under the key. A stamped document never changes."""
 
 
 class StoredFiles(Struct, frozen=True, kw_only=True):
@@ -108,7 +111,9 @@ class DocumentFiles:
         return f"{self._links_url}/{quote(key)}?{query}"
 
     def verify(self, key: str, query: Mapping[str, str], at: datetime) -> bool:
-        """Returns whether a link's query allows to read this key at `at`: it was signed here, and has not ended."""
+        """Returns whether a link's query allows a read of this key at `at`: its signature is valid, and it has not
+        expired.
+        """
         end = query.get("expires", "")
         if not (end.isascii() and end.isdigit() and int(end[:20]) in _LIFETIMES):
             return False
@@ -142,7 +147,7 @@ class DocumentFiles:
                 client: Any = {"timeout": _REQUEST_MAX, "connect_timeout": _REQUEST_MAX, "allow_http": allow_http}
                 self._opened = from_url(self._url, client_options=client, retry_config=_RETRIES)
             else:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # tax papers name people
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # electronic invoices name people
                 self._opened = LocalStore(prefix=self._folder)
         return self._opened
 
@@ -163,7 +168,7 @@ def _flush(folder: Path, keys: list[str]) -> None:
 
 
 def _unavailable(fault: Exception) -> FilesUnavailable:
-    """Returns the fault with what to do, without its text, which names places and may hold parts of the answer."""
+    """Returns the fault with advice and without its text, which names paths and may hold parts of the answer."""
     code = _code_of(fault) or type(fault).__name__
     return FilesUnavailable(f"the store of files failed ({code}): {_remedy(fault, code)}")
 

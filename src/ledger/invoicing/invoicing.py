@@ -1,4 +1,4 @@
-"""What operations on electronic invoices work with, in one value."""
+"""The dependencies of operations on electronic invoices, in one value."""
 
 from __future__ import annotations
 

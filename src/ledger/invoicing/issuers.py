@@ -27,7 +27,7 @@ from ledger.ttl_cache import TtlCache
 if TYPE_CHECKING:
     from satcfdi.models import Signer
 
-# A certificate of a merchant. One that is set again becomes the newest, with what is shown of its issuer now.
+# A certificate of a merchant. If it is set again, it becomes the newest, with the issuer's present data.
 _SET: Final = """
 insert into fiscal_issuer
   (merchant_id, issuer_id, certificate_number, issuer, certificate, sealing_key_id, wrapped_key)
@@ -36,7 +36,7 @@ on conflict (merchant_id, certificate_number) do update
    set issuer_id = excluded.issuer_id, issuer = excluded.issuer, certificate = excluded.certificate,
        sealing_key_id = excluded.sealing_key_id, wrapped_key = excluded.wrapped_key, set_at = clock_timestamp()
 """
-# If no process has set one meanwhile.
+# Stores a certificate unless another process has set one meanwhile.
 _SET_FIRST: Final = """
 insert into fiscal_issuer
   (merchant_id, issuer_id, certificate_number, issuer, certificate, sealing_key_id, wrapped_key)
@@ -119,7 +119,8 @@ class Issuers:
         await self._database.stop()
 
     async def set(self, merchant_id: UUID, issuer: Issuer, csd: Csd) -> FoundIssuer:
-        """Stores what `certificates.open_csd` has checked. It seals new documents from now on, in every process.
+        """Stores a certificate that `certificates.open_csd` has checked. It seals new documents from now on, in every
+        process.
 
         Raises DatabaseUnavailable.
         """
@@ -140,8 +141,8 @@ class Issuers:
     async def signer_of(self, merchant_id: UUID, number: str | None = None) -> tuple[Issuer, Signer]:
         """Returns the issuer that seals the merchant's new documents, and its signer.
 
-        With the `number` of a certificate, the one that sealed a document before: an equal document has an equal seal.
-        Raises IssuerMissing, DatabaseUnavailable; KeyUnavailable and SealBroken if the key does not open.
+        `number` selects the certificate that sealed a document before: an equal document then has an equal seal. Raises
+        IssuerMissing, DatabaseUnavailable; KeyUnavailable and SealBroken if the key does not open.
         """
         row = await self._row(merchant_id, number)
         signer = self._signers.get(row.issuer_id)

@@ -21,7 +21,7 @@ _PARSER: Final = etree.XMLParser(resolve_entities=False, no_network=True, load_d
 
 
 class XmlUnreadable(Exception):
-    """What was to be a CFDI is none, or lacks its stamp."""
+    """The XML is no CFDI, or lacks its stamp."""
 
 
 def parse(xml: bytes) -> Any:
@@ -46,7 +46,7 @@ def stamp_of(root: Any) -> Any | None:
 
 
 def stamped(xml: bytes, *, seal: str | None = None, invoice_id: str | None = None) -> Stamped:
-    """Returns a stamped document as the contract has it. FechaTimbrado is the provider's local time in Mexico City.
+    """Returns a stamped document in the contract's form. FechaTimbrado is the provider's local time in Mexico City.
 
     `invoice_id` is the provider's own id, the fiscal UUID if it has none. Raises XmlUnreadable if the stamp is
     missing, or if it is the stamp of another document than the one with this seal.

@@ -1,4 +1,4 @@
-"""What the journal commits, and the exceptions with which a commit fails.
+"""The parts of a commit, and the exceptions with which a commit fails.
 
 A commit is all or nothing over every stream, claim and row in it. Never split one into two appends: an order could then
 refer to a customer that does not exist.

@@ -23,7 +23,7 @@ _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 Upcast = Callable[[dict[str, Any]], dict[str, Any]]
-"""Returns an old event's JSON object as the next version of its topic has it. Pure."""
+"""Converts an old event's JSON object to the next version of its topic. Pure."""
 
 
 class UnknownTopic(Exception):
@@ -87,7 +87,7 @@ class Codec:
         return EncodedEvent(topic, data, postgres_micros(event.at))
 
     def decode(self, topic: str, data: bytes) -> Any:
-        """Returns the event in these bytes, in the present version of its topic.
+        """Returns the event in these bytes, converted to the current version of its topic.
 
         Sealed bytes that were not opened give the event without its personal fields. Raises UnknownTopic if the
         topic has neither a type nor an upcaster.

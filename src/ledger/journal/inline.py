@@ -1,4 +1,4 @@
-"""Read models whose rows are written by the append's own statement: what the journal needs in order to write them.
+"""The read models whose rows the append's own statement writes: their tables, and how a change becomes rows.
 
 The statement writes a row only for a command that wins. A provider of rows therefore computes them from the change
 alone, as if every command won.
@@ -25,8 +25,8 @@ UTC for timestamptz, int days since 2000-01-01 for date, None for null.
 class InlineTable(Struct, frozen=True):
     """A table that is written inline. `write` is one SQL statement that reads the winners' rows from `{rows}`.
 
-    `is_rare` if most batches have no row of the table: their statement leaves it out. A table that is named costs a
-    batch time without a row, too, most of all one with a trigger for each statement.
+    `is_rare` is True if most batches have no row of the table: their statement leaves it out. A table that the
+    statement names costs time even without a row, most of all a table with a trigger for each statement.
 
     >>> InlineTable("seen", (("merchant_id", "uuid"), ("n", "int8")), "insert into seen select * from {rows}").name
     'seen'

@@ -53,7 +53,7 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
   from event where merchant_id = %s and position > %s and position <= %s and topic = any(%s) order by position
 """
 
-# What reactions need of the events of some topics, between two positions each of several logs.
+# The events of some topics as reactions need them: between two positions of each of several logs.
 _STRETCHES: Final = """
 select k.n, e.position, e.stream_id, e.version, e.topic, e.data
   from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as k(n, m, after, until)
@@ -76,7 +76,7 @@ StoredEvent = tuple[int, UUID, int, str, bytes]
 StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
 _LastKey = tuple[UUID, ClaimKind, str, None]
-"""A claim of which the last event of its stream is read; its value is a row of _CLAIMED_LAST without the number."""
+"""The key for reading the last event of a claim's stream; the value is a row of _CLAIMED_LAST without the number."""
 
 
 class SeenEvent(Struct, frozen=True):
@@ -202,10 +202,10 @@ class LogReader:
     async def stored(
         self, connection: Connection, ranges: Sequence[tuple[UUID, int, int]], topics: Sequence[str]
     ) -> list[list[StoredEvent]]:
-        """Returns the events of these topics of each range: of a merchant, behind the first position and up to the
-        second.
+        """Returns the events of these topics in each range: a merchant, the position before the range, and the last
+        position in it.
 
-        Nothing is decoded: `opened` does that, so that what cannot be read fails alone.
+        Nothing is decoded. `opened` decodes, so that an unreadable event fails alone.
         """
         merchants, after, until = zip(*ranges, strict=True)
         rows = await connection.cursor(binary=True).execute(

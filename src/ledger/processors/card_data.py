@@ -1,4 +1,4 @@
-"""Masks card numbers and security codes in what a processor writes for people.
+"""Masks card numbers and security codes in a processor's texts for people.
 
 A processor's text is masked and never refused: the fact about money that came with it has to be recorded.
 """

@@ -1,11 +1,11 @@
-"""The contract of a payment processor: what an operation may ask of it, and what it may answer.
+"""The contract of a payment processor: the requests of an operation, and the processor's possible answers.
 
 Raise `ProcessorUnavailable` only if it is certain that nothing left this process. Every other failure is
 `ProcessorTimedOut`: the outcome is unknown.
 
 Every request has an `idempotency_key` that is unique within its merchant. A request with the same key is the same
 request and gets the same answer. `deadline_at` is real time. `at` is the time of the merchant's clock, from which a
-processor counts what it does later; None is real time. The processor repeats `order_id` and `payment_id` in its
+processor dates its later messages; None is real time. The processor repeats `order_id` and `payment_id` in its
 messages, so that these find their order.
 """
 
@@ -102,13 +102,13 @@ class CaptureRequest(Request, frozen=True, kw_only=True):
 
 
 class VoidRequest(Request, frozen=True, kw_only=True):
-    """A request to release what is authorised and not captured."""
+    """A request to release the authorised amount that is not captured."""
 
     processor_reference: str
 
 
 class RefundRequest(Request, frozen=True, kw_only=True):
-    """A request to give `amount` of what was captured back to the card."""
+    """A request to give `amount` of the captured money back to the card."""
 
     processor_reference: str
     amount: Decimal
@@ -143,7 +143,7 @@ class Destination(Struct, frozen=True, kw_only=True):
 
 
 class PayoutRequest(Request, frozen=True, kw_only=True):
-    """A request to give back `amount` of what was received under a reference.
+    """A request to give back `amount` of the money received under a reference.
 
     Without a `destination` it goes to the sender's account.
     """
@@ -192,7 +192,7 @@ class ProcessorUnavailable(Exception):
 class ProcessorRecord(Struct, frozen=True, kw_only=True):
     """What a processor carried out under one key: captured or refunded money (gross, minor units), or a void.
 
-    `processor_reference` is its id of the charge or reference that the call was about.
+    `processor_reference` is the processor's id of the charge or reference.
     """
 
     merchant_id: UUID
@@ -208,8 +208,9 @@ class CardProcessor(Protocol):
     """A processor of card payments.
 
     Every call raises `ProcessorTimedOut` or `ProcessorUnavailable`; any other exception counts as a time-out. Every
-    `look_up…` returns the answer of the call with a key, or None if the processor has no such call. With `fence`,
-    which only a processor that `can_fence` is asked for, such a call is refused from then on: None is final.
+    `look_up…` returns the answer of the call with a key, or None if the processor has no such call. With `fence`, the
+    processor refuses such a call from then on, so that None is final; only a processor that `can_fence` is asked for
+    it.
     """
 
     capabilities: Capabilities

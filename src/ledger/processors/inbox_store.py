@@ -39,12 +39,12 @@ select received_at, handled_at, waits_for, body from processor_message
  where processor = %s and merchant_id = %s and message_id = %s
 """
 
-# Claims messages that may be tried now, for as long as a worker should need; other workers skip them. Of the merchants,
-# each in turn: first those with the fewest running messages, after the merchant that was last. Of each the oldest
-# messages, at most as many as it may have running. A message is left if another one of its order is claimed, or is
-# older and may be tried too. While a merchant's clock is being moved, the process that moves it applies this merchant's
-# messages. The statement reads no message that waits, and nothing if every message waits: `offset 0` keeps the
-# planner from joining with all messages of a merchant.
+# Claims messages that may be tried now, for as long as a worker should need; other workers skip them. The merchants
+# have their turn one after another: first those with the fewest running messages, after the merchant that was last. Of
+# each merchant the oldest messages are claimed, at most as many as it may have running. A message stays if another
+# message of its order is claimed, or is older and may be tried too. While a merchant's clock is being moved, the
+# process that moves it applies this merchant's messages. The statement reads no message that waits, and nothing if
+# every message waits: `offset 0` keeps the planner from joining with all messages of a merchant.
 _PENDING: Final = """
 handled_at is null and exists (select from processor_message where handled_at is null and next_try_at <= now())"""
 _CLAIM: Final = skip_scan(
@@ -80,7 +80,7 @@ returning m.received_at, m.body
 """,
 )
 
-# An order has applied the message. What waits for the same order may be tried now.
+# An order has applied the message. Other messages of the same order may be tried now.
 _HANDLED: Final = """
 with handled as (
   update processor_message set handled_at = coalesce(handled_at, now()), waits_for = null, claimed_until = null
@@ -145,7 +145,7 @@ class Inbox:
     async def receive(self, message: Message) -> InboxEntry:
         """Stores a verified message and returns its entry.
 
-        Then it is on disk, and its sender need not send it again.
+        The message is then on disk, and its sender need not send it again.
         """
         body = messages.encode(message).decode()
         stored = await self._execute(_STORE, (*_key(message), message.order_id, body))
@@ -173,8 +173,8 @@ class Inbox:
     ) -> Sequence[Message]:
         """Returns at most `limit` messages to try now, from each merchant in turn, sorted by their receipt.
 
-        No merchant gets more than `of_a_merchant` together with its `running` ones. Of one order there is at most one
-        message, and none while another of its messages is claimed. No other worker gets them until the lease ends.
+        A merchant has at most `of_a_merchant` messages, its `running` ones included. An order has at most one message,
+        and none while another of its messages is claimed. No other worker gets these messages until the lease ends.
         """
         values = {
             "merchants": list(running),

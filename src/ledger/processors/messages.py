@@ -209,7 +209,7 @@ def _is_valid_time(at: datetime) -> bool:
 
 
 def _is_named(message: Message) -> bool:
-    """Returns whether every required field is filled. Two messages or deposits with empty ids would count as one."""
+    """Returns whether every required field is filled: two messages or deposits with empty ids would count as one."""
     values = {field.name: getattr(message, field.name) for field in msgspec.structs.fields(message) if field.required}
     amount = values.get("amount")
     return "" not in values.values() and (amount is None or "E" not in str(amount))

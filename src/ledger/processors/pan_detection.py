@@ -36,17 +36,17 @@ _OTHER_NUMBERS: Final = re.compile(
     rf"|\+[0-9](?:{_GAP}?[0-9]){{7,12}}(?!{_GAP}{{0,3}}[0-9])"
     r")(?![0-9A-Za-z])"
 )
-# Groups of one digit do not count: card numbers are not written like that, and lists of numbers are.
+# Groups of one digit do not count: lists of numbers have such groups, card numbers do not.
 _RUN: Final = re.compile(rf"\d{{2,}}(?:{_GAP}{{1,3}}\d{{2,}})*")
 _GROUP: Final = re.compile(r"\d+")
 _POINT: Final = re.compile(r"\d\.")
 
 
 def _printed_pattern(first: str, further: str) -> re.Pattern[str]:
-    """Returns the pattern of groups as they are printed on cards, between signs other than spaces and dashes.
+    """Returns a pattern for card numbers whose digit groups (4-4-4-… or 4-6-rest) are separated by signs other than
+    space and dash.
 
-    The groups are four digits, four, four and so on, or four, six and the rest. Decimals, IP addresses, dates and
-    amounts with a sign at the thousands are written otherwise.
+    Decimals, IP addresses, dates and amounts with a sign at the thousands have other groups.
     """
     return re.compile(
         rf"(?<!\d)(?=(?P<four>\d{{4}})(?P<sign>{first})(?:"
@@ -101,7 +101,10 @@ def _printed(text: str) -> Iterator[str]:
 
 
 def _run_contains_pan(run: str, is_fraction: bool = False) -> bool:
-    """Returns whether groups of digits contain a card number. The first group alone is none if it `is_fraction`."""
+    """Returns whether groups of digits contain a card number.
+
+    With `is_fraction`, the first group alone is not taken for one.
+    """
     groups = _GROUP.findall(run)
     digits = "".join(groups)
     if len(digits) < _SHORTEST:

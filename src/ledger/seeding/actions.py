@@ -1,4 +1,4 @@
-"""What a line of a scenario can do: register a merchant, and what a merchant does with its orders.
+"""The actions of a scenario's lines: registering a merchant, and the merchant's requests about its orders.
 
 An action is a function in the table at the end, and parses its body as the HTTP interface does.
 """

@@ -1,7 +1,7 @@
-"""What the lines of one run share, and one line with what its action needs.
+"""The context of a run's lines, and one line with the data of its action.
 
-What a line makes has an id that follows from the scenario alone: the merchant's name, the order's external id, the
-line's time. Therefore a scenario that runs a second time changes nothing.
+The id of an object that a line creates follows from the scenario alone: the merchant's name, the order's external id,
+the line's time. Therefore a scenario that runs a second time changes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Permanent: with another one every scenario would run a second time.
 
 
 class LineResult(Enum):
-    """What running a line came to."""
+    """The result of running a line."""
 
     NEW = "new"
     DECLINED = "declined"  # new as well: a payment that failed is a part of the scenario
@@ -70,10 +70,11 @@ class BodyParsers(Struct, frozen=True):
 
 
 class RunContext(Struct, frozen=True):
-    """What the lines of one run share.
+    """The state that the lines of one run share.
 
-    `api_keys` collects the secrets of the keys that the run issued, by merchant id. `claimed` holds the ids of what
-    lines do to an order at a time, `last_lines` the latest line about each order, by merchant id and external id.
+    `api_keys` collects the secrets of the keys that the run issued, by merchant id. `claimed` holds the ids of effects,
+    one for each line about an order at a time; `last_lines` holds the latest line about each order, by merchant id and
+    external id.
     """
 
     ledger: Ledger
@@ -130,7 +131,7 @@ class RunningLine(Struct, frozen=True):
 
     @property
     def effect_id(self) -> UUID:
-        """The id of what the line does to its order at its time: the same in every run."""
+        """The id of the line's effect on its order at its time: the same in every run."""
         return uuid5(self.merchant_id, f"{self.line.at.timestamp():.6f} {self.line.action} {self.order}")
 
     def parse_body(self, shape: type[T]) -> T:
@@ -150,9 +151,9 @@ class RunningLine(Struct, frozen=True):
         return replace(payment, payment_id=payment_id)
 
     async def reach(self, order: str) -> None:
-        """Does what is due on an order before the line's time, and sets the clock to that time.
+        """Does the work that is due on an order before the line's time, and sets the clock to that time.
 
-        Only orders that an earlier line of the same run is about have due work here. Raises a Fault, ConcurrentUpdate.
+        Only orders of earlier lines of the same run have due work here. Raises a Fault, ConcurrentUpdate.
         """
         if (self.merchant_id, order) in self.context.last_lines:
             found = await find_order(self.ledger, self.merchant_id, order)
@@ -186,7 +187,7 @@ def merchant_id_of(name: str) -> UUID:
 
 
 def payment_result(result: OrderResult) -> LineResult:
-    """Returns what a line about a payment came to."""
+    """Returns the result of a line about a payment."""
     if result.replayed:
         return LineResult.KNOWN
     failed = result.payment_id is not None and result.order.payment(result.payment_id).status is PaymentStatus.FAILED

@@ -1,4 +1,5 @@
-"""The clock of a scenario, and what falls due on an order between its lines: timers, and messages of the processor.
+"""The clock of a scenario, and the work that falls due on an order between its lines: timers, and messages of the
+processor.
 
 Work that was due before a line is done before the line runs. Otherwise a line would pay a reference that has long
 expired, or a capture would be dated by the next line about its order.
@@ -39,7 +40,7 @@ class ScenarioClock(Clock):
 
 
 class DueWork(Struct, frozen=True):
-    """Does what is due on one order after another, under the scenario's clock."""
+    """Does the due work of one order after another, under the scenario's clock."""
 
     ledger: Ledger
     clock: ScenarioClock

@@ -1,4 +1,4 @@
-"""What a line can do in the place of a payer or the payer's bank: authenticate, send money, contest a payment."""
+"""The actions of a line in the place of a payer or the payer's bank: authenticate, send money, contest a payment."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def _deposit(line: RunningLine) -> LineResult:
 
 
 async def _dispute(line: RunningLine) -> LineResult:
-    """The payer's bank contests the newest payment that brought money, or reports how that ended."""
+    """The payer's bank contests the newest payment that brought money, or reports the outcome."""
     body = line.parse_body(Contested)
     order = await line.find_unless_done(events.DisputeOpened, events.DisputeWon, events.DisputeLost)
     if order is None:

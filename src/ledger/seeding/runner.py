@@ -1,6 +1,6 @@
 """Runs a scenario: its lines one after another, each at its own time.
 
-Whatever falls due on an order between its lines happens at its own time, before the next line about the order runs.
+Work that falls due on an order between its lines happens at its own time, before the next line about the order runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Scenario = Sequence[tuple[LineNumber, ScenarioLine]]
 
 
 class RunReport(Struct, frozen=True):
-    """What a run came to, and the keys that it issued: secrets by merchant id, which are not stored."""
+    """The result of a run, and the keys that it issued: secrets by merchant id, which are not stored."""
 
     outcomes: Counter[LineResult]
     keys: dict[UUID, str]
@@ -61,8 +61,9 @@ async def run_scenario(
 ) -> RunReport:
     """Runs a scenario on a ledger that uses `clock`. `new_key` makes the key of a merchant that is registered.
 
-    After the last line, what falls due on the orders is done until that line's time, or the present if that is
-    later. The caller holds the leases on the merchants' clocks meanwhile (see `background.scheduler.clock_lock`).
+    After the last line, the work that falls due on the orders is done up to that line's time, or up to the present if
+    that is later. The caller holds the leases on the merchants' clocks meanwhile (see
+    `background.scheduler.clock_lock`).
 
     Raises InvalidScenario at the first line that cannot be run. Unknown actions and times that run backwards are found
     before the first line runs; when the ledger refuses a line, the lines above it have happened. A declined payment is
@@ -95,7 +96,7 @@ async def _load_merchant(context: RunContext, place: LineNumber, line: ScenarioL
 
 
 def _check(scenario: Scenario) -> None:
-    """Raises InvalidScenario for what is wrong with a scenario on any ledger."""
+    """Raises InvalidScenario for the faults of a scenario that do not depend on the ledger."""
     times: dict[str, datetime] = {}
     for place, line in scenario:
         if line.action not in ACTIONS:
@@ -107,7 +108,7 @@ def _check(scenario: Scenario) -> None:
 
 @contextmanager
 def _errors_at(place: LineNumber) -> Iterator[None]:
-    """Turns what stops a line into InvalidScenario with the line's place."""
+    """Turns an exception that stops a line into InvalidScenario with the line's place."""
     try:
         yield
     except InvalidField as error:

@@ -18,7 +18,7 @@ from ledger.settings import CannotRun
 
 
 class LineNumber(Struct, frozen=True):
-    """Where a line is found: its file and its number, from 1."""
+    """The place of a line: its file and its number, from 1."""
 
     file: Path
     number: int

@@ -70,8 +70,8 @@ PARSERS: Final = BodyParsers(
 
 
 async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | None = None) -> RunReport:
-    """Runs a scenario file on the settings' database. `make_key` makes the merchants' keys if they are not to be
-    new.
+    """Runs a scenario file on the settings' database. `make_key` supplies the merchants' keys; without it, new keys are
+    generated.
 
     Raises CannotRun in production, where a merchant's time is real; for a file that cannot be read; for a line that
     cannot be run (InvalidScenario).

@@ -3,7 +3,8 @@
 In reading order:
 
 - `supervisor`: starts and restarts Postgres, the API processes and the worker. `stop_signals`: the signals that it acts
-  on. `listen_socket`: the socket on which the service is reached. `shared_directory`: where its processes count.
+  on. `listen_socket`: the socket on which the service is reached. `shared_directory`: the directory in which its
+  processes count.
 - `child_slot`: the place of one process. `child_process`: the parent's view of it. `child_main`: its main function.
   `ping`: whether it answers.
 - `http`: the HTTP server of an API process.

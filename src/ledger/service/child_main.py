@@ -3,8 +3,8 @@ ledger.service.child_main`.
 
 Its arguments are its target, which it imports while the parent prepares the database, the descriptor by which it
 reports that it is ready, and its role. The parent holds the other end of its standard input. The first line is the
-child's configuration, and pings follow. The end of the input is the end of the parent, and the child exits at once,
-wherever it is; the recovery completes what that leaves open.
+child's configuration, and pings follow. The input ends when the parent ends. The child then exits at once; the recovery
+completes the calls that it leaves open.
 """
 
 from __future__ import annotations

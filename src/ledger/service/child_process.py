@@ -27,7 +27,7 @@ class ChildProcess:
     service.
 
     It imports its target, which takes longer than everything else of its start, and then waits for `configure`.
-    `directory` is where it counts together with the other processes of the service.
+    `directory` holds the counts that it shares with the other processes of the service.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ChildProcess:
             os.close(ready)
 
     def configure(self, settings: Settings) -> Self:
-        """Sends its settings, with which it begins. Returns itself."""
+        """Sends the process its settings, with which it begins. Returns this object."""
         assert self._process.stdin is not None, "it is a pipe"
         config = ChildConfig(settings, self._listener)
         with suppress(BrokenPipeError):  # the child has ended already, which `is_alive` returns
@@ -88,7 +88,7 @@ class ChildProcess:
     def end_if_stopped(self) -> str:
         """Kills it if it leaves a ping unanswered, or its start unfinished, for too long.
 
-        Returns what it did not do, for a person; "" if it goes on.
+        Returns the reason for a person, "" if the process goes on.
         """
         now = time.monotonic()
         if self._killed or not self.is_alive():
@@ -114,7 +114,7 @@ class ChildProcess:
             self._process.terminate()
 
     def end(self) -> None:
-        """Kills it if it still runs, and closes what the parent holds of it."""
+        """Kills the process if it still runs, and closes the parent's pipes to it."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()

@@ -32,9 +32,9 @@ class ChildSlot:
         return self.child is not None and self.child.is_alive() and self.child.is_ready
 
     def tick(self, *, may_start: bool) -> str:
-        """Ends a child that does not answer, and replaces one that has ended; not before the caller `may_start` one.
+        """Ends a child that does not answer, and replaces one that has ended if `may_start` is true.
 
-        Returns what happened, for a person; "" if nothing did, or the same again before the child was ready.
+        Returns the event for a person; "" without one, and for a repeated one before the child was ready.
         """
         now = time.monotonic()
         child = self.child

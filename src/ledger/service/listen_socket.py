@@ -1,7 +1,7 @@
 """The socket on which a service is reached: the parent binds it, every API process listens on it, and it closes without
 a reset.
 
-Close it in this order: keep newcomers out, accept all connections in its queue, close it. A socket that is closed
+Close it in this order: keep new connections out, accept all connections in its queue, close it. A socket that is closed
 resets the connections in its queue, whose clients may have sent a request.
 """
 

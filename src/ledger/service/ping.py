@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 LOOK_S: Final = 0.5
-"""How often the parent looks: a ping is sent at most so long after a stop, and missed as much too late."""
+"""How often the parent looks. A ping is sent, and a missing answer noticed, at most so much later."""
 
 _MARGIN_S: Final = 2 * LOOK_S + 2.0
-"""How much sooner than its time-out a child is ended: two looks, and two seconds to be answered by another process."""
+"""How long before its time-out a child is ended: two looks, and two seconds in which another process answers."""
 
 _PING: Final = b"."
 _READ_MAX: Final = 64

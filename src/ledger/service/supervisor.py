@@ -2,7 +2,7 @@
 together.
 
 Let the parent do nothing else. It binds the port and accepts no connection; it starts the database and keeps no
-connection to it. So it has nothing to lose when a child ends.
+connection to it, so that the end of a child cannot harm it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def serve(settings: Settings, plan: ProcessPlan) -> int:
     short.
 
     Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
-    if a part does not get that far. Afterwards, it starts what ends again and again.
+    if a part does not become ready. Afterwards, it restarts every process that ends.
     """
     _log.configure(settings.log_format, settings.log_level)
     with StopSignals() as signals, shared_directory() as directory:
@@ -128,7 +128,7 @@ class _Supervisor:
             sys.stdout.flush()
 
     def watch(self) -> None:
-        """Starts again what has ended, until a signal asks to stop."""
+        """Restarts processes that have ended, until a signal asks to stop."""
         while not self._signals.stopping:
             self._keep_database()
             for slot in self._children:
@@ -138,8 +138,8 @@ class _Supervisor:
             self._signals.pause(LOOK_S if self._all_ready and self._database_is_up else _MENDING_POLL_S)
 
     def stop(self) -> None:
-        """Lets the children finish what is in flight, then stops the embedded Postgres; at once after a second
-        signal.
+        """Lets the children finish their work in flight, then stops the embedded Postgres. A second signal stops all at
+        once.
         """
         end = time.monotonic() + STOP_S
         if self._listener is not None:

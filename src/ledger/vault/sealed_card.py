@@ -26,7 +26,7 @@ _LENGTH: Final = 19
 
 
 class SealedCard(Struct, frozen=True):
-    """What the table has of a number: the number sealed under the card's key, and that key under a sealing key."""
+    """The stored form of a number: the number sealed under the card's key, and that key wrapped by a sealing key."""
 
     sealing_key_id: str
     wrapped_key: bytes
@@ -57,8 +57,8 @@ def open_card(keys: SealingKeys, merchant_id: UUID, payment_method_id: UUID, car
 def fingerprint(key: bytes, merchant_id: UUID, customer_id: UUID, number: str) -> bytes:
     """Returns a keyed hash of a number for one customer (PCI DSS 3.5.1.1).
 
-    With the first six and last four digits known, a hash without a key falls to a hundred thousand guesses. The
-    customer is part of it: equal hashes of two customers would link them.
+    If the first six and last four digits are known, a hash without a key is found by a hundred thousand guesses. The
+    customer is part of the hash: equal hashes of two customers would link them.
     """
     about = _FINGERPRINT_LABEL + merchant_id.bytes + customer_id.bytes
     return hmac.digest(key, about + number.encode(), sha256)

@@ -29,7 +29,8 @@ from ledger.vault.sealed_card import SealedCard, fingerprint, open_card, seal_ca
 
 _log = structlog.get_logger()
 
-# Keeps numbers. One that the customer has already keeps its id; it is touched, so that no sweep destroys it meanwhile.
+# Stores card numbers. A number that the customer has already keeps its id; its time is updated, so that the sweep does
+# not destroy it.
 _KEEP: Final = """
 insert into vault_card as v
   (merchant_id, payment_method_id, customer_id, fingerprint, sealing_key_id, wrapped_key, sealed_number)
@@ -61,7 +62,7 @@ select merchant_id, customer_id, payment_method_id, touched_at from vault_card
  where not settled and touched_at <= clock_timestamp() - %s order by touched_at limit %s
 """
 
-# What is known of an unsettled number, unless it was touched since: its method is saved, or it is not.
+# Settles or destroys an unsettled number, by whether its method is saved, unless the number was touched since.
 _IS_SAVED: Final = """
 update vault_card set settled = true
  where merchant_id = %s and payment_method_id = %s and touched_at = %s and not settled
@@ -118,7 +119,9 @@ class Vault:
         await self._changes.stop()
 
     async def keep(self, merchant_id: UUID, customer_id: UUID, number: str) -> UUID:
-        """Keeps a number sealed; returns the id of its payment method: the same as before for a number it has."""
+        """Stores a number sealed and returns the id of its payment method: the existing id for a number that is stored
+        already.
+        """
         method_id = uuid7()
         sealed = seal_card(self._keys, merchant_id, method_id, number)
         found = fingerprint(self._fingerprint_key, merchant_id, customer_id, number)
@@ -181,7 +184,10 @@ async def _find(connection: Connection, methods: Sequence[_Method]) -> Mapping[_
 async def _change(
     connection: Connection, changes: Sequence[_Number | _Statement]
 ) -> Mapping[_Number | _Statement, Any]:
-    """Executes changes, the numbers among them in one commit. Returns ids of numbers, and the rows of statements."""
+    """Executes changes; all numbers among them are stored in one commit.
+
+    Returns the ids of numbers and the rows of statements.
+    """
     done: dict[_Number | _Statement, Any] = {}
     if numbers := [change for change in changes if isinstance(change, _Number)]:
         done |= await _keep(connection, numbers)

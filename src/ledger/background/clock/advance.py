@@ -1,7 +1,7 @@
 """Moves a sandbox merchant's clock from one due time to the next, as if the time had really passed.
 
-The clock shows a due time while what is due then is done, and what becomes due by that is done before the clock moves
-on. The lease keeps other requests from moving the clock meanwhile, and workers from its timers.
+The clock shows a due time while the work that is due then is done. Work that becomes due by it is done before the clock
+moves on. The lease keeps other requests from moving the clock meanwhile, and workers from its timers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each message of a processor means for its order: the handlers of the inbox.
+"""The handlers of the inbox: each records a processor's message on its order.
 
 A message is applied once the order has recorded what it reports. A message that the order cannot record yet is retried
 later, with the reason in words. A message that contradicts what never changes about the order, such as its currency, is
@@ -226,7 +226,7 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
 
 
 def _reported_as_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
-    """Returns what the bank took by this message; `otherwise` if a dispute was opened and has no end yet."""
+    """Returns the amount that the bank took according to this message, `otherwise` for a dispute that has no end yet."""
     match message:
         case DisputeOpened():
             return otherwise

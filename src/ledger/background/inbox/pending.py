@@ -16,7 +16,7 @@ from psycopg.rows import class_row
 
 from ledger.postgres.connection import Connection
 
-# What no order has recorded, the oldest first. A dead letter has no time at which it is tried next.
+# The messages that no order has recorded, the oldest first. A dead letter has no time of a next attempt.
 _FIND: Final = """
 select message_id as message, body::json->>'type' as kind, processor, merchant_id, order_id, received_at, tries,
        next_try_at = 'infinity' as set_aside, nullif(next_try_at, 'infinity') as next_at, waits_for

@@ -1,4 +1,4 @@
-"""What follows events: timers, jobs and aliases of payments, written once for every event.
+"""The effects of events: timers, jobs and aliases of payments, written once for every event.
 
 In reading order:
 

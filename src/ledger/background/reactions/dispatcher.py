@@ -1,8 +1,8 @@
-"""The dispatcher: reads every merchant's log by position and writes what follows from it, exactly once.
+"""The dispatcher: reads every merchant's log by position and writes the effects of its events, exactly once.
 
-Write what follows from events in the transaction that moves the cursor past them, and lock the cursor's row meanwhile.
-A dispatcher that is killed has done all of a range or nothing of it; two that run at once share the merchants. A
-merchant whose log cannot be read, or at whose events a reaction fails, delays no other (see `quarantine`).
+Write the effects of events in the transaction that moves the cursor past them, and lock the cursor's row meanwhile. A
+dispatcher that is killed has done all of a range or nothing of it; two that run at once share the merchants. A merchant
+whose log cannot be read, or at whose events a reaction fails, delays no other (see `quarantine`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ _MerchantEffect = tuple[UUID, Effect]  # the merchant whose log it follows from,
 
 
 class _Range(Struct, frozen=True):
-    """What these reactions have not seen of a log: positions after `after` up to `until`. The log ends at `head`."""
+    """The part of a log that these reactions have not seen: positions after `after` up to `until`.
+
+    The log ends at `head`.
+    """
 
     merchant_id: UUID
     after: int
@@ -94,7 +97,7 @@ class _Range(Struct, frozen=True):
 
 
 class Dispatcher:
-    """Shows reactions what was appended. `dispatched` counts the events that they were shown.
+    """Shows new events to the reactions. `dispatched` counts the events shown.
 
     `quarantine` holds the merchants whose log cannot be read now.
     """
@@ -113,8 +116,8 @@ class Dispatcher:
         self.dispatched = 0
 
     async def sweep(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> bool:
-        """Dispatches what is new, of these merchants or of all. Returns whether nothing of what was there at the start
-        is left.
+        """Dispatches new events of these merchants or of all. Returns whether all events that existed at the start are
+        dispatched.
 
         Merchants in quarantine do not count. The connection is in autocommit and uses the queue's schema
         (`use_jobs_schema`). Raises psycopg.Error, a Fault.

@@ -80,7 +80,7 @@ async def _stamp(ledger: Ledger, merchant_id: UUID, order_id: UUID, _: UUID, __:
 
 
 async def _warn(ledger: Ledger, merchant_id: UUID, order_id: UUID, payment_id: UUID, _: datetime) -> None:
-    """Stamps what is due before it warns: a receipt that is stamped a moment later is no cause for a warning."""
+    """Stamps due documents before it warns, so that it warns of no receipt that is about to be stamped."""
     await stamp_due(ledger, merchant_id, order_id)
     await warn_of_deadline(ledger, merchant_id, order_id, payment_id)
 

@@ -29,7 +29,7 @@ _PAUSE_MAX_S: Final = 60.0
 
 
 class _Entry(Struct, frozen=True):
-    """How often the log was tried, from which monotonic time it may be tried again, and what was wrong."""
+    """How often the log was tried, the monotonic time from which it may be tried again, and the fault."""
 
     tries: int
     until_s: float
@@ -37,7 +37,7 @@ class _Entry(Struct, frozen=True):
 
 
 class Quarantine:
-    """What one dispatcher skips for now, by reaction and merchant."""
+    """The logs that one dispatcher skips for now, by reaction and merchant."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -54,7 +54,7 @@ class Quarantine:
         return [key for key, entry in self._entries.items() if entry.until_s > now_s]
 
     def why(self, merchant_id: UUID) -> Exception | None:
-        """Returns what is wrong with a merchant's log, or None if it is not in quarantine."""
+        """Returns the fault of a merchant's log, or None if it is not in quarantine."""
         return next((entry.fault for (_, merchant), entry in self._entries.items() if merchant == merchant_id), None)
 
     def add(self, reaction: str, merchant_id: UUID, fault: Exception) -> None:

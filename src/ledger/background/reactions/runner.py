@@ -44,9 +44,9 @@ _REST_S: Final = 0.25
 _NOW: Final = "select now()"
 _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
 
-# A cursor and what follows from the events before it are one commit, which is repeated from the log if a crash undoes
-# it. So no commit needs to wait for the disk, least of all the journal's next one; jobs that follow are flushed after
-# it.
+# A cursor and the effects of the events before it are one commit, which is repeated from the log if a crash undoes it.
+# So the commit does not wait for the disk, and does not delay the journal's next one; jobs that follow are flushed
+# after it.
 _ASYNCHRONOUS_COMMIT: Final = "set synchronous_commit = off"
 
 

@@ -1,4 +1,4 @@
-"""The timers of subscriptions, and what follows for them from their payment orders.
+"""The timers of subscriptions, and the effects of their payment orders on them.
 
 A handler does everything that is due, step by step, on the subscription as it is: a timer that fires twice does nothing
 the second time.
@@ -67,7 +67,7 @@ class SubscriptionTimers:
 class SubscriptionOrders:
     """Brings the later outcome of a subscription's payment order into the subscription.
 
-    An order of a subscription is recognised by its id; of any other order nothing is read.
+    An order of a subscription is recognised by its id; no other order is read.
     """
 
     name = "subscription-orders"
@@ -102,7 +102,7 @@ async def _bill(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: UUI
 
 
 async def _complete_charge(ledger: Ledger, merchant_id: UUID, subscription_id: UUID, _: UUID, __: datetime) -> None:
-    """Does what `_bill` does. Raises ChargeUnderWay while a charge is in progress: no event may follow its outcome."""
+    """Bills like `_bill`. Raises ChargeUnderWay while a charge is in progress: no event may follow its outcome."""
     state = await bill_subscription(ledger, merchant_id, subscription_id)
     if state is not None and state.charge is not None:
         raise ChargeUnderWay

@@ -1,4 +1,4 @@
-"""What the log and a processor's record have to agree on: pure functions over an order and a record."""
+"""Compares the log with a processor's record: pure functions over an order and a record."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_recorded(payment: Payment, order: Order, record: ProcessorRecord) -> bool
 
 
 def records_of(order: Order, merchant_id: UUID, processor: str, voids: dict[UUID, str]) -> list[ProcessorRecord]:
-    """Returns what the processor should have carried out by the log: by captured keys, refunded parts and voids."""
+    """Returns the records that the processor should have by the log: of captured keys, refunded parts and voids."""
     about: dict[str, Any] = {"merchant_id": merchant_id, "recorded_at": order.updated_at}
     records = list[ProcessorRecord]()
     for payment in order.payments:
@@ -84,7 +84,7 @@ def payment_of(order: Order, key: str) -> Payment:
 
 
 def possible_actions(record: ProcessorRecord) -> Sequence[EntryAction]:
-    """Returns which calls a record can be about: money is captured by a call of its own, or by an authorisation's."""
+    """Returns the calls that can have made a record: money is captured by its own call, or by an authorisation's."""
     if record.voided:
         return (EntryAction.CANCELLATION,)
     return (EntryAction.REFUND,) if record.refunded else (EntryAction.CAPTURE, EntryAction.AUTHORIZATION)

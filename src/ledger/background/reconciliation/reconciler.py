@@ -1,8 +1,9 @@
-"""Reconciliation: compares what a processor carried out with the log, in both directions, and records what is missing.
+"""Reconciliation: compares a processor's records with the log in both directions, and records effects that the log
+lacks.
 
-A call whose outcome is still open is left to the recovery. What only the ledger has recorded cannot be repaired: an
-operator asks the processor. Look-ups run side by side, at most eight at a time of each merchant: a merchant whose
-look-ups hang delays no other.
+A call whose outcome is still open is left to the recovery. An effect that only the ledger has recorded cannot be
+repaired: an operator asks the processor. Look-ups run side by side, at most eight at a time of each merchant: a
+merchant whose look-ups hang delays no other.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES
 _log = structlog.get_logger()
 
 MARGIN: Final = timedelta(minutes=15)
-"""How much older than now a record is at least: an outcome that has just been answered is about to be recorded."""
+"""The least age of a compared record: an outcome that has just been answered is about to be recorded."""
 OVERLAP: Final = timedelta(days=1)
 """How far a day's comparison goes back into the day before, which an outage may have cut short."""
 _EVERY_S: Final = 600.0
@@ -179,7 +180,7 @@ class Reconciliation:
     async def _unfound(
         self, processor: Processor, merchant_id: UUID, order_id: UUID, found: set[tuple[UUID, str]]
     ) -> AsyncIterator[tuple[ProcessorRecord, Order]]:
-        """Yields what the processor should have carried out for an order and did not list."""
+        """Yields the records that the processor should have for an order and did not list."""
         order = await self._load(merchant_id, order_id)
         if order is not None:
             voids = await self._voids(merchant_id, order)

@@ -24,7 +24,7 @@ class StampScope(StrEnum):
 
 
 class EnableInvoicing(Struct, frozen=True, kw_only=True):
-    """Has the order invoiced, to `fiscal` if it is given: a request to stamp that brings fiscal data."""
+    """Requests an invoice for the order. `fiscal`, if given, replaces the order's receiver."""
 
     policy: InvoicingPolicy
     at: datetime
@@ -32,7 +32,10 @@ class EnableInvoicing(Struct, frozen=True, kw_only=True):
 
 
 class StampRequest(Struct, frozen=True, kw_only=True):
-    """What a merchant asks to be stamped: the documents of `scope`, of the receipts and notes only `document_ids`."""
+    """A merchant's request to stamp the documents of `scope`.
+
+    `document_ids` limits it to these receipts and credit notes.
+    """
 
     scope: StampScope = StampScope.ALL
     document_ids: tuple[UUID, ...] = ()
@@ -41,8 +44,9 @@ class StampRequest(Struct, frozen=True, kw_only=True):
 class StampNext(Struct, frozen=True, kw_only=True):
     """Announces the documents that are due, and starts the stamping of the next one.
 
-    Without `request` it is a timer's: documents whose pause has not ended stay as they are, and cancelled documents are
-    not replaced. `deadline_at` ends the call, in real time. `certificate` is the number of the certificate that seals.
+    Without `request` the command comes from a timer: it leaves documents alone whose pause has not ended, and does not
+    replace cancelled documents. `deadline_at` ends the call, in real time. `certificate` is the number of the
+    certificate that seals the document.
     """
 
     issuer: Issuer

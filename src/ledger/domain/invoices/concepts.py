@@ -1,15 +1,15 @@
 """The concepts of an invoice: the lines of an order, each with its part of the subtotal divided into base and taxes.
 
-The interface counts a line as quantity × unitPrice, and these add up to the order's amount. So if a merchant states
-prices before a discount or before taxes on top, his lines come to another amount than the one that is paid. The lines
-are therefore read in one of two ways:
+The interface counts a line as quantity × unitPrice, and these add up to the order's amount. If a merchant states prices
+before a discount or before taxes, the lines sum to another amount than the one that is paid. The lines are therefore
+read in one of two ways:
 
-1. As they are stated, if that comes to the subtotal: unitPrice is before `discount`, and before taxes unless
+1. As they are stated, if their sum is the subtotal: unitPrice is before `discount`, and before taxes unless
    `taxIncluded`.
 2. Otherwise as the interface counts them: quantity × unitPrice is what is paid for the line, with its taxes and after
    its discount.
 
-In both ways the document adds up to exactly the subtotal.
+In both cases the sum of the document is exactly the subtotal.
 """
 
 from __future__ import annotations
@@ -49,9 +49,12 @@ _SALE: Final = "Venta"
 _UNIT_PRICE: Final = Decimal("0.0001")
 """The step of a unit price in minor units: six decimals of a peso."""
 _PASSES: Final = 2
-"""How often each line is divided again if rounding has added too much over all lines."""
+"""How often each line is divided again if rounding has added too much to a tax over all lines."""
 _PAIRED_MAX: Final = 20
-"""How many lines are tried two at once. If there are more, one line alone makes up for the others."""
+"""Up to how many lines pairs of lines are divided together.
+
+With more lines, a single line compensates for the others.
+"""
 _TOLERANCE: Final = Fraction(1, 1000)
 _HALF: Final = Fraction(1, 2)
 _NOTHING: Final = Fraction(0)
@@ -60,9 +63,9 @@ _NOTHING: Final = Fraction(0)
 def concepts_of(
     lines: Sequence[LineItem], subtotal: int, description: str | None, issuer: Issuer
 ) -> tuple[Concept, ...]:
-    """Returns the concepts, which come to exactly `subtotal` minor units; one for the whole order without lines.
+    """Returns the invoice's concepts, whose sum is exactly `subtotal` minor units.
 
-    A line that nothing is paid for has none. Raises AmountNotStampable.
+    An order without lines gives one concept; a line of amount zero gives none. Raises AmountNotStampable.
     """
     ruled = [(line, rules_of(line.taxes or _default_taxes(issuer), line.quantity)) for line in lines]
     if not any(line.unit_price for line in lines):
@@ -86,7 +89,7 @@ def concepts_of(
 
 
 class _PaidLine(Struct, frozen=True):
-    """A line, the rules of its taxes, and what is paid for it in minor units."""
+    """A line, the rules of its taxes, and the amount that is paid for it, in minor units."""
 
     line: LineItem
     rules: tuple[TaxRule, ...]
@@ -100,7 +103,7 @@ def _default_taxes(issuer: Issuer) -> tuple[Tax, ...]:
 
 
 def _totals(ruled: Sequence[tuple[LineItem, tuple[TaxRule, ...]]], subtotal: int) -> list[int]:
-    """Returns what is paid for each line in whole minor units, `subtotal` in all."""
+    """Returns the amount that is paid for each line, in whole minor units; their sum is `subtotal`."""
     stated = [_stated(line, rules) for line, rules in ruled]
     on_top = sum(not line.tax_included for line, _ in ruled)
     difference = abs(sum(stated, _NOTHING) - subtotal)
@@ -116,11 +119,11 @@ def _totals(ruled: Sequence[tuple[LineItem, tuple[TaxRule, ...]]], subtotal: int
 
 
 def _divided(lines: Sequence[_PaidLine]) -> list[Division]:
-    """Returns a division of each line to which rounding adds little over all lines.
+    """Returns a division of each line into base and taxes, chosen so that rounding adds little over all lines.
 
-    Each line makes up for the lines before it. If that leaves more than ADDED_MAX of a tax, each line is divided
-    again, beside all others. If receipts could still not state a tax, two lines are divided at once. Raises
-    AmountNotStampable.
+    Each line compensates for the rounding of the lines before it. If rounding still adds more than ADDED_MAX to a tax,
+    each line is divided again, with all others fixed. If receipts could still not state a tax, two lines are divided
+    together. Raises AmountNotStampable.
     """
     divisions = _Divisions(lines)
     for at in range(len(lines)):
@@ -138,7 +141,7 @@ def _divided(lines: Sequence[_PaidLine]) -> list[Division]:
 
 
 class _Divisions:
-    """The divisions of an invoice's lines while they are chosen, and what rounding has added to each tax in all."""
+    """The divisions of an invoice's lines while they are chosen, and the total that rounding has added to each tax."""
 
     def __init__(self, lines: Sequence[_PaidLine]) -> None:
         self._lines = lines
@@ -152,22 +155,24 @@ class _Divisions:
 
     @property
     def worst(self) -> Fraction:
-        """The most that rounding has added to a tax, or has taken from it."""
+        """The largest amount that rounding has added to a tax or subtracted from it."""
         return max(map(abs, self._added.values()), default=_NOTHING)
 
     @property
     def can_be_stated(self) -> bool:
-        """Whether receipts of any parts can state exactly each tax within SAT's limits (`parts`)."""
+        """Whether receipts can state each tax exactly within SAT's limits, however the order is paid in parts
+        (`parts`).
+        """
         return all(abs(more) < _most_added(key) for key, more in self._added.items())
 
     def divide(self, at: int) -> None:
-        """Divides a line as fits the others best. Raises AmountNotStampable."""
+        """Divides a line so that it compensates best for the others. Raises AmountNotStampable."""
         self._take_out(at)
         line = self._lines[at]
         self._put(at, divide(line.total, line.rules, [self._added[key] for key in self._keys[at]]))
 
     def divide_two(self, at: int) -> None:
-        """Tries each division of a line with those of each other one, until receipts can state each tax."""
+        """Tries the divisions of each pair of lines until receipts can state each tax."""
         kept = self._chosen[at]
         for candidate in _candidates(self._lines[at].total, self._lines[at].rules):
             self._put(at, candidate)
@@ -201,7 +206,7 @@ class _Divisions:
 
 
 def _most_added(rule: TaxRule) -> Fraction:
-    """Returns what rounding may add to a tax: what `parts` divides exactly, and the room that SAT gives a base."""
+    """Returns how much rounding may add to a tax: what `parts` can divide exactly, plus SAT's tolerance for a base."""
     return 2 * OFFSET_MAX + (rule.rate / 2 if rule.factor != FEE else 0)
 
 
@@ -211,7 +216,7 @@ def _candidates(total: int, rules: tuple[TaxRule, ...]) -> tuple[Division, ...]:
 
 
 def _stated(line: LineItem, rules: tuple[TaxRule, ...]) -> Fraction:
-    """Returns what a line comes to as it is stated, in minor units."""
+    """Returns the amount of a line as it is stated, in minor units."""
     price = Fraction(line.quantity) * Fraction(line.unit_price) - Fraction(line.discount or 0)
     return price if line.tax_included else with_taxes(price, rules)
 

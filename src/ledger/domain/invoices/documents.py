@@ -54,7 +54,7 @@ def invoice_terms(
     payment_form: str | None,
     issuer: Issuer,
 ) -> InvoiceTerms:
-    """Returns the invoice of an order, whose total is exactly `subtotal`. `payment_form` counts for PUE only.
+    """Returns the invoice of an order, whose total is exactly `subtotal`. `payment_form` is stated for PUE only.
 
     Raises FiscalDataIncomplete, which names every missing field, and AmountNotStampable.
     """
@@ -170,7 +170,10 @@ def credit_note_terms(
 
 
 def _ends(invoice: InvoiceTerms, paid: Decimal, amount: Decimal) -> tuple[int, int]:
-    """Returns what is paid before and after a part of the invoice. Raises AmountNotStampable."""
+    """Returns the amounts paid up to the beginning and up to the end of a part of the invoice.
+
+    Raises AmountNotStampable.
+    """
     assert 0 <= paid <= paid + amount <= invoice.total, "a document states a part of its invoice"
     start = _centavos(paid)
     return start, start + _centavos(amount)
@@ -198,11 +201,12 @@ def _refunded(invoice: InvoiceTerms, start: int, end: int) -> tuple[Concept, ...
 def _refunded_bases(
     invoice: InvoiceTerms, start: int, end: int, taxes: Mapping[TaxKey, TaxAmount]
 ) -> dict[tuple[TaxKey, ...], Decimal]:
-    """Returns what is refunded before taxes, by the taxes on it: the largest takes what rounding leaves.
+    """Returns the refunded amounts before taxes, grouped by their taxes. The largest group takes the rounding
+    remainder.
 
-    One concept has all taxes if the invoice has a tax in two combinations, as its part is known for both together,
-    and if the base of a combination rounds to nothing. A few centavos that taxes would use up are stated without
-    them.
+    All taxes go into one concept in two cases: a tax occurs in two combinations, because its part is known only for
+    both together; or the base of a combination rounds to zero. A refund of a few centavos that its taxes would consume
+    is stated without taxes.
     """
     whole = int(invoice.total)
     at = Fraction(start, whole), Fraction(end, whole)

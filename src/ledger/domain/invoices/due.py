@@ -25,7 +25,7 @@ from ledger.domain.orders.terms import FiscalData
 RECEIPT_DEADLINE_WARNING: Final = timedelta(hours=48)
 """How long before the deadline of a payment receipt (REP) the ledger warns."""
 STATUS_PAUSE: Final = timedelta(hours=6)
-"""How often a cancellation that the receiver has to accept is asked for."""
+"""How often the provider is asked about a cancellation that the receiver has to accept."""
 
 _CAPTURED_IN_SUMMARY: Final = frozenset(
     {
@@ -62,7 +62,7 @@ class InvoiceTimerKind(StrEnum):
 
 
 def fiscal_of(order: Order) -> FiscalData | None:
-    """Returns the receiver's data: what the latest request to stamp gave, else what came with the order."""
+    """Returns the receiver's data: those of the latest request to stamp, else those of the order."""
     given = None if order.invoices is None else order.invoices.enabled.fiscal
     return given or order.terms.fiscal
 
@@ -82,7 +82,7 @@ def is_invoice_due(order: Order) -> bool:
 
 
 def invoice_status(order: Order) -> DocumentStatus | None:
-    """Returns the progress of the invoice; None while it is not due. What prevents an invoice is a failure."""
+    """Returns the progress of the invoice, None while it is not due. An invoice that cannot be drawn up is FAILED."""
     invoices = order.invoices
     invoice = None if invoices is None else invoices.invoice
     if invoice is not None:
@@ -96,7 +96,8 @@ def invoice_status(order: Order) -> DocumentStatus | None:
 def summary(order: Order) -> InvoiceSummary:
     """Returns the counts of a split order's receipts, by payment, and of its credit notes, by refund event.
 
-    A payment's receipt is EMITTED once all of its receipts of money have one, and FAILED if one of them is.
+    A payment's receipt is EMITTED once each inflow of the payment has a stamped receipt, and FAILED if one of them has
+    failed.
     """
     due = due_documents(order)
     by_payment: dict[UUID, list[DueDocument]] = defaultdict(list)
@@ -134,7 +135,7 @@ def receipt_due_at(order: Order, paid_at: datetime) -> datetime:
 
 
 def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
-    """Returns the deadline of each payment that lacks a stamped receipt, the earliest of each payment."""
+    """Returns the earliest deadline of each payment that lacks a stamped receipt."""
     if not order.terms.allow_partials or not order.is_fiscal:
         return {}
     deadlines: dict[UUID, datetime] = {}
@@ -145,7 +146,7 @@ def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
 
 
 def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]]:
-    """Returns what falls due on an order's invoices: the kind, the payment or document (or the order), the time."""
+    """Returns the timers of an order's invoices: the kind, the payment or document (or the order), and the time."""
     if not order.is_fiscal:
         return []
     order_id, invoices = order.terms.order_id, order.invoices
@@ -168,7 +169,7 @@ def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]
 
 
 def _next_stamp_at(order: Order) -> datetime | None:
-    """Returns when the next stamp is due, None if nothing is or if a call is open: recovery looks that up."""
+    """Returns when the next stamp is due; None if none is due or a call is open, which the recovery looks up."""
     invoices = order.invoices
     if invoices is not None and invoices.open_intent is not None:
         return None

@@ -25,16 +25,16 @@ from ledger.domain.rejections import AmountNotStampable
 _HALF: Final = Fraction(1, 2)
 _NOTHING: Final = Fraction(0)
 ADDED_MAX: Final = Fraction(9, 10)
-"""What rounding may add to a tax over all lines, in minor units, as long as another division adds less."""
+"""The most that rounding may add to a tax over all lines, in minor units, if another division adds less."""
 OFFSET_MAX: Final = Fraction(49, 100)
 """The largest fixed offset of the tax at the end of a part (`parts`), in minor units."""
 _NEAR: Final = (0, 1, -1, 2, -2, 3, -3)
 
 
 class TaxRule(Struct, frozen=True, kw_only=True):
-    """A tax that applies to a line. `quantity` is what a Cuota taxes, 0 for other factors.
+    """A tax that applies to a line. `quantity` is the taxed quantity of a Cuota, 0 for other factors.
 
-    `rate` is a fraction; of a Cuota it is in minor units for one unit of the quantity.
+    `rate` is a fraction; for a Cuota it is in minor units for one unit of the quantity.
     """
 
     type: str
@@ -49,7 +49,9 @@ class TaxRule(Struct, frozen=True, kw_only=True):
         return self.type == IEPS and not self.withheld
 
     def on(self, base: int, fed: int) -> Fraction:
-        """Returns what the tax is calculated on: the line's base, with IEPS (`fed`) for IVA, or the quantity."""
+        """Returns the amount on which the tax is calculated: the line's base, with IEPS (`fed`) for IVA, or the
+        quantity.
+        """
         if self.factor == FEE:
             return self.quantity
         return Fraction(base + fed if self.type == IVA else base)
@@ -74,7 +76,7 @@ class Division(Struct, frozen=True):
         return sum(amount for rule, amount in zip(rules, self.amounts, strict=True) if rule.feeds_iva)
 
     def added(self, rules: Sequence[TaxRule]) -> Iterator[Fraction]:
-        """Yields what rounding has added to each tax."""
+        """Yields the amount that rounding has added to each tax."""
         fed = self.fed(rules)
         return (amount - rule.rate * rule.on(self.base, fed) for rule, amount in zip(rules, self.amounts, strict=True))
 
@@ -114,13 +116,13 @@ def rules_of(taxes: Sequence[Tax], quantity: Decimal) -> tuple[TaxRule, ...]:
 
 
 def with_taxes(base: Fraction, rules: tuple[TaxRule, ...]) -> Fraction:
-    """Returns what a base comes to with its taxes, before any rounding."""
+    """Returns a base plus its taxes, before any rounding."""
     slope, fees = _line(rules)
     return base * slope + fees
 
 
 def exact_base(total: Fraction, rules: tuple[TaxRule, ...]) -> Fraction:
-    """Returns the base that comes to `total` with its taxes, before any rounding. Raises AmountNotStampable."""
+    """Returns the base that gives `total` with its taxes, before any rounding. Raises AmountNotStampable."""
     slope, fees = _line(rules)
     if slope <= 0 or total <= fees:
         raise AmountNotStampable("The taxes of a line take all of its price: no invoice can state it.")
@@ -128,16 +130,16 @@ def exact_base(total: Fraction, rules: tuple[TaxRule, ...]) -> Fraction:
 
 
 def divisions_of(total: int, rules: tuple[TaxRule, ...]) -> Iterator[Division]:
-    """Yields divisions that come to exactly `total`, the nearest bases first. Raises AmountNotStampable."""
+    """Yields divisions whose sum is exactly `total`, the nearest bases first. Raises AmountNotStampable."""
     near = floor(exact_base(Fraction(total), rules) + _HALF)
     for base in (near + shift for shift in _NEAR if near + shift > 0):
         yield from _of_base(total, base, rules)
 
 
 def divide(total: int, rules: tuple[TaxRule, ...], added: Sequence[Fraction]) -> Division:
-    """Returns a base and taxes that come to exactly `total` minor units and that SAT accepts.
+    """Returns a base and taxes that SAT accepts and whose sum is exactly `total` minor units.
 
-    `added` is what rounding has added to each tax on other lines: the division makes up for it. Raises
+    `added` is the amount that rounding has added to each tax on other lines; the division compensates for it. Raises
     AmountNotStampable.
     """
     best: tuple[Fraction, Division] | None = None
@@ -154,9 +156,9 @@ def divide(total: int, rules: tuple[TaxRule, ...], added: Sequence[Fraction]) ->
 
 
 def _of_base(total: int, base: int, rules: Sequence[TaxRule]) -> Iterator[Division]:
-    """Yields divisions with this base whose taxes come to the rest, each within its limits.
+    """Yields divisions with this base whose taxes sum to the rest of the total, each within its limits.
 
-    Transferred taxes take what rounding leaves before withheld ones, which are summed over several rates.
+    Transferred taxes take the rounding remainder before withheld ones, which are summed over several rates.
     """
     first = {at: rule.nearest(rule.on(base, 0)) for at, rule in enumerate(rules) if rule.feeds_iva}
     for shift in _NEAR if first else (0,):
@@ -177,7 +179,7 @@ def _of_base(total: int, base: int, rules: Sequence[TaxRule]) -> Iterator[Divisi
 
 
 def shifted(amounts: dict[int, int], shift: int, bounds: dict[int, tuple[int, int]]) -> dict[int, int] | None:
-    """Returns the amounts, whose sum has changed by `shift`, within their bounds, or None if they have no room."""
+    """Returns the amounts changed by `shift` in sum, each within its bounds, or None if the bounds do not allow it."""
     moved = dict(amounts)
     for at, (low, high) in bounds.items():
         target = min(max(moved[at] + shift, low), high)
@@ -195,7 +197,7 @@ def _limits(taxed: Fraction, rate: Fraction, factor: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def _line(rules: tuple[TaxRule, ...]) -> tuple[Fraction, Fraction]:
-    """Returns what one minor unit of base comes to with its taxes, and what the taxes of a Cuota add to that."""
+    """Returns the total of one minor unit of base with its taxes, and the amount that taxes of a Cuota add to it."""
     fed = 1 + sum(rule.rate for rule in rules if rule.feeds_iva and rule.factor != FEE)
     fees = sum(rule.rate * rule.quantity for rule in rules if rule.feeds_iva and rule.factor == FEE)
     on_fed, on_base, on_quantity = Fraction(1), Fraction(0), Fraction(0)

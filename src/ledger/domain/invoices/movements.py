@@ -1,8 +1,9 @@
 """What moved the money of an order, in order: each receipt and each refund, with the document that it needs.
 
 Add movements at the end only: documents are stamped in this order, and the balances that they show depend on it. An
-amount that a document shows is read from the document. The announcement of a credit note freezes how its refund is
-divided into subtotal and surcharge (`Payment.frozen_refunds`); a later receipt of money divides other refunds alone.
+amount that a document shows is read from the document. The announcement of a credit note freezes the division of its
+refund into subtotal and surcharge (`Payment.frozen_refunds`): a later receipt of money changes the division of other
+refunds only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ledger.domain.orders.surcharge import split_capture
 class Movement(Struct, frozen=True, kw_only=True):
     """A receipt of money by a payment or, with `refund_id`, a refund of it.
 
-    `change` is what it changed of the subtotal that the order holds, in minor units. `place` orders the movements.
+    `change` is the change of the subtotal that the order holds, in minor units. `place` orders the movements.
     `refunded` is the division of a refund.
     """
 
@@ -44,8 +45,9 @@ class Movement(Struct, frozen=True, kw_only=True):
 class DueDocument(Struct, frozen=True, kw_only=True):
     """The document that a movement needs: `amount`, in minor units, applied to the invoice or credited.
 
-    `document` is the announced one, None before. `was_cancelled` is True if an earlier one was cancelled. `balance`
-    is the invoice's balance before it, `installment` the receipt's number among the invoice's receipts.
+    `document` is the announced document, None before its announcement. `was_cancelled` is True if an earlier document
+    was cancelled. `balance` is the invoice's balance before this document, `installment` the receipt's number among the
+    invoice's receipts.
     """
 
     movement: Movement
@@ -69,8 +71,8 @@ def movements(order: Order) -> list[Movement]:
 def due_documents(order: Order) -> list[DueDocument]:
     """Returns the receipts and credit notes that the order's movements need, in the order of stamping.
 
-    After each of them, the receipts less the credit notes are the subtotal that the order held by then, at most the
-    invoice's total (invariant I8). So an overpayment needs no documents: it goes back first (section 4.6).
+    After each of them, the receipts less the credit notes equal the subtotal that the order held at that time, at most
+    the invoice's total (invariant I8). An overpayment therefore needs no documents: it is refunded first (section 4.6).
     """
     total, held, applied, installment = order.terms.amount, ZERO, ZERO, 0
     due: list[DueDocument] = []

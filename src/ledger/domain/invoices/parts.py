@@ -1,12 +1,12 @@
 """Divides the taxes of an invoice among its payments and refunds.
 
-A part lies between two cumulative amounts: what is paid before it and after it. Its base and its tax are the
-differences of whole centavos at its two ends, so that consecutive parts add up to exactly the invoice's taxes, and a
-credit note takes back exactly what receipts of the same range stated. Compute both ends from the invoice alone, never
-from earlier documents.
+A part lies between two cumulative amounts: the amount paid before it and the amount paid after it. Its base and its tax
+are the differences of whole centavos at its two ends. Consecutive parts therefore sum to exactly the invoice's taxes,
+and a credit note takes back exactly the taxes that receipts of the same range stated. Compute both ends from the
+invoice alone, never from earlier documents.
 
-The tax at an end follows from the rounded base there, with a fixed offset. So it differs from base × rate by at most
-half a centavo around that offset, at every end, and the tax of every part is within SAT's limits (`line_taxes`).
+The tax at an end is computed from the rounded base at that end plus a fixed offset. It differs from base × rate plus
+the offset by at most half a centavo, so that the tax of every part is within SAT's limits (`line_taxes`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _MILLIONTHS: Final = 1_000_000
 """A quantity has six decimals."""
 
 TaxKey = tuple[str, str, Decimal, bool]
-"""Type, factor, rate and whether it is withheld: a document sums its taxes by these."""
+"""The key by which a document sums its taxes: type, factor, rate, and whether the tax is withheld."""
 
 
 def taxes_between(invoice: InvoiceTerms, start: int, end: int) -> tuple[TaxAmount, ...]:
-    """Returns the taxes of the part that is paid between two cumulative amounts, in minor units, each once.
+    """Returns the taxes of the part between two cumulative amounts, in minor units, one row for each tax.
 
     A tax whose base is below half a centavo is left out.
     """
@@ -42,12 +42,12 @@ def taxes_between(invoice: InvoiceTerms, start: int, end: int) -> tuple[TaxAmoun
 
 
 def signed_sum(taxes: Iterable[TaxAmount]) -> Decimal:
-    """Returns what the taxes add to a price: transferred less withheld."""
+    """Returns the amount that the taxes add to a price: transferred less withheld."""
     return sum((-tax.amount if tax.withheld else tax.amount for tax in taxes), ZERO)
 
 
 def summed(rows: Iterable[TaxAmount]) -> tuple[TaxAmount, ...]:
-    """Returns each tax once, with the sums of its bases and amounts, in the order of its first row."""
+    """Returns one row for each tax, with the sums of its bases and amounts, in the order of its first row."""
     sums: dict[TaxKey, TaxAmount] = {}
     for row in rows:
         key = key_of(row)
@@ -57,7 +57,7 @@ def summed(rows: Iterable[TaxAmount]) -> tuple[TaxAmount, ...]:
 
 
 def key_of(tax: TaxAmount) -> TaxKey:
-    """Returns what a document sums its taxes by."""
+    """Returns the key by which a document sums a tax."""
     return tax.type, tax.factor, tax.rate, tax.withheld
 
 
@@ -92,8 +92,8 @@ def _between(tax: TaxAmount, start: Fraction, end: Fraction) -> TaxAmount:
 def _at(tax: TaxAmount, base: Fraction) -> int:
     """Returns the tax when this much of its base is paid: 0 for nothing, the whole tax for the whole base.
 
-    Half of what rounding has added to the invoice's tax is the offset. What exceeds twice OFFSET_MAX goes in
-    proportion: at most half the rate (`concepts`), by which SAT's limits are wider than a centavo.
+    The offset is half of the amount that rounding has added to the invoice's tax. The part above twice OFFSET_MAX is
+    distributed in proportion: at most half the rate (`concepts`), by which SAT's limits are wider than a centavo.
     """
     rate = Fraction(tax.rate) * (100 if tax.factor == FEE else 1)
     added = Fraction(tax.amount) - rate * Fraction(tax.base)

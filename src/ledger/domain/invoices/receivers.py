@@ -1,7 +1,7 @@
 """The receiver of a document, from what the merchant sent about the customer.
 
-The regimes and uses are SAT's catalogues c_RegimenFiscal and c_UsoCFDI of CFDI 4.0. An RFC of 12 characters is a
-company's, one of 13 a person's (CFF, article 27). Keys that the schema accepts only for older documents (regimes 609,
+The regimes and uses are SAT's catalogues c_RegimenFiscal and c_UsoCFDI of CFDI 4.0. An RFC of 12 characters belongs to
+a company, one of 13 to a person (CFF, article 27). Keys that the schema accepts only for older documents (regimes 609,
 628 to 630, use P01) are left out, and so are the uses of payrolls and receipts.
 """
 
@@ -62,7 +62,9 @@ def regimes_of(tax_id: str | None) -> tuple[str, ...]:
 
 
 def uses_of(tax_id: str | None, regime: str | None) -> tuple[str, ...]:
-    """Returns the uses that an invoice to this taxpayer can have; without a regime, in any that he can have."""
+    """Returns the uses that an invoice to this taxpayer can have; without a regime, the uses of all regimes that the
+    taxpayer can have.
+    """
     if is_generic(tax_id):
         return (NO_EFFECT,)
     regimes = regimes_of(tax_id) if regime is None else (regime,)
@@ -75,9 +77,9 @@ def uses_of(tax_id: str | None, regime: str | None) -> tuple[str, ...]:
 
 
 def combined(given: FiscalData, known: FiscalData | None) -> FiscalData:
-    """Returns a receiver with the fields that a request gives, and the known ones for the others.
+    """Returns a receiver with the fields of a request; fields that the request lacks come from the known receiver.
 
-    A request that gives another tax id is about another receiver, of whom nothing is known.
+    A request with another tax id names another receiver: no known field is used.
     """
     if known is None or given.tax_id not in (None, known.tax_id):
         return given
@@ -87,7 +89,9 @@ def combined(given: FiscalData, known: FiscalData | None) -> FiscalData:
 
 
 def wrong_keys(receiver: FiscalData) -> list[tuple[str, str]]:
-    """Returns the fields whose key SAT's catalogues exclude, alone or for this receiver, with what would be allowed."""
+    """Returns the fields whose key SAT's catalogues exclude, in general or for this receiver, with the keys that they
+    allow.
+    """
     wrong = []
     regime, rfc = receiver.tax_system, receiver.tax_id
     regimes = regimes_of(rfc)
@@ -117,7 +121,7 @@ def _kind(rfc: str | None) -> str:
 
 
 def use_of_refund(regime: str) -> str:
-    """Returns the use of a credit note to a receiver with this regime: returns (G02) if the regime can have it."""
+    """Returns the use of a credit note to a receiver with this regime: G02 (returns) if the regime can have it."""
     return REFUND if regime in USES[REFUND] else NO_EFFECT
 
 
@@ -143,7 +147,8 @@ def missing_fields(fiscal: FiscalData, issuer: Issuer) -> list[str]:
 def receiver_of(fiscal: FiscalData, issuer: Issuer) -> Receiver:
     """Returns the receiver. Raises FiscalDataIncomplete.
 
-    Of a generic RFC the regime, the use and the postal code are fixed: the last is the place of issue (Anexo 20).
+    For a generic RFC the regime, the use and the postal code are fixed; the postal code is the place of issue (Anexo
+    20).
     """
     refuse_missing(missing_fields(fiscal, issuer))
     tax_id = fiscal.tax_id or PUBLIC_IN_GENERAL

@@ -81,7 +81,7 @@ class CreateOrder(Struct, frozen=True, kw_only=True):
 
 
 class ResubmitOrder(Struct, frozen=True, kw_only=True):
-    """Requests an order whose external id exists already."""
+    """Requests an order again, under an external id that an order has already."""
 
     terms: OrderTerms
     at: datetime
@@ -122,7 +122,7 @@ class ValidateAuthentication(Struct, frozen=True, kw_only=True):
     """Continues the payment whose payer came back from the challenge or from a redirect, with that transaction's id.
 
     Without a `payment_id` it is the newest such payment. `is_simulated` leaves the check of the transaction's id to the
-    sandbox: it may then differ from the session's. `capture_delay_s` is the merchant's setting, in seconds.
+    sandbox, which accepts another id than the session's. `capture_delay_s` is the merchant's setting, in seconds.
     """
 
     transaction_id: str

@@ -85,10 +85,10 @@ class HistoryEntry(Struct, frozen=True):
 class Intent(Struct, frozen=True, kw_only=True):
     """A call to the processor that was announced and has no outcome yet. `deadline_at` is real time.
 
-    `action` is the requested step. `capture` requests the capture in the same call. `unknown` is True after a call
-    without an answer before the deadline, `unsent` after one that never reached the processor. `came_back_at` is the
-    real time of that, or until when the next one is postponed. The call was sent or to be sent `tries` times, the first
-    time until `first_deadline_at`. `amount` is in minor units.
+    `action` is the requested step. `capture` requests the capture in the same call. `unknown` is True after a call that
+    got no answer before its deadline, `unsent` after one that never reached the processor. `came_back_at` is the real
+    time at which the call came back, or until which the next call is postponed. `tries` counts the calls; the deadline
+    of the first one was `first_deadline_at`. `amount` is in minor units.
     """
 
     action: EntryAction = EntryAction.AUTHORIZATION
@@ -140,11 +140,11 @@ class Payment(Struct, frozen=True, kw_only=True):
     final. `inflows` places each receipt among those of the order. `processor_reference` is the processor's id of the
     authorisation or the reference, used in every later call; a capture does not replace it.
 
-    `returns_to` is the status before a refund, a dispute or a void: the payment returns there when that comes to
-    nothing. `refunding` is reserved by the refund in flight; `charged_back` is the part of `refunded` that a bank took.
-    `keys` are the idempotency keys of all calls ever announced and of requests refused before their call,
-    `capture_keys` those that brought money. `decided_disputes` are won or lost: a later message about one repeats its
-    end or contradicts it. `frozen_refunds` are the ends of the refunds that documents state.
+    `returns_to` is the status before a refund, a dispute or a void; the payment returns to it if the attempt fails.
+    `refunding` is reserved by the refund in flight; `charged_back` is the part of `refunded` that a bank took. `keys`
+    are the idempotency keys of all announced calls and of requests refused before their call; `capture_keys` are the
+    keys of the calls that brought money. `decided_disputes` are won or lost: a later message about one of them repeats
+    its outcome or contradicts it. `frozen_refunds` are the boundaries of the refunds that documents state.
     """
 
     started: PaymentStarted

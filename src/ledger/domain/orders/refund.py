@@ -41,7 +41,7 @@ class ClosedDispute(Struct, frozen=True):
 
 
 class SettlementBatch(Struct, frozen=True):
-    """The settlement batch that last named the payment, and the payment's `status` after it."""
+    """The settlement batch that last listed the payment, and the `status` that the payment got by it."""
 
     batch_id: str
     status: PaymentStatus
@@ -92,7 +92,7 @@ class Refund(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> RefundStatus:
-        """PENDING while a part is, then FAILED if a part failed: half a refund must not look like a whole one."""
+        """PENDING while a part is pending, then FAILED if a part failed: half a refund must not look like a whole one."""
         statuses = {part.status for part in self.parts}
         precedence = (RefundStatus.PENDING, RefundStatus.FAILED, RefundStatus.SUCCEEDED)
         return next(status for status in precedence if status in statuses)
@@ -113,5 +113,5 @@ class Refund(Struct, frozen=True, kw_only=True):
 
 
 def refunded_status(captured: Decimal, refunded: Decimal) -> PaymentStatus:
-    """Returns the status of a payment of which so much was captured, and so much refunded."""
+    """Returns the status of a payment by its captured and its refunded total."""
     return PaymentStatus.REFUNDED if refunded >= captured else PaymentStatus.PARTIALLY_REFUNDED

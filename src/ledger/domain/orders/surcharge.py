@@ -27,7 +27,7 @@ NOTHING: Final = SurchargeSplit(ZERO, ZERO)
 
 
 class FrozenRefund(Struct, frozen=True):
-    """Where a refund that a document states begins or ends: the payment's refunded total there, gross, and its parts.
+    """A boundary of a refund that a document states: the payment's refunded total at that point, gross, and its split.
 
     `overpaid` is how much of it was overpayment, which goes back first.
     """
@@ -70,8 +70,8 @@ def split_refund(
 ) -> SurchargeSplit:
     """Returns the split of the refunded total of a payment that captured these parts (section 4.4).
 
-    `frozen` is the split of its beginning that documents state. By how much that differs from the present proportion
-    decreases evenly, so that a refund of all that was captured gives back exactly its parts.
+    `frozen` is the split that issued documents state for the first part of the refund. Its difference from the current
+    proportion shrinks linearly with the refunded total and is zero when all that was captured is refunded.
     """
     if not refunded:
         return NOTHING
@@ -93,10 +93,10 @@ def split_refunds(
     frozen: Sequence[FrozenRefund],
     quantum: Decimal,
 ) -> SurchargeSplit:
-    """Returns the split of the refunded total of a payment that requested these parts and captured so much.
+    """Returns the split of the refunded total of a payment that requested these parts and captured `captured`.
 
-    An overpayment goes back first, without surcharge (section 4.6). What documents state stays as it is in `frozen`,
-    whatever was captured later.
+    An overpayment goes back first, without surcharge (section 4.6). The splits in `frozen` stay as documents state
+    them, whatever was captured later.
     """
     last = _BEGINNING
     for each in frozen:
@@ -126,7 +126,7 @@ def freeze_refund(
     frozen: tuple[FrozenRefund, ...],
     quantum: Decimal,
 ) -> tuple[FrozenRefund, ...]:
-    """Returns the frozen totals with the ends of a refund, of which a document states `part`.
+    """Returns the frozen totals with the two boundaries of a refund whose split `part` is stated by a document.
 
     `before` is what the payment had given back before it, gross. A refund before the last frozen total is frozen
     already.

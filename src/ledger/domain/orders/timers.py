@@ -107,7 +107,7 @@ def decide_timer(order: Order, timer: Timer, key: str, deadline_at: datetime, at
 
 
 def awaits_payer(order: Order) -> bool:
-    """Returns whether money is owed that no card authorisation covers, so that the payer has to act."""
+    """Returns whether the order is owed money that no card authorisation covers, so that the payer has to act."""
     return order.status in _AWAITS_PAYER and order.amount_pending > order.reserved
 
 

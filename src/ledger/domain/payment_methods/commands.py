@@ -41,7 +41,7 @@ class DeletePaymentMethod(Struct, frozen=True, kw_only=True):
 
 
 class MoveSubscription(Struct, frozen=True, kw_only=True):
-    """Charges a subscription to the method `to` from now on, and no longer to `away_from`; None is none."""
+    """Charges a subscription to the method `to` from now on, and no longer to `away_from`. Each may be None."""
 
     subscription_id: UUID
     at: datetime

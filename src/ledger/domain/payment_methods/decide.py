@@ -43,8 +43,8 @@ from ledger.domain.rejections import (
 )
 
 METHODS_MAX: Final = 100
-"""The most saved methods of a customer, deleted ones not counted. A payment that saves or uses a card reads all of its
-customer's methods; and one who saves this many cards under one name is testing stolen ones.
+"""The most saved methods of a customer, deleted ones not counted. A payment that saves or uses a card reads all methods
+of its customer; and a client that saves this many cards under one name is testing stolen cards.
 """
 
 
@@ -106,7 +106,7 @@ def decide_update(methods: SavedMethods, command: UpdatePaymentMethod) -> list[P
 
 
 def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[PaymentMethodEvent]:
-    """Deletes a method; the newest of the others becomes the default if it was (contract N58).
+    """Deletes a method. If it was the default, the newest of the others becomes the default (contract N58).
 
     Raises PaymentMethodNotFound, also the second time, and PaymentMethodInUse if it pays a live subscription.
     """
@@ -126,7 +126,7 @@ def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[P
 
 
 def decide_move(methods: SavedMethods, command: MoveSubscription) -> list[PaymentMethodEvent]:
-    """Records which method a subscription is charged to. Returns no events if it is so already."""
+    """Records which method a subscription is charged to. Returns no events if that is recorded already."""
     about: dict[str, Any] = {"subscription_id": command.subscription_id, "at": command.at}
     users = {method.payment_method_id: method.used_by for method in methods.methods}
     events: list[PaymentMethodEvent] = []

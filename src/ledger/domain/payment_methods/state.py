@@ -17,7 +17,7 @@ def stream_of(customer_id: UUID) -> UUID:
 
 
 class SavedMethod(Struct, frozen=True, kw_only=True):
-    """A saved card without its number. Of a deleted one only the ids, the times and its subscriptions are left.
+    """A saved card without its number. A deleted card keeps only its ids, its times and its subscriptions.
 
     `used_by` are the live subscriptions that are charged to it.
     """

@@ -31,7 +31,7 @@ def period(anchor: datetime, time_zone: str, interval: Interval, count: int, n: 
 
 
 def start_problem(date: datetime, at: datetime) -> str | None:
-    """Returns what is wrong with the time of a first charge that a request at `at` gives, None if nothing is."""
+    """Returns why a request at `at` cannot set this time for a first charge, or None if it can."""
     if date < at:
         return f"must not be before the merchant's clock, which shows {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     return f"must be within {TRIAL_DAYS_MAX} days" if date > at + timedelta(days=TRIAL_DAYS_MAX) else None

@@ -1,7 +1,7 @@
-"""Ids that follow from a subscription, an invoice and an attempt, so that an attempt is one payment order wherever it
-is made.
+"""Ids that follow from a subscription, an invoice and an attempt, so that an attempt is one payment order in every
+process.
 
-The id of a payment order of a subscription is a UUID of version 8, and no other order has one: whatever reads orders'
+The id of a payment order of a subscription is a UUID of version 8, and no other order has one: a reader of orders'
 events recognises it without reading anything else.
 """
 

@@ -30,7 +30,7 @@ class Proration(StrEnum):
 
 
 class ChosenPlan(Struct, frozen=True, kw_only=True):
-    """The plan of a request, as it is now: the subscription keeps its name and its terms."""
+    """The plan of a request in its present form; the subscription keeps its name and its terms."""
 
     plan_id: UUID
     name: str
@@ -56,7 +56,10 @@ class RequestSubscription(Struct, frozen=True, kw_only=True):
 
 
 class ChangeSubscription(Struct, frozen=True, kw_only=True):
-    """Changes a subscription (contract N67). What is None or UNSET was absent from the request and stays."""
+    """Changes a subscription (contract N67).
+
+    A field that is None or UNSET was absent from the request; its value stays.
+    """
 
     at: datetime
     plan: ChosenPlan | None = None
@@ -113,7 +116,7 @@ ChargeOutcome = ChargePaid | ChargeFailed | ChargeNotSent
 class RecordCharge(Struct, frozen=True, kw_only=True):
     """Records the outcome of a charge by its payment order.
 
-    `unpaid_days` is after how many days an UNPAID subscription is cancelled.
+    `unpaid_days` is the number of days after which an UNPAID subscription is cancelled.
     """
 
     order_id: UUID

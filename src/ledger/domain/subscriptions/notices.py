@@ -27,7 +27,7 @@ class Notice(Attempts, frozen=True, kw_only=True):
     """A message that is neither sent nor dropped.
 
     `send_at` is when the next attempt is due by the merchant's clock. `payment_method_id` is the card that was charged,
-    `next_attempt_at` when it is charged again, as both were at the cause.
+    `next_attempt_at` the time of the next charge, both at the time of the cause.
     """
 
     notice_id: UUID

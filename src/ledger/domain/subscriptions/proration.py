@@ -37,9 +37,9 @@ def plan_line(plan_name: str, terms: PlanTerms) -> InvoiceLine:
 def priced_as(plan_name: str, terms: PlanTerms, before: PricedPlan, start: datetime, time_zone: str) -> PricedPlan:
     """Returns a plan that replaces `before` in the middle of the period that began at `start`.
 
-    Its price is for a period of its own length that begins where the current one did: for the same seconds if its
-    periods are as long. Counted from the 28th of February, a month would be shorter than the current one of an anchor
-    on the 31st.
+    Its price is for a period of the new plan's length that begins with the current period: for the same seconds if both
+    plans' periods have the same length. Counted from the 28th of February, a month would be shorter than the current
+    one of an anchor on the 31st.
     """
     if (terms.interval, terms.interval_count) == (before.terms.interval, before.terms.interval_count):
         return PricedPlan(plan_name, terms, before.seconds)
@@ -50,7 +50,8 @@ def priced_as(plan_name: str, terms: PlanTerms, before: PricedPlan, start: datet
 def proration_lines(before: PricedPlan, after: PricedPlan, rest: timedelta) -> tuple[InvoiceLine, ...]:
     """Returns the credit for the rest of the current period on the old plan, and the charge for it on the new one.
 
-    The rest is counted to the second. The credit is what the rest was charged for, by the same price and seconds.
+    The rest is counted to the second. The credit is computed from the price and the seconds by which the rest was
+    charged.
     """
     seconds = rest // _SECOND
     if seconds <= 0:

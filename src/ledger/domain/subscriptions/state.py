@@ -65,7 +65,8 @@ class Invoice(Struct, frozen=True, kw_only=True):
     `period` is the period's number since the anchor, None for an invoice of a change of plan. `orders` are the payment
     orders of all attempts, oldest first; `attempt_count` counts those that were sent to the processor, `retries` the
     plan's own retries among them. `payment_order_id` is the order that paid, else that of the latest attempt.
-    `last_decline` is the decline code of the latest attempt; `last_order_unsent` that it never reached the processor.
+    `last_decline` is the decline code of the latest attempt; `last_order_unsent` is True if that attempt never reached
+    the processor.
     """
 
     invoice_id: UUID
@@ -122,11 +123,11 @@ class PricedPlan(Struct, frozen=True):
 class Subscription(Struct, frozen=True, kw_only=True):
     """A subscription. `status` is None before it has started: it is not shown then, nor are its invoices.
 
-    `refusal` is why the first charge failed: the subscription never began. The current period is the trial until the
-    first invoice. The next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of
+    `refusal` is why the first charge failed: the subscription never began. Until the first invoice, the current period
+    is the trial. The next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of
     periods. `invoices` are all of them, oldest first. `carried` are the lines that the next invoice takes over.
     `charge` is the one in progress: there is at most one. `priced` is the plan by whose price the rest of the current
-    period is paid, or owed: another than the present one after a change of plan that settles nothing.
+    period is paid or owed. After a change of plan without proration it is the earlier plan.
     """
 
     subscription_id: UUID

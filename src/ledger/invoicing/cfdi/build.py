@@ -107,7 +107,7 @@ def _head(terms: DocumentTerms, issuer: Issuer) -> taxes.Node:
 
 
 def _goods(terms: InvoiceTerms | CreditNoteTerms, concepts: Sequence[Concept], rows: Sequence[TaxAmount]) -> taxes.Node:
-    """Returns what an invoice and a credit note have in common: concepts, taxes and sums."""
+    """Returns the common part of an invoice and a credit note: concepts, taxes and sums."""
     summed = taxes.sums(rows)
     return {
         "FormaPago": terms.payment_form,
@@ -137,8 +137,8 @@ def _concept(concept: Concept) -> taxes.Node:
 
 
 def _receiver(terms: DocumentTerms) -> taxes.Node:
-    """Returns the receiver. The use of a receipt is fixed by SAT, that of a credit note follows from the regime, even
-    if a later request has given another receiver.
+    """Returns the receiver. SAT fixes the use of a receipt. The use of a credit note follows from the regime, even if a
+    later request has given another receiver.
     """
     receiver = terms.receiver
     match terms:

@@ -1,4 +1,4 @@
-"""The printed form of a stamped document, made of its XML alone: what is printed is what was stamped.
+"""The printed form of a stamped document. It is made from the XML alone, so that it shows exactly the stamped values.
 
 In reading order:
 

@@ -1,4 +1,4 @@
-"""The head of a printed document: its kind and number, the two parties, and what they agreed."""
+"""The head of a printed document: its kind and number, the two parties, and its terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.invoicing.pdf.page import Page
 
 _LOGO: Final = 17.0
 _LOGO_WIDTH_MAX: Final = 52.0
-"""A logo is printed as large as fits into this width and 17 mm of height: a wide one is to be read, too."""
+"""A logo is printed as large as fits into this width and 17 mm of height, so that a wide logo is readable too."""
 _NAME_RIGHT: Final = 125.0
 _NARROW: Final = 75.0
 """Beside a wide logo the name has less room than this, in mm, and is printed smaller."""
@@ -90,7 +90,7 @@ def _card(page: Page, x: float, width: float, title: str, name: str, rfc: str, f
 
 
 def terms(page: Page) -> None:
-    """Draws what was agreed, in two columns; the fiscal UUID first."""
+    """Draws the terms of the document in two columns; the fiscal UUID comes first."""
     document, labels = page.document, page.labels
     facts = [
         (labels["uuid"], document.fiscal_uuid),

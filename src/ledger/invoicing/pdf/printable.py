@@ -1,4 +1,4 @@
-"""What a printed document shows, read from its stamped XML."""
+"""The values that a printed document shows, read from its stamped XML."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ class Printable(Struct, frozen=True, kw_only=True):
 
 
 def read_printable(xml: bytes) -> Printable:
-    """Returns what is printed of a stamped CFDI 4.0. Raises XmlUnreadable if it is none, or not stamped."""
+    """Returns the printed values of a stamped CFDI 4.0.
+
+    Raises XmlUnreadable if the XML is no CFDI 4.0 or is not stamped.
+    """
     root = parse_cfdi(xml)
     stamp = stamp_of(root)
     if stamp is None:

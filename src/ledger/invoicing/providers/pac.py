@@ -1,4 +1,4 @@
-"""What the adapters of all providers share: their calls, and a document that satcfdi sends in its own bytes."""
+"""The common part of all providers' adapters: their calls, and a document that satcfdi sends byte for byte."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class VerbatimCfdi(CFDI):  # type: ignore[misc] # satcfdi has no types
 
 
 def read_stamped(xml: bytes, *, invoice_id: str | None = None, seal: str | None = None) -> Stamped:
-    """Returns a stamped document from an answer. Raises ProviderTimedOut if it is none."""
+    """Returns the stamped document of an answer. Raises ProviderTimedOut if the answer holds none."""
     try:
         return stamped(xml, invoice_id=invoice_id, seal=seal)
     except XmlUnreadable as wrong:

@@ -42,7 +42,9 @@ _log = structlog.get_logger()
 LATE_ARRIVAL_S: Final = 120.0
 _THREADS: Final = 8
 _GRACE_S: Final = 2.0
-"""How long after its deadline a call is waited for: its thread ends by itself, and its answer may be the right one."""
+"""How long after its deadline the caller waits for a call: the thread ends by itself, and a late answer may still be
+valid.
+"""
 
 
 class _Sat(SAT):  # type: ignore[misc] # satcfdi has no types
@@ -106,7 +108,7 @@ class ProductionProvider:
             raise ProviderTimedOut("no answer before the deadline") from None
         except (ProviderTimedOut, ProviderUnavailable):
             raise
-        except Exception as failure:  # what an unreadable answer raises in satcfdi is of any kind
+        except Exception as failure:  # satcfdi raises exceptions of any kind for an unreadable answer
             _log.warning("stamping_answer_unreadable", reason=type(failure).__name__)
             raise ProviderTimedOut(f"the provider's answer is unreadable: {type(failure).__name__}") from failure
 
@@ -124,7 +126,7 @@ def open_provider(
 
 
 def _status_of(report: dict[str, str | None]) -> DocumentStatus:
-    """Returns SAT's report (Estado, EstatusCancelacion) as the contract has it."""
+    """Converts SAT's report (Estado, EstatusCancelacion) to the contract's."""
     state, cancellation = report.get("Estado") or "", report.get("EstatusCancelacion") or ""
     detail = " ".join(part for part in (state, cancellation) if part)
     if state == "Cancelado":

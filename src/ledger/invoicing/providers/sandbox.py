@@ -47,7 +47,7 @@ REFUSAL: Final = Refused(
     message="El campo Nombre del receptor, debe pertenecer al nombre asociado al RFC registrado en el campo Rfc del "
     "Receptor.",
 )
-"""What the mode REFUSE answers unless it was given other words."""
+"""The answer of the mode REFUSE, unless the request gives other words."""
 
 _CANCELLED: Final = "201"
 _CANCELLED_BEFORE: Final = "202"

@@ -1,4 +1,4 @@
-"""What a stamping provider does with a document: checks the issuer's seal, and adds its own stamp.
+"""Checks the issuer's seal of a document and adds the provider's stamp, as a stamping provider does.
 
 The refusals are SAT's codes and words (Anexo 20, "matriz de validaciones"), as providers answer with them.
 """

@@ -1,8 +1,8 @@
 """The SQL statement that appends a batch, the statements around it, and the arrays that they take.
 
-Lock the heads of the batch's merchants in the same transaction, in an earlier statement. The probes of the append then
-see every competing commit, and a competitor can commit only after it. `on conflict do nothing` does not replace the
-check: half of a command would be lost, although the command is acknowledged.
+Lock the heads of the batch's merchants in an earlier statement of the same transaction. The probes of the append then
+see every competing commit, and a competitor commits only afterwards. `on conflict do nothing` does not replace the
+check: half of an acknowledged command would be lost.
 """
 
 from __future__ import annotations

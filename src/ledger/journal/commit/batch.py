@@ -1,7 +1,7 @@
-"""A batch of the journal: which commands may share one, and what the statement's rows mean for each of them.
+"""A batch of the journal: the commands that may share one, and the meaning of the statement's rows for each command.
 
 The statement judges every command by the log as it was before the batch. Never put two commands into one batch that
-touch one stream, if either writes to it, or that claim one key: both would find it free.
+claim one key, or that touch one stream which either of them writes: both would find it unchanged.
 """
 
 from __future__ import annotations

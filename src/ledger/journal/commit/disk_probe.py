@@ -1,4 +1,5 @@
-"""Whether the database has room to write, found out by writing. Commits may find room for a while longer.
+"""Probes whether the database has room to write, by writing. Commits may still find room for a while after a failed
+probe.
 
 Probe without a commit. The write-ahead log of a probe would fill a segment of the archive every minute.
 """
@@ -27,7 +28,8 @@ _NO_ROOM: Final = (psycopg.errors.DiskFull, psycopg.errors.IoError)
 
 
 class DiskProbe:
-    """The probe of one process. `refusal` is why the last one was refused, for a person; "" if there was room.
+    """The probe of one process. `refusal` is the reason why the last probe was refused, for a person; "" if it
+    succeeded.
 
     While the database does not answer, the last result stays.
     """

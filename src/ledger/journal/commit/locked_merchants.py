@@ -75,7 +75,9 @@ class LockedMerchants:
         self.deferred: list[PendingAppend] = []
 
     def refuses(self, merchant_id: bytes) -> bool:
-        """Returns whether this merchant's new commands are rejected at once: its head is locked for `PATIENCE_S`."""
+        """Returns whether this merchant's new commands are rejected at once, because its head has been locked for
+        `PATIENCE_S`.
+        """
         since = self.since.get(merchant_id)
         return since is not None and time.monotonic() - since > PATIENCE_S
 
@@ -130,7 +132,7 @@ class LockedMerchants:
         reject_batch(late, DatabaseUnavailable, LOCKED)
 
     async def _end_stopped(self, pipeline: Pipeline) -> None:
-        """Ends other writers' commits that wait for their client, once a merchant is locked for `COMMIT_MAX_S`."""
+        """Ends other writers' commits that wait for their client, once a merchant has been locked for `COMMIT_MAX_S`."""
         now = time.monotonic()
         if now < self._next_end or not any(now - since > COMMIT_MAX_S for since in self.since.values()):
             return

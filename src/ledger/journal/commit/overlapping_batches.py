@@ -17,12 +17,16 @@ from msgspec import Struct
 from ledger.postgres.group_commit import TRY_AGAIN, C, GroupCommitter, PendingCommand, R, Rows, answer_batch
 
 IN_FLIGHT_MAX: Final = 2
-"""One batch is committed, one has arrived at the server: a third would wait there for as long as here."""
+"""While one batch is committed, a second one waits at the server.
+
+A third would wait at the server as long as in this process.
+"""
 
 ENOUGH: Final = 32
-"""So many commands are sent at once, before the turn of the event loop ends that submits them: the server executes them
-while the process encodes the next ones. Behind a batch in flight, fewer gather until it is answered, because each batch
-costs the client and the server as much as some ten commands."""
+"""The number of commands that are sent at once, within the turn of the event loop that submits them: the server
+executes them while the process encodes the next ones. Behind a batch in flight, fewer gather until it is answered,
+because each batch costs the client and the server as much as some ten commands.
+"""
 
 
 # The last of them: the statement should have been prepared by the batch before, which failed.
@@ -65,7 +69,7 @@ class OverlappingCommitter(GroupCommitter[C, R]):
             asyncio.get_running_loop().call_soon(self._send_due)
 
     def _send_due(self) -> None:
-        """Sends a batch if none is in flight, and further ones if enough commands wait for each."""
+        """Sends a batch if none is in flight, and further batches as long as enough commands wait for each."""
         self._is_send_due = False
         while self._is_overlapping and self._queue:
             if self._in_flight and (len(self._in_flight) == IN_FLIGHT_MAX or len(self._queue) < self._enough):

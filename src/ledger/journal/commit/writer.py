@@ -38,8 +38,10 @@ _STATEMENTS_MAX: Final = 16
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
 _VALUE_REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
-"""The database's refusals of a value. All others, such as a full disk or a database that became read-only, are no
-command's fault."""
+"""The database's refusals of a value.
+
+No command causes the other refusals, such as a full disk or a database that became read-only.
+"""
 
 _AppendTo = tuple[Statement, Sequence[InlineTable]]
 """A statement that appends, and the tables that it names, whose columns are its parameters."""

@@ -82,7 +82,7 @@ class DataKey(Struct, frozen=True):
     fault: KeyUnavailable | SealBroken | None = None
 
     def seal(self, stream_id: bytes) -> Seal | None:
-        """Returns what seals and opens the events of a stream of the customer, None if the key was destroyed.
+        """Returns the cipher for the events of a stream of the customer, None if the key was destroyed.
 
         Raises KeyUnavailable, SealBroken.
         """

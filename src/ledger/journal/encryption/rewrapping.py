@@ -22,9 +22,9 @@ _BEFORE_ALL: Final = UUID(int=0)
 class WrappedKeys(Struct, frozen=True):
     """A table of wrapped keys, each bound to a merchant and to another id.
 
-    `next` returns (merchant, other id, sealing key, wrapped) after the first two of its parameters, without those of
-    the sealing key that is the third, at most the fourth. `replace` has the new sealing key and arrays of merchant,
-    other id, what was read, and what replaces it.
+    `next` takes (merchant, other id, sealing key, limit) and returns rows (merchant, other id, sealing key, wrapped
+    key) that follow the first two, without the keys of that sealing key. `replace` takes the new sealing key and arrays
+    of merchant, other id, the wrapped key that was read, and the one that replaces it.
     """
 
     next: str

@@ -1,7 +1,7 @@
 """The sandbox's payer authentications: 3-D Secure and redirects, durable from the first answer to the last.
 
-A session holds what it was opened for, without the card. Its charge has the idempotency key of the authorisation that
-opened it, so a session grants at most once.
+A session holds the request that opened it, without the card. Its charge has the idempotency key of the authorisation
+that opened it, so a session grants at most once.
 """
 
 from __future__ import annotations
@@ -217,14 +217,14 @@ def _failed(session: Session | None) -> CallResult:
 
 
 def _eci(session: Session, *, authenticated: bool) -> str | None:
-    """Returns the network's indicator. A redirect has none: the issuing bank handles it without the network."""
+    """Returns the network's indicator, None for a redirect, which the issuing bank handles without the network."""
     if session.stage is NextAction.REDIRECT:
         return None
     return eci_of(bin_info(session.card_bin).brand, authenticated=authenticated)
 
 
 async def _session_of(connection: Connection, request: AuthenticationRequest) -> Session | None:
-    """Returns the merchant's session that a call names. An id that contains `fail` has none."""
+    """Returns the merchant's session that a call names, None for an id that contains `fail`."""
     session = await _find(connection, request.authentication_transaction_id)
     return session if session is not None and session.merchant_id == request.merchant_id else None
 

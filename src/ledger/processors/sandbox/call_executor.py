@@ -32,7 +32,8 @@ T = TypeVar("T")
 _NAME: Final = "ledger-sandbox-calls"
 _CONNECTIONS_MAX: Final = 4
 
-# Locks what the call is about, across all processes: what the next statements read stays true until the commit.
+# Locks the reference of the call across all processes, so that the rows that the next statements read stay the same
+# until the commit.
 _LOCK: Final = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 # How the merchant's call is treated. Counts the call.
@@ -57,7 +58,7 @@ insert into sandbox_call (merchant_id, kind, idempotency_key, reference, moved, 
 values (%s, %s, %s, '', 0, false, 'FENCED') on conflict do nothing
 """
 _FENCED: Final = "FENCED"
-"""What a fenced call has in place of an answer, which is JSON."""
+"""The text that a fenced call has in place of its JSON answer."""
 
 
 class CallKind(StrEnum):
@@ -209,6 +210,6 @@ def at(request: Request) -> datetime:
 
 
 def reference_for(prefix: str, request: Request) -> str:
-    """Returns the processor's reference for what a call does, derived from its key: the same for a repeated call."""
+    """Returns the processor's reference for the effect of a call, derived from its key: the same for a repeated call."""
     digest = blake2b(request.idempotency_key.encode(), digest_size=10, key=request.merchant_id.bytes).digest()
     return f"sbx_{prefix}_{digest.hex()}"

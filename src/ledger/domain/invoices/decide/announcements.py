@@ -25,7 +25,7 @@ from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import FiscalDataIncomplete
 
 FRESH: Final = timedelta(hours=48)
-"""How old the date of a document may be when it is stamped. SAT takes dates of the last 72 hours (CFF 29, IV)."""
+"""The greatest age of a document's date when it is stamped. SAT takes dates of the last 72 hours (CFF 29, IV)."""
 
 _RECEIVER_FIELDS: Final = ("tax_id", "legal_name", "tax_system", "zip_code", "email")
 
@@ -33,8 +33,8 @@ _RECEIVER_FIELDS: Final = ("tax_id", "legal_name", "tax_system", "zip_code", "em
 def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
     """Returns the documents that are due and not announced yet, in their order.
 
-    A request also replaces cancelled documents, and is refused if an invoice that is not due yet could not be drawn
-    up. Raises FiscalDataIncomplete, AmountNotStampable.
+    A request also replaces cancelled documents. It is refused if an invoice that is not due yet cannot be drawn up.
+    Raises FiscalDataIncomplete, AmountNotStampable.
     """
     invoices, requested = order.invoices, command.request is not None
     invoice = None if invoices is None else invoices.invoice
@@ -53,8 +53,8 @@ def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
 
 
 def drawn_up_again(order: Order, command: StampNext, document: Document) -> list[DocumentAnnounced]:
-    """Returns the announcement of a document that was never stamped if its receiver has changed, or its date is too
-    old to be stamped. Its amounts stay.
+    """Returns the new announcement of a document that was never stamped and whose receiver has changed or whose date is
+    too old. Its amounts stay.
 
     Raises FiscalDataIncomplete, AmountNotStampable.
     """

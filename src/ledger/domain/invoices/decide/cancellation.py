@@ -23,7 +23,7 @@ from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUs
 
 
 def decide_document_cancellation(order: Order, command: CancelDocument) -> list[InvoiceEvent]:
-    """Asks the provider to cancel a stamped document. Returns no events if that was asked before and not refused.
+    """Asks the provider to cancel a stamped document. Returns no events if an earlier request was not refused.
 
     Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude; DocumentNotFound;
     InvoiceNotReady if the document is not stamped; InvoiceInUse for an invoice with receipts or credit notes, which
@@ -53,7 +53,10 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
 
 
 def decide_cancellation_outcome(order: Order, command: RecordCancellation) -> list[InvoiceEvent]:
-    """Records what the provider reports about a cancellation. Returns no events if it has ended. Never refuses."""
+    """Records what the provider reports about a cancellation.
+
+    Returns no events if the cancellation has ended. Never refuses.
+    """
     document_id, at = command.document_id, command.at
     document = None if order.invoices is None else order.invoices.document(document_id)
     cancellation = None if document is None else document.cancellation

@@ -21,7 +21,7 @@ def decide_deadline_warning(order: Order, command: WarnOfDeadline) -> list[Invoi
 
 
 def near_deadline(order: Order, command: WarnOfDeadline) -> datetime | None:
-    """Returns the deadline of a payment's receipt if it has to be warned of now, else None."""
+    """Returns the deadline of a payment's receipt if a warning is due now, else None."""
     due_at = unstamped_receipts(order).get(command.payment_id)
     warned = () if order.invoices is None else order.invoices.warned
     if due_at is None or command.payment_id in warned or command.at < due_at - RECEIPT_DEADLINE_WARNING:
@@ -30,7 +30,7 @@ def near_deadline(order: Order, command: WarnOfDeadline) -> datetime | None:
 
 
 def is_being_stamped(order: Order, command: WarnOfDeadline) -> bool:
-    """Returns whether a call about the order can still succeed in time: it has no answer, and its deadline is ahead.
+    """Returns whether a call about the order can still succeed: it has no answer, and its deadline has not passed.
 
     A call whose outcome is unknown prevents no warning.
     """

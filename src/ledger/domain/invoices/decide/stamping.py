@@ -53,10 +53,10 @@ UNSENT_PAUSES: Final = (timedelta(minutes=1), timedelta(minutes=5), timedelta(mi
 
 
 def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent]:
-    """Has an order invoiced. Returns no events if it is so already, to the same receiver.
+    """Enables the invoices of an order. Returns no events if they are enabled already for the same receiver.
 
-    The fields that `fiscal` lacks are those that the order has. Raises InvalidField if SAT's catalogues exclude the
-    combination, and if the invoice is stamped and `fiscal` names another tax id: receipts and credit notes name the
+    Fields that are missing from `fiscal` are taken from the order. Raises InvalidField if SAT's catalogues exclude the
+    combination, or if the invoice is stamped and `fiscal` names another tax id: receipts and credit notes must name the
     receiver of their invoice.
     """
     current, policy = order.invoices, command.policy
@@ -64,7 +64,7 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
     rate = policy.rate_of(order.terms.currency)
     if current is not None:
         if current.enabled.exchange_rate is not None:
-            rate = policy.exchange_rate  # the merchant's is for an order that has none
+            rate = policy.exchange_rate  # the merchant's rate applies to an order without a rate of its own
         same_rate = rate in {None, current.enabled.exchange_rate}
         if same_rate and (given is None or _is_same(given, fiscal_of(order))):
             return []
@@ -97,9 +97,9 @@ def _is_same(given: FiscalData, known: FiscalData | None) -> bool:
 def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
     """Announces the documents that are due, and starts the stamping of the first one that is not stamped.
 
-    Returns no events if nothing is due, if a call is open, and if a refused document's pause has not ended. A
-    timer records why a document cannot be drawn up; a request raises it: FiscalDataIncomplete, AmountNotStampable.
-    Raises DocumentNotFound for a document that the request names and the order lacks.
+    Returns no events if nothing is due, a call is open, or the pause after a refusal has not ended. For a timer, the
+    reason why a document cannot be drawn up is recorded; for a request it is raised: FiscalDataIncomplete,
+    AmountNotStampable. Raises DocumentNotFound for a document that the request names and the order lacks.
     """
     if command.request is not None:
         _require_documents(order, command.request)
@@ -139,7 +139,7 @@ def decide_outcome(order: Order, command: RecordStamping) -> list[InvoiceEvent]:
 
 
 def _or_blocked(order: Order, command: StampNext, decide: Callable[[], list[InvoiceEvent]]) -> list[InvoiceEvent]:
-    """Returns what `decide` returns; for a timer, what it raises is recorded, once."""
+    """Returns the events of `decide`. If it raises for a timer, returns the event that records the reason, once."""
     try:
         return decide()
     except Rejected as rejection:

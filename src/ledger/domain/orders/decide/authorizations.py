@@ -192,7 +192,8 @@ def _authorized(payment: Payment, approval: Approved, amount: Decimal, command: 
 
 
 def _capture_due(payment: Payment, amount: Decimal, at: datetime) -> list[OrderEvent]:
-    """Returns the event that makes a capture due which the processor was asked for and did not make with its approval.
+    """Returns the event that schedules a capture that was requested with the authorisation and not made with the
+    approval.
 
     Returns no event if the payment is being cancelled.
     """

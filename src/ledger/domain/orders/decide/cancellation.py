@@ -99,13 +99,16 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
 
 
 def needs_release(payment: Payment) -> bool:
-    """Returns whether a refused capture has ended the payment and its authorisation is still to be voided."""
+    """Returns whether a refused capture has ended the payment while its authorisation is not voided yet."""
     failed = payment.status is PaymentStatus.FAILED and payment.lapses_at is not None
     return failed and payment.intent is None and not payment.captured and not payment.void_refused
 
 
 def decide_release(order: Order, command: CancelPayment) -> list[OrderEvent]:
-    """Voids the authorisation of a payment that a refused capture has ended. Returns no events after it has lapsed."""
+    """Voids the authorisation of a payment that a refused capture has ended.
+
+    Returns no events once that authorisation has lapsed.
+    """
     payment = order.payment(command.payment_id)
     if not needs_release(payment) or payment.lapses_at is None or payment.lapses_at <= command.at:
         return []

@@ -1,4 +1,4 @@
-"""The decider of an overpayment's refund: which payments give back what is held beyond the order's amount."""
+"""The decider of an overpayment's refund: which payments give back the money that exceeds the order's amount."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[
 def _overpayment_shares(order: Order, command: RefundOrder) -> Shares:
     """Returns the shares of an overpayment's refund, newest money first.
 
-    A payment whose reference goes back only as a whole is included only if all of its money is overpaid.
+    A payment that the processor refunds only as a whole is included only if all of its money is overpaid.
     """
     shares: Shares = []
     overpaid = command.amount
@@ -57,7 +57,8 @@ def _overpayment_shares(order: Order, command: RefundOrder) -> Shares:
 
 
 def _amount_to_give_back(order: Order, payment: Payment, overpaid: Decimal) -> Decimal:
-    """Returns the least gross amount of the payment whose refund lowers the overpayment by `overpaid`, or all it holds.
+    """Returns the least amount (gross) that the payment must refund to lower the overpayment by `overpaid`; at most all
+    that it holds.
 
     On a split order a refund takes its surcharge along, which lowers the order's amount as well.
     """

@@ -85,7 +85,7 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
 
 
 def _policies(command: CreateOrder) -> list[OrderEvent]:
-    """Returns the events by which the order is invoiced and its payer reminded, if the order is of that kind."""
+    """Returns the events that enable invoices, for an order with fiscal data, and reminders, for one with a due date."""
     events: list[OrderEvent] = []
     if command.invoicing is not None:
         invoicing = command.invoicing
@@ -191,7 +191,8 @@ def _payment_subtotal(order: Order, payment: NewPayment) -> Decimal:
 def _cancel_replaced_reference(order: Order, at: datetime) -> list[OrderEvent]:
     """Returns the events by which a new payment replaces the reference of an order of one tender (N31).
 
-    A reference that is still being issued is replaced too. A deposit that arrives on it later counts as late.
+    A reference that is still being issued is replaced too. A deposit that arrives later on the replaced reference
+    counts as late.
     """
     if order.terms.allow_partials:
         return []

@@ -1,7 +1,7 @@
 """The deciders of refunds: which payments give back which part, and the outcome of a refund's calls.
 
-Allow one refund in flight per payment, and count its amount as gone already (`Payment.refundable`). Both together
-ensure that no sequence of events refunds more than was captured.
+Allow one refund in flight per payment, and count its amount as refunded already (`Payment.refundable`): then no
+sequence of events refunds more than was captured.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ from ledger.domain.rejections import (
 
 _EXCEEDS: Final = "The amount exceeds what can be refunded: refund at most refundableAmount."
 _REFUNDABLE: Final = CAPTURED_STATUSES | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
-"""Statuses in which a payment can give money back. A final one gives back what was reported late, and stays final."""
+"""Statuses in which a payment can give money back.
+
+A payment in a final status gives back money that was reported late, and keeps its status.
+"""
 
 Shares = list[tuple[Payment, Decimal]]
 

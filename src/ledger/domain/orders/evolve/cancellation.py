@@ -54,7 +54,7 @@ def evolve_whole_order(order: Order, event: WholeOrderEvent) -> Order:
 
 
 def _with_frozen_refund(payment: Payment, refunded: RefundedParts, quantum: Decimal) -> Payment:
-    """Returns the payment, of which a document states this refund."""
+    """Returns the payment with the split of a refund frozen, because a document states it."""
     part, frozen = SurchargeSplit(refunded.subtotal, refunded.surcharge), payment.frozen_refunds
     frozen = freeze_refund(refunded.before, part, payment.captured, payment.requested_split, frozen, quantum)
     return replace(payment, frozen_refunds=frozen)

@@ -94,8 +94,8 @@ class DocumentCancellation(Struct, frozen=True, kw_only=True):
 class Document(Struct, frozen=True, kw_only=True):
     """A document of an order: its invoice, a payment receipt (REP) or a credit note.
 
-    `attempts` counts the calls to the provider, `refusals` the refusals among them. `retry_at` is when the next attempt
-    is due by the merchant's clock; None if only a request repeats the document.
+    `attempts` counts the calls to the provider, `refusals` the calls that it refused. `retry_at` is when the next
+    attempt is due by the merchant's clock; None if only a request repeats the document.
     """
 
     slot: str
@@ -117,7 +117,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
     @property
     def has_receiver(self) -> bool:
-        """Whether the receiver is known: it is not after an erasure."""
+        """Whether the receiver is known; False after an erasure."""
         return self.terms.receiver != UNNAMED
 
     @property
@@ -126,15 +126,15 @@ class Document(Struct, frozen=True, kw_only=True):
 
     @property
     def open_intent(self) -> StampingIntent | None:
-        """The call about this document without an outcome: a stamp, or a cancellation."""
+        """The open call about this document: a request to stamp or to cancel it."""
         return self.intent or (None if self.cancellation is None else self.cancellation.intent)
 
 
 class Invoices(Struct, frozen=True, kw_only=True):
     """The electronic invoices of an order. `documents` are in the order in which they were announced and are stamped.
 
-    `blocked` is why the next document could not be drawn up. `warned` are the payments whose receipt's deadline was
-    found near.
+    `blocked` is why the next document could not be drawn up. `warned` are the payments for which a near deadline was
+    reported.
     """
 
     enabled: InvoicingEnabled
