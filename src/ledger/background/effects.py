@@ -36,7 +36,7 @@ class EnqueueJob(Struct, frozen=True):
 
 
 class NoteAlias(Struct, frozen=True):
-    """Adds an alias to a payment of the stream; a processor's message may name the payment by it (see `payment_index`)."""
+    """Gives a payment of the stream an alias, by which a processor's message may name it (see `payment_index`)."""
 
     name: str
     stream_id: UUID

@@ -226,7 +226,7 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
 
 
 def _reported_as_lost(message: _Dispute, otherwise: Decimal) -> Decimal:
-    """Returns the amount that the bank took according to this message, `otherwise` for a dispute that has no end yet."""
+    """Returns the amount that the bank took by this message, `otherwise` for a dispute that has no end yet."""
     match message:
         case DisputeOpened():
             return otherwise

@@ -92,7 +92,7 @@ class Refund(Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> RefundStatus:
-        """PENDING while a part is pending, then FAILED if a part failed: half a refund must not look like a whole one."""
+        """PENDING while a part is, then FAILED if a part failed: half a refund must not look like a whole one."""
         statuses = {part.status for part in self.parts}
         precedence = (RefundStatus.PENDING, RefundStatus.FAILED, RefundStatus.SUCCEEDED)
         return next(status for status in precedence if status in statuses)

@@ -132,7 +132,7 @@ class LockedMerchants:
         reject_batch(late, DatabaseUnavailable, LOCKED)
 
     async def _end_stopped(self, pipeline: Pipeline) -> None:
-        """Ends other writers' commits that wait for their client, once a merchant has been locked for `COMMIT_MAX_S`."""
+        """Ends commits of other writers that wait for their client, once a merchant is locked for `COMMIT_MAX_S`."""
         now = time.monotonic()
         if now < self._next_end or not any(now - since > COMMIT_MAX_S for since in self.since.values()):
             return

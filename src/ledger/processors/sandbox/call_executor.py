@@ -210,6 +210,6 @@ def at(request: Request) -> datetime:
 
 
 def reference_for(prefix: str, request: Request) -> str:
-    """Returns the processor's reference for the effect of a call, derived from its key: the same for a repeated call."""
+    """Returns the processor's reference for a call's effect, derived from its key: the same for a repeated call."""
     digest = blake2b(request.idempotency_key.encode(), digest_size=10, key=request.merchant_id.bytes).digest()
     return f"sbx_{prefix}_{digest.hex()}"

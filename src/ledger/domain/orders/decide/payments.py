@@ -85,7 +85,7 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
 
 
 def _policies(command: CreateOrder) -> list[OrderEvent]:
-    """Returns the events that enable invoices, for an order with fiscal data, and reminders, for one with a due date."""
+    """Returns the events that enable invoices (of an order with fiscal data) and reminders (of one with a due date)."""
     events: list[OrderEvent] = []
     if command.invoicing is not None:
         invoicing = command.invoicing
