@@ -26,7 +26,6 @@ from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
 from ledger.processors.sandbox.call_executor import CallExecutor
-from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
 from ledger.settings import Settings, public_url
@@ -154,13 +153,10 @@ async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Pro
     """Returns the sandbox's simulated processor. Production has none until a real one is connected."""
     if settings.environment == "production":
         return None
-    charge_writer, executor = ChargeWriter(url), CallExecutor(url)
-    await charge_writer.start()
-    stack.push_async_callback(charge_writer.stop)
+    executor = CallExecutor(url)
     await executor.start()
     stack.push_async_callback(executor.stop)
     return SandboxProcessor(
-        charge_writer,
         executor,
         pages_url=f"{public_url(settings)}/sandbox/3ds",
         delay_s=settings.sandbox_delay_ms / 1000,

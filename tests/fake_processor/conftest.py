@@ -14,7 +14,6 @@ from tests.fake_processor.modes import Mode
 from tests.fake_processor.service import fake_processor
 
 from ledger.processors.sandbox.call_executor import CallExecutor
-from ledger.processors.sandbox.charge_writer import ChargeWriter
 
 SetModes = Callable[..., Awaitable[None]]
 
@@ -34,7 +33,7 @@ def fake_port(record: Path, tmp_path: Path) -> Iterator[int]:
 @pytest.fixture
 async def cards(fake_port: int, database_url: str) -> AsyncIterator[FakeCards]:
     executor = CallExecutor(database_url)
-    yield FakeCards(ChargeWriter(database_url), executor, port=fake_port)
+    yield FakeCards(executor, port=fake_port)
     await executor.stop()
 
 

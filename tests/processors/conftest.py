@@ -3,50 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from uuid_utils.compat import uuid7
 
+from ledger.postgres.connection import Connection
 from ledger.processors.contract import AuthorizationRequest, Card
 from ledger.processors.sandbox.call_executor import CallExecutor
-from ledger.processors.sandbox.charge_writer import ChargeWriter
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 Ask = Callable[..., AuthorizationRequest]
 
 
 @pytest.fixture
-async def charge_writer(database_url: str) -> AsyncIterator[ChargeWriter]:
-    charge_writer = ChargeWriter(database_url)
-    await charge_writer.start()
-    yield charge_writer
-    await charge_writer.stop()
-
-
-@pytest.fixture
 async def elsewhere(database_url: str) -> AsyncIterator[SandboxProcessor]:
     """The same processor as another process of the ledger sees it."""
-    charge_writer = ChargeWriter(database_url)
-    await charge_writer.start()
     executor = CallExecutor(database_url)
-    yield SandboxProcessor(charge_writer, executor, silence_s=0.05, slow_s=0.2)
+    yield SandboxProcessor(executor, silence_s=0.05, slow_s=0.2)
     await executor.stop()
-    await charge_writer.stop()
+
+
+class WatchedExecutor(CallExecutor):
+    """An executor that shows which connection it lent last."""
+
+    lent: Connection
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        async with super().connection() as self.lent:
+            yield self.lent
 
 
 @pytest.fixture
-async def executor(database_url: str) -> AsyncIterator[CallExecutor]:
-    executor = CallExecutor(database_url)
+async def executor(database_url: str) -> AsyncIterator[WatchedExecutor]:
+    executor = WatchedExecutor(database_url)
     await executor.start()
     yield executor
     await executor.stop()
 
 
 @pytest.fixture
-def sandbox(charge_writer: ChargeWriter, executor: CallExecutor) -> SandboxProcessor:
-    return SandboxProcessor(charge_writer, executor, silence_s=0.05, slow_s=0.2)
+def sandbox(executor: CallExecutor) -> SandboxProcessor:
+    return SandboxProcessor(executor, silence_s=0.05, slow_s=0.2)
 
 
 @pytest.fixture

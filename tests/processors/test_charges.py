@@ -201,12 +201,17 @@ async def test_a_connection_that_breaks_leaves_the_outcome_unknown_and_the_next_
     shop: Shop, database_url
 ):
     reference = await shop.authorized()
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-sandbox-calls'"
-        )
     request = shop.capture(reference)
+    waiting = "select pid from pg_locks where locktype = 'advisory' and not granted"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        lock = "select pg_advisory_lock(hashtextextended(%s, 0))"
+        connection.execute(lock, [f"{shop.merchant_id}/{reference}"])
+        capture = asyncio.ensure_future(shop.sandbox.capture(request))
+        async with asyncio.timeout(60):
+            while (row := connection.execute(waiting).fetchone()) is None:  # noqa: ASYNC110 - the server sends nothing
+                await asyncio.sleep(0.01)
+        connection.execute("select pg_terminate_backend(%s, 2000)", row)
     with pytest.raises(ProcessorTimedOut):
-        await shop.sandbox.capture(request)
+        await capture
     assert await shop.sandbox.look_up_capture(shop.merchant_id, request.idempotency_key) is None
     assert isinstance(await shop.sandbox.capture(request), Captured)

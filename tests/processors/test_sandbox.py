@@ -109,8 +109,8 @@ async def test_a_card_that_never_answers_is_approved_nevertheless(sandbox: Sandb
     assert (answer.authorized, answer.captured) == (10_000, 10_000)
 
 
-async def test_a_call_without_an_answer_ends_at_its_deadline(charge_writer, executor, ask: Ask):
-    slow = SandboxProcessor(charge_writer, executor, delay_s=5)
+async def test_a_call_without_an_answer_ends_at_its_deadline(executor, ask: Ask):
+    slow = SandboxProcessor(executor, delay_s=5)
     request = ask(deadline_s=0.2)
     began = time.monotonic()
     with pytest.raises(ProcessorTimedOut):

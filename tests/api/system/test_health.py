@@ -14,14 +14,14 @@ from ledger.journal.encryption.data_keys import DataKeys
 from ledger.operations.context.clock import MerchantClocks
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.processors.sandbox.charge_writer import ChargeWriter
+from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.telemetry import all_processes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("reacted")]
 
 
 @pytest.mark.parametrize(
-    ("part", "check"), [(ChargeWriter, "processor"), (DataKeys, "writer"), (MerchantClocks, "database")]
+    ("part", "check"), [(CallExecutor, "processor"), (DataKeys, "writer"), (MerchantClocks, "database")]
 )
 async def test_a_process_without_a_part_that_orders_need_is_not_ready(
     store: Storefront, monkeypatch: pytest.MonkeyPatch, part: type, check: str

@@ -119,7 +119,7 @@ async def test_a_request_whose_call_waits_for_the_sandbox_is_answered_during_the
     assert (await merchant.create(paid_order(externalId="order-0"))).status_code == 201
     before = await charges(settings)
     body, key = paid_order(), {"idempotency-key": "k-1"}
-    away_at(proxy, "ledger-sandbox", in_the_answer=in_the_answer)
+    away_at(proxy, "ledger-sandbox-calls", in_the_answer=in_the_answer)
     assert_away(await answer_of(merchant.post(ORDERS, body, **key)))
     assert proxy.is_away
 

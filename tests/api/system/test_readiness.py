@@ -10,7 +10,7 @@ from structlog.typing import EventDict
 from tests.api.storefront import opened
 
 from api.system import readiness
-from ledger.processors.sandbox.charge_writer import ChargeWriter
+from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("reacted")]
@@ -37,7 +37,7 @@ async def test_each_change_of_readiness_is_one_line_that_names_what_fails_and_no
     with capture_logs() as lines:
         async with asyncio.timeout(60), opened(settings):
             for alive in (True, False, True):
-                monkeypatch.setattr(ChargeWriter, "alive", alive)
+                monkeypatch.setattr(CallExecutor, "alive", alive)
                 await looked_twice()
     assert [
         (line["event"], line["log_level"], line.get("failed")) for line in lines if "readiness" in line["event"]

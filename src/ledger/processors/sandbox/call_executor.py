@@ -7,7 +7,8 @@ as with any processor. Raise `ProcessorUnavailable` only for a transaction that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import select
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -108,16 +109,28 @@ class CallExecutor:
         self._idle: list[Connection] = []
         self._permits = asyncio.Semaphore(_CONNECTIONS_MAX)
         self._running = DetachedTasks()
+        self._is_open = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls are carried out: between `start` and `stop`."""
+        return self._is_open
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
         self._idle.append(await connect(self._url, _NAME))
+        self._is_open = True
 
     async def stop(self) -> None:
         """Finishes the calls that were begun, then disconnects."""
+        self._is_open = False
         await self._running.drain()
         while self._idle:
             await self._idle.pop().close()
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Starts work that `stop` waits for. It must not raise."""
+        self._running.begin(work)
 
     async def carry_out(self, call: SandboxCall, decode: Callable[[str], T]) -> tuple[T, Mode]:
         """Carries out a call. Returns its recorded answer, decoded by `decode`, and how its merchant is treated.
@@ -157,7 +170,7 @@ class CallExecutor:
         """Lends a connection to a block, and raises the block's database faults as a processor's."""
         async with self._permits:
             try:
-                connection = self._idle.pop() if self._idle else await connect(self._url, _NAME)
+                connection = await self._take_idle() or await connect(self._url, _NAME)
             except psycopg.OperationalError as fault:
                 raise ProcessorUnavailable("the sandbox processor has no database") from fault
             try:
@@ -173,6 +186,15 @@ class CallExecutor:
             finally:
                 if not connection.closed:
                     self._idle.append(connection)
+
+    async def _take_idle(self) -> Connection | None:
+        """Takes an idle connection out of the pool, and closes those that the server has ended meanwhile."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not _has_news(connection):
+                return connection
+            await connection.close()
+        return None
 
     async def _carry_out(self, call: SandboxCall) -> tuple[str | None, Mode]:
         """Returns the recorded answer, None if the processor is down for the merchant, and the merchant's mode."""
@@ -192,6 +214,15 @@ class CallExecutor:
             answer = msgspec.json.encode(result.answer).decode()
             await connection.execute(_RECORD, (*key, call.reference, scaled(result.moved), result.accepted, answer))
             return answer, mode
+
+
+def _has_news(connection: Connection) -> bool:
+    """Returns whether the server sent something to an idle connection: an idle one is sent only its end."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 async def fetch_one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:

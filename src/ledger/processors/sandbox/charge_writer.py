@@ -1,120 +1,132 @@
-"""The sandbox's charge writer: the group commit of authorisation calls, each recorded with its answer.
+"""The sandbox's charge writer: records plain authorisation calls, those that wait at the same time by one statement.
 
-A second call with the same key never changes a record. After a lost connection, unrecorded calls are queued again. Read
-`postgres.group_commit` first: the queue, the task and the lost connection are there.
+A second call with the same key never changes a record. After a lost connection, calls that may not be recorded are
+written again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
 from uuid import UUID
 
-import psycopg
-import structlog
-
-from ledger.postgres.connection import Connection
-from ledger.postgres.faults import DatabaseUnavailable, Fault
-from ledger.postgres.group_commit import STOP_PATIENCE_S, GroupCommitter, PendingCommand, Rows, reject_batch
+from ledger.postgres.connection import QueryTimeout
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.sandbox import charge_rows
-from ledger.processors.sandbox.call_executor import fenced
+from ledger.processors.sandbox.call_executor import CallExecutor, fenced
 from ledger.processors.sandbox.charge_rows import Answer, CallKey, ChargeCall, Mode, RecordedCharge
 
-_log = structlog.get_logger()
+BATCH_MAX: Final = 256
+WAITING_MAX: Final = 10_000
+_AGAIN_S: Final = 0.1
 
-_NO_DATABASE: Final = "the sandbox processor has no database"
-
-_Pending = PendingCommand[ChargeCall, RecordedCharge]
+_Waiting = dict[CallKey, tuple[ChargeCall, asyncio.Future[RecordedCharge]]]
 
 
-class ChargeWriter(GroupCommitter[ChargeCall, RecordedCharge]):
-    """The writer of plain authorisation calls, in batches on one connection of its own; it also reads their answers."""
+class ChargeWriter:
+    """The writer of plain authorisation calls: one batch at a time, on a connection of `executor`.
 
-    _name = "ledger-sandbox"
+    At most `waiting_max` calls wait.
+    """
 
-    async def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
-        """Records what is pending, then disconnects. Without a database it does not wait."""
-        await super().stop(0.0 if self._connection is None else patience_s)
+    def __init__(self, executor: CallExecutor, *, waiting_max: int = WAITING_MAX) -> None:
+        self._executor = executor
+        self._waiting_max = waiting_max
+        self._waiting: list[tuple[ChargeCall, asyncio.Future[RecordedCharge]]] = []
+        self._is_writing = False
 
     async def write(self, call: ChargeCall) -> RecordedCharge:
         """Records a call and returns what is recorded for its key, once that is durable.
 
-        Raises ProcessorUnavailable where nothing of the call was recorded, ProcessorTimedOut where that is unknown. A
-        call that is pending when the connection is lost waits for the next one. A call that is cancelled before its
-        batch is taken is not recorded.
+        Raises ProcessorUnavailable if nothing of the call was recorded, ProcessorTimedOut if that is unknown. A call
+        that is cancelled before its batch is taken is not recorded.
         """
+        if len(self._waiting) >= self._waiting_max:
+            raise ProcessorUnavailable(f"{self._waiting_max} calls wait for the sandbox already: try again later")
+        recorded: asyncio.Future[RecordedCharge] = asyncio.get_running_loop().create_future()
+        self._waiting.append((call, recorded))
+        if not self._is_writing:
+            self._is_writing = True
+            self._executor.begin(self._write_waiting())
+        return await recorded
+
+    async def _write_waiting(self) -> None:
         try:
-            return await self.submit(call)
-        except Fault as fault:
-            raise ProcessorUnavailable(str(fault)) from fault
+            while batch := self._take():
+                await self._write(batch)
+        finally:
+            self._is_writing = False
+
+    def _take(self) -> _Waiting:
+        """Takes the next calls, each with a key of its own, without those whose callers have given up."""
+        batch: _Waiting = {}
+        later = []
+        for call, recorded in self._waiting:
+            if recorded.done():
+                continue
+            if len(batch) < BATCH_MAX and call.key not in batch:
+                batch[call.key] = call, recorded
+            else:
+                later.append((call, recorded))
+        self._waiting = later
+        return batch
+
+    async def _write(self, batch: _Waiting) -> None:
+        """Writes a batch and answers its callers.
+
+        A batch that may or may not be committed is written again until it is: its keys keep what is recorded. No call
+        of it is then answered as refused, because its first statement may still be committed.
+        """
+        calls = [call for call, _ in batch.values()]
+        is_unknown = False
+        results: Sequence[RecordedCharge | Exception] = ()
+        while not results:
+            try:
+                async with self._executor.connection() as connection:
+                    with QueryTimeout(connection):
+                        rows = await charge_rows.write(connection, calls)
+                results = [_result(call, row, is_unknown) for call, row in zip(calls, rows, strict=True)]
+            except ProcessorTimedOut:
+                is_unknown = True
+            except ProcessorUnavailable as fault:
+                results = () if is_unknown else [ProcessorUnavailable(str(fault)) for _ in calls]
+            if not results:
+                if not self._executor.alive or all(recorded.done() for _, recorded in batch.values()):
+                    results = [ProcessorTimedOut("the sandbox lost its database") for _ in calls]
+                else:
+                    await asyncio.sleep(_AGAIN_S)
+        for (_, recorded), result in zip(batch.values(), results, strict=True):
+            if recorded.done():
+                continue
+            if isinstance(result, Exception):
+                recorded.set_exception(result)
+            else:
+                recorded.set_result(result)
 
     async def answer_to(self, merchant_id: UUID, idempotency_key: str) -> Answer | None:
         """Returns the answer recorded for a key. Raises ProcessorUnavailable or ProcessorTimedOut."""
-        if self._connection is None:
-            raise ProcessorUnavailable(_NO_DATABASE)
         key = (merchant_id, idempotency_key)
-        try:
-            return (await charge_rows.read(self._connection, [key])).get(key)
-        except psycopg.Error as fault:
-            self._wake.set()  # the task then replaces a connection that is closed
-            raise ProcessorTimedOut(f"the sandbox's charges cannot be read: {type(fault).__name__}") from fault
+        async with self._executor.connection() as connection:
+            return (await charge_rows.read(connection, [key])).get(key)
 
     async def set_mode(self, merchant_id: UUID, mode: Mode, times: int | None) -> None:
-        """Sets how the merchant's next `times` calls are treated, all calls where it is None.
+        """Sets how the merchant's next `times` calls are treated, all calls if it is None.
 
-        Raises ProcessorUnavailable.
+        Raises ProcessorUnavailable or ProcessorTimedOut.
         """
-        if self._connection is None:
-            raise ProcessorUnavailable(_NO_DATABASE)
-        try:
-            await charge_rows.set_mode(self._connection, merchant_id, mode, times)
-        except psycopg.Error as fault:
-            self._wake.set()
-            raise ProcessorUnavailable(f"the mode was not kept: {type(fault).__name__}") from fault
+        async with self._executor.connection() as connection:
+            await charge_rows.set_mode(connection, merchant_id, mode, times)
 
-    # ---------------------------------------------------------------- a batch
 
-    def _take(self) -> Sequence[_Pending]:
-        """Takes the next calls, each with a key of its own, without those whose callers have given up."""
-        batch: dict[CallKey, _Pending] = {}
-        while self._queue and len(batch) < self._batch_max and (key := self._queue[0].command.key) not in batch:
-            pending = self._queue.popleft()
-            if not pending.future.done():
-                batch[key] = pending
-        return list(batch.values())
+def _result(call: ChargeCall, row: tuple[Any, ...], is_unknown: bool) -> RecordedCharge | Exception:
+    """Returns what a call's row means: an answer, or the exception to raise.
 
-    async def _execute(self, connection: Connection, commands: Sequence[ChargeCall]) -> Rows:
-        return await charge_rows.write(connection, commands)
-
-    def _results(self, commands: Sequence[ChargeCall], rows: Rows) -> Sequence[RecordedCharge | Exception]:
-        results: list[RecordedCharge | Exception] = []
-        for call, (mode, *existing) in zip(commands, rows, strict=True):
-            if mode == Mode.DOWN:
-                results.append(ProcessorUnavailable("the sandbox processor is down for this merchant"))
-            else:
-                answer = call.answer if existing[0] is None else charge_rows.answer_from(*existing)
-                results.append(RecordedCharge(answer, Mode(mode) if mode else Mode.OK) if answer else fenced())
-        return results
-
-    async def _rolled_back(self, batch: Sequence[_Pending], fault: Exception) -> None:
-        _log.error("sandbox_book_refused", reason=type(fault).__name__, calls=len(batch))
-        reject_batch(batch, DatabaseUnavailable, f"the database refused the sandbox's charges: {type(fault).__name__}")
-
-    # ---------------------------------------------------------------- a lost connection, and the end
-
-    def _connection_lost(self, batch: Sequence[_Pending]) -> None:
-        _log.warning("sandbox_book_connection_lost", calls=len(batch))
-
-    async def _find_committed(
-        self, connection: Connection, commands: Sequence[ChargeCall]
-    ) -> Mapping[int, RecordedCharge]:
-        answers = await charge_rows.read(connection, [call.key for call in commands])
-        return {n: RecordedCharge(answers[call.key], Mode.OK) for n, call in enumerate(commands) if call.key in answers}
-
-    def _connection_back(self, committed: int, uncommitted: Sequence[_Pending]) -> None:
-        _log.info("sandbox_book_connection_back", booked=committed, again=len(uncommitted))
-        self._queue.extendleft(reversed(uncommitted))
-
-    def _ended(self, unanswered: Sequence[_Pending], fault: BaseException) -> None:
-        reject_batch(unanswered, ProcessorTimedOut, f"the sandbox's charge writer ended: {fault!r}")
+    `is_unknown` is whether an earlier statement with the call may still be committed.
+    """
+    mode, *existing = row
+    if mode == Mode.DOWN:
+        down = ProcessorTimedOut if is_unknown else ProcessorUnavailable
+        return down("the sandbox processor is down for this merchant")
+    answer = call.answer if existing[0] is None else charge_rows.answer_from(*existing)
+    return RecordedCharge(answer, Mode(mode) if mode else Mode.OK) if answer else fenced()

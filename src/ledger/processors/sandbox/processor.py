@@ -41,7 +41,7 @@ from ledger.processors.sandbox import authentications, authorizations, charges, 
 from ledger.processors.sandbox.authentications import PayerPages, StoredAnswer
 from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallKind, SandboxCall
 from ledger.processors.sandbox.charge_rows import Mode
-from ledger.processors.sandbox.charge_writer import ChargeWriter
+from ledger.processors.sandbox.charge_writer import WAITING_MAX, ChargeWriter
 from ledger.processors.sandbox.charges import NAME
 from ledger.processors.sandbox.outbox import Outbox
 from ledger.processors.sandbox.records import records
@@ -71,7 +71,6 @@ class SandboxProcessor:
 
     def __init__(
         self,
-        charge_writer: ChargeWriter,
         executor: CallExecutor,
         *,
         pages_url: str = "http://127.0.0.1:8000/api/sandbox/3ds",
@@ -79,11 +78,12 @@ class SandboxProcessor:
         slow_s: float = 5.0,
         silence_s: float = 2.0,
         late_arrival_s: float = 60.0,
+        waiting_max: int = WAITING_MAX,
     ) -> None:
         self.capabilities = Capabilities(name=NAME, late_arrival_s=late_arrival_s, can_fence=True, is_simulated=True)
         self.pages = PayerPages(executor)
         self.outbox = Outbox(executor)
-        self._charge_writer = charge_writer
+        self._charge_writer = ChargeWriter(executor, waiting_max=waiting_max)
         self._executor = executor
         self._pages_url = pages_url
         self._delay_s = delay_s
@@ -93,8 +93,8 @@ class SandboxProcessor:
 
     @property
     def alive(self) -> bool:
-        """Whether calls are recorded: the charge writer has its connection."""
-        return self._charge_writer.alive
+        """Whether calls are carried out."""
+        return self._executor.alive
 
     # ---------------------------------------------------------------- cards
 
