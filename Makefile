@@ -25,7 +25,7 @@ run: $(STAMP)
 test: $(TOOLS)
 	$(PYTEST)
 
-# The long runs of the same programmes: every fault of tests/chaos, killed workers, generated requests, another stateful run.
+# The long runs of the same programmes: every fault of campaigns/chaos, killed workers, generated requests, another stateful run.
 test-long: $(TOOLS)
 	$(PYTEST) -m long
 
@@ -39,13 +39,13 @@ bench: $(TOOLS)
 	$(BIN)/python -m benchmarks $(NAME)
 
 chaos: $(TOOLS)
-	$(BIN)/python -m tests.chaos
+	$(BIN)/python -m campaigns chaos
 
 # Every malformed request that has a name, with its cost; then all that the service's own description allows and forbids, at
 # length. The tests run a part of it every time.
 fuzz: $(TOOLS)
-	$(BIN)/python -m tests.fuzz.corpus
-	$(BIN)/python -m tests.fuzz
+	$(BIN)/python -m campaigns corpus
+	$(BIN)/python -m campaigns fuzz
 
 # The reference pages that are generated from the code; tests/docs fails when one is stale.
 docs: $(TOOLS)

@@ -21,8 +21,8 @@ _BEGIN_WITH = (
     "tests/crash/test_points.py",
     "tests/transitions/test_transitions.py",
     "tests/transitions/test_every_operation.py",
-    "tests/unknown_outcomes/test_short.py",
-    "tests/chaos/test_short.py",
+    "tests/campaigns/test_unknown_outcomes.py",
+    "tests/campaigns/chaos/test_short.py",
 )
 
 

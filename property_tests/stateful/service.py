@@ -14,12 +14,12 @@ from uuid import uuid4
 
 import msgspec
 import psycopg
+from campaigns.chaos.installation import Installation, installed
+from campaigns.chaos.running import LEDGER, Running
 from property_tests.stateful.http_connection import Answer, HttpConnection
 from property_tests.stateful.ledger_access import LedgerAccess, RegisteredMerchant, ledger_access
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from tests.chaos.installation import Installation, installed
-from tests.chaos.running import LEDGER, Running
 
 from ledger.postgres.migrate import migrate
 

@@ -17,14 +17,14 @@ from urllib.parse import quote
 from uuid import UUID
 
 import psycopg
+from campaigns.chaos import bodies
+from campaigns.chaos.clients import Merchant
+from campaigns.chaos.evidence import MerchantEvidence, gather
+from campaigns.chaos.installation import Installation
+from campaigns.chaos.running import LEDGER, Running, new_merchant
+from campaigns.chaos.service import RECOVERY_WINDOW_S
+from campaigns.chaos.wire import Answer, Lost, Wire
 from msgspec import Struct
-from tests.chaos import bodies
-from tests.chaos.clients import Merchant
-from tests.chaos.evidence import MerchantEvidence, gather
-from tests.chaos.installation import Installation
-from tests.chaos.running import LEDGER, Running, new_merchant
-from tests.chaos.service import RECOVERY_WINDOW_S
-from tests.chaos.wire import Answer, Lost, Wire
 from tests.crash.launcher import POINTS, WORKER_POINTS
 
 AMOUNT = 10_000

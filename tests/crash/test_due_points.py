@@ -10,11 +10,11 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from campaigns.chaos import rules
+from campaigns.chaos.evidence import gather
+from campaigns.chaos.installation import Installation, installed
+from campaigns.chaos.running import LEDGER, Running
 from tests.background.test_order_timers import authenticated, moved
-from tests.chaos import rules
-from tests.chaos.evidence import gather
-from tests.chaos.installation import Installation, installed
-from tests.chaos.running import LEDGER, Running
 from tests.crash.due_points import DUE_POINTS
 from tests.crash.scenario import exit_of
 from tests.operations.conftest import register

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from campaigns.chaos.evidence import gather
+from campaigns.chaos.installation import Installation, installed
+from campaigns.chaos.running import LEDGER, Running
 from msgspec import Struct
 from tests.background.test_inbox import BY_TRANSFER, about, deposit_at_bank, deposited
 from tests.background.test_order_timers import moved
-from tests.chaos.evidence import gather
-from tests.chaos.installation import Installation, installed
-from tests.chaos.running import LEDGER, Running
 from tests.crash.inbox_points import INBOX_POINTS
 from tests.crash.scenario import exit_of
 from tests.operations.conftest import an_order, by_card, register

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from campaigns.chaos import rules
+from campaigns.chaos.installation import installed
 from msgspec import Struct
-from tests.chaos import rules
-from tests.chaos.installation import installed
 from tests.crash.scenario import AMOUNT, CASES, Case, CrashResult, CrashScenario
 
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus

@@ -13,9 +13,9 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from campaigns.chaos.proxy import SYNC, Wire, proxied
 from psycopg import sql
 from structlog.testing import capture_logs
-from tests.chaos.proxy import SYNC, Wire, proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from campaigns.chaos.proxy import proxied
 from structlog.testing import capture_logs
-from tests.chaos.proxy import proxied
 from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7

@@ -166,7 +166,7 @@ async def test_every_race_comes_to_a_legal_end(arena: Arena) -> None:
 
 @pytest.mark.long
 async def test_a_hundred_races_come_to_a_legal_end(arena: Arena) -> None:
-    """`python -m tests.vault` runs five hundred."""
+    """`python -m campaigns vault` runs five hundred."""
     await run(arena, 20)
 
 

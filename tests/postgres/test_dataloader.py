@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
-from tests.chaos.proxy import Wire, never, proxied
+from campaigns.chaos.proxy import Wire, never, proxied
 from tests.metric_values import metric_value
 
 from ledger.postgres.connection import Connection

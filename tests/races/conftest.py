@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from campaigns.chaos.clients import Merchant
+from campaigns.chaos.installation import Installation, installed
+from campaigns.chaos.running import LEDGER, Running, new_merchant
 from msgspec import Struct
-from tests.chaos.clients import Merchant
-from tests.chaos.installation import Installation, installed
-from tests.chaos.running import LEDGER, Running, new_merchant
 
 # The processor takes so long that every request of a race has arrived before the first one is answered.
 _SETTINGS = {"LEDGER_SANDBOX_DELAY_MS": "250", "LEDGER_PROCESSOR_TIMEOUT_S": "10", "LEDGER_NOT_FOUND_FINAL_S": "20"}

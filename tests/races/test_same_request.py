@@ -9,10 +9,10 @@ from itertools import cycle
 from urllib.parse import quote
 
 import pytest
-from tests.chaos import bodies, rules
-from tests.chaos.evidence import MerchantEvidence, gather
+from campaigns.chaos import bodies, rules
+from campaigns.chaos.evidence import MerchantEvidence, gather
+from campaigns.races.simultaneous import RaceAnswer, RaceRequest, race, statuses
 from tests.races.conftest import TwoProcesses
-from tests.races.simultaneous import RaceAnswer, RaceRequest, race, statuses
 
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus

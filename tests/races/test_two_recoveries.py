@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.chaos import bodies, rules
-from tests.chaos.evidence import asked_by, gather
-from tests.chaos.installation import Installation, installed
-from tests.chaos.running import LEDGER, Running, new_merchant
-from tests.races.simultaneous import RaceRequest, race, statuses
+from campaigns.chaos import bodies, rules
+from campaigns.chaos.evidence import asked_by, gather
+from campaigns.chaos.installation import Installation, installed
+from campaigns.chaos.running import LEDGER, Running, new_merchant
+from campaigns.races.simultaneous import RaceRequest, race, statuses
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from tests.chaos.full_disk import fill
+from campaigns.chaos.full_disk import fill
 from tests.clusters import lay_cluster
 from tests.service.trees import Running, eventually, is_alive
 

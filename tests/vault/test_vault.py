@@ -6,9 +6,9 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from campaigns.vault.rotation import NEW, OLD, card_keys, rewrapped, rotate, with_keys
 from tests.operations.test_sealing import fetch
 from tests.sealing import MASTER_KEY
-from tests.vault.rotation import NEW, OLD, card_keys, rewrapped, rotate, with_keys
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import KeyUnavailable, SealBroken

@@ -10,10 +10,10 @@ import httpx
 import msgspec
 import psycopg
 import pytest
+from campaigns.chaos.proxy import Proxy, Wire, never, proxied
 from tests.api.bodies import order, paid_order
 from tests.api.payer import opened_session, path_of
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
-from tests.chaos.proxy import Proxy, Wire, never, proxied
 
 from ledger.settings import Settings
 

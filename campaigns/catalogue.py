@@ -1,0 +1,110 @@
+"""The campaigns: what each shows, and how long it takes with its defaults on two cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final
+
+from msgspec import Struct
+
+Main = Callable[[Sequence[str]], int]
+
+
+class Campaign(Struct, frozen=True):
+    """A campaign. `module` has its `main`, which takes the arguments after the name and returns the exit status."""
+
+    name: str
+    shows: str
+    takes: str
+    module: str
+
+    def main(self) -> Main:
+        """Returns its program. The module is imported only now, because listing the campaigns needs none of them."""
+        main: Main = import_module(self.module).main
+        return main
+
+
+CAMPAIGNS: Final = {
+    campaign.name: campaign
+    for campaign in (
+        Campaign(
+            "chaos",
+            "every acknowledged change survives kills, stalls, cut connections and full disks, once",
+            "two hours",
+            "campaigns.chaos.command",
+        ),
+        Campaign(
+            "unknown-outcomes",
+            "the log agrees with a processor that fails in every way while the service is killed",
+            "ten minutes",
+            "campaigns.unknown_outcomes.command",
+        ),
+        Campaign(
+            "stamped-once",
+            "each document is stamped exactly once while the worker, Postgres and the service are killed",
+            "five minutes",
+            "campaigns.stamped_once.command",
+        ),
+        Campaign(
+            "subscriptions-year",
+            "a year of renewals bills each period that was due, once",
+            "ten minutes",
+            "campaigns.subscriptions.year",
+        ),
+        Campaign(
+            "subscriptions-kills",
+            "each period is billed once while the API and the worker are killed during renewals",
+            "five minutes",
+            "campaigns.subscriptions.kills",
+        ),
+        Campaign(
+            "races",
+            "no simultaneous requests to two API processes capture or refund more than there is",
+            "half an hour",
+            "campaigns.races.command",
+        ),
+        Campaign(
+            "vault",
+            "no payment fails while the sealing key of 100,000 saved cards changes; races for saved cards end legally",
+            "ten minutes",
+            "campaigns.vault.command",
+        ),
+        Campaign(
+            "wrong-requests",
+            "each request with mistakes is answered with every wrong field named, and changes no row",
+            "a minute",
+            "campaigns.wrong_requests.command",
+        ),
+        Campaign(
+            "corpus",
+            "each malformed request that has a name is refused, cheaply and without a repeated secret",
+            "half a minute",
+            "campaigns.fuzz.corpus",
+        ),
+        Campaign(
+            "fuzz",
+            "the service answers as it describes, whatever Schemathesis generates from the description",
+            "an hour",
+            "campaigns.fuzz.command",
+        ),
+        Campaign(
+            "bounds",
+            "clients without a key fill every bound of an API process, and its memory stays below 400 MB",
+            "five minutes",
+            "campaigns.fuzz.bounds",
+        ),
+        Campaign(
+            "mutants",
+            "a test fails for each guard of money, idempotency, the fence and secrets that is taken out",
+            "a quarter of an hour",
+            "campaigns.mutants.command",
+        ),
+        Campaign(
+            "key-timing",
+            "the time of a key's check does not depend on how much of the key is right",
+            "five seconds",
+            "campaigns.key_timing",
+        ),
+    )
+}

@@ -1,0 +1,127 @@
+"""The ledger's client of the fake processor: a card processor that calls it over HTTP and checks every answer.
+
+Only a connection that could not be opened means "not sent". A reset, a time-out, an error, a broken answer and an
+answer to another key all leave the outcome unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from campaigns.chaos.wire import Answer, Lost, NotSent, Wire
+from campaigns.fake_processor.modes import Call, CallAnswer, Kind
+from ledger.domain.orders.processor_outcomes import CaptureAnswer, RefundAnswer, VoidAnswer
+from ledger.processors.contract import (
+    AuthorizationAnswer,
+    AuthorizationRequest,
+    CaptureRequest,
+    ProcessorTimedOut,
+    ProcessorUnavailable,
+    RefundRequest,
+    Request,
+    VoidRequest,
+)
+from ledger.processors.sandbox.processor import SandboxProcessor
+
+
+class FakeCards(SandboxProcessor):
+    """The sandbox processor, with cards charged by the fake processor at `port`. It authenticates no payer."""
+
+    def __init__(self, *given: Any, port: int, can_fence: bool = False, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.capabilities = msgspec.structs.replace(self.capabilities, can_fence=can_fence, late_arrival_s=0.0)
+        self._port = port
+        self._wires: list[Wire] = []
+
+    async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
+        last4 = request.card.number[-4:]
+        call = _call("AUTHORIZE", request, amount=request.amount, capture=request.capture, last4=last4)
+        return _expected((await self._send(request, call)).authorization).answer
+
+    async def capture(self, request: CaptureRequest) -> CaptureAnswer:
+        call = _call("CAPTURE", request, amount=request.amount, about=request.processor_reference)
+        return _expected((await self._send(request, call)).capture)
+
+    async def void(self, request: VoidRequest) -> VoidAnswer:
+        call = _call("VOID", request, about=request.processor_reference)
+        return _expected((await self._send(request, call)).void)
+
+    async def refund(self, request: RefundRequest) -> RefundAnswer:
+        call = _call("REFUND", request, amount=request.amount, about=request.processor_reference)
+        return _expected((await self._send(request, call)).refund)
+
+    async def look_up(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> AuthorizationAnswer | None:
+        answer = await self._look_up("AUTHORIZE", merchant_id, idempotency_key, fence=fence)
+        return _expected(answer.authorization).answer if answer else None
+
+    async def look_up_capture(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> CaptureAnswer | None:
+        answer = await self._look_up("CAPTURE", merchant_id, idempotency_key, fence=fence)
+        return _expected(answer.capture) if answer else None
+
+    async def look_up_void(self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False) -> VoidAnswer | None:
+        answer = await self._look_up("VOID", merchant_id, idempotency_key, fence=fence)
+        return _expected(answer.void) if answer else None
+
+    async def look_up_refund(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> RefundAnswer | None:
+        answer = await self._look_up("REFUND", merchant_id, idempotency_key, fence=fence)
+        return _expected(answer.refund) if answer else None
+
+    async def _send(self, request: Request, call: Call) -> CallAnswer:
+        try:
+            async with asyncio.timeout((request.deadline_at - datetime.now(UTC)).total_seconds()):
+                answer = await self._ask("POST", "/calls", msgspec.json.encode(call))
+        except TimeoutError:
+            raise ProcessorTimedOut("no answer before the deadline") from None
+        return _read(answer, call.key)
+
+    async def _look_up(self, kind: Kind, merchant_id: UUID, key: str, *, fence: bool) -> CallAnswer | None:
+        answer = await self._ask("GET", f"/{'fences' if fence else 'calls'}/{kind}/{merchant_id}/{key}")
+        return None if answer.status == 404 else _read(answer, key)
+
+    async def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        wire = self._wires.pop() if self._wires else Wire()
+        try:
+            await wire.open(self._port)
+            answer = await wire.ask(method, path, "", body)
+        except NotSent as fault:
+            raise ProcessorUnavailable("the fake processor does not accept connections") from fault
+        except Lost as fault:
+            raise ProcessorTimedOut(str(fault)) from fault
+        except BaseException:
+            await wire.close()  # the answer to a call that timed out may still arrive on it
+            raise
+        self._wires.append(wire)
+        return answer
+
+
+def _call(kind: Kind, request: Request, **terms: Any) -> Call:
+    return Call(kind=kind, merchant_id=request.merchant_id, key=request.idempotency_key, **terms)
+
+
+def _read(answer: Answer, key: str) -> CallAnswer:
+    if answer.status != 200:
+        raise ProcessorTimedOut(f"it answered {answer.status}")
+    try:
+        call_answer = msgspec.json.decode(answer.body, type=CallAnswer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        raise ProcessorTimedOut("the answer is unreadable") from fault
+    if call_answer.key != key:
+        raise ProcessorTimedOut("the answer is to another call")
+    return call_answer
+
+
+def _expected(answer: Any) -> Any:
+    if answer is None:
+        raise ProcessorTimedOut("the answer is to a call of another kind")
+    return answer

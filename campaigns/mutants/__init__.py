@@ -1,0 +1,4 @@
+"""Each guard taken out of a copy of the code once, and the tests that have to notice.
+
+- `guards`: the list. `command`: the copy, the change and the tests.
+"""
