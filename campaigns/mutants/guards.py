@@ -2779,7 +2779,7 @@ DOCUMENTS: Final = (
         _DUE,
         "is_fully_stamped=all(_status_of([each]) is DocumentStatus.EMITTED for each in due),",
         "is_fully_stamped=all(_status_of([each]) is not DocumentStatus.FAILED for each in due),",
-        (_CORE_TESTS, "tests/api/invoices/test_story.py"),
+        (_CORE_TESTS, "tests/api/invoices/test_split_order_documents.py"),
     ),
     Mutant(
         "receiver-that-the-catalogues-exclude",

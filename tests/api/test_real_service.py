@@ -15,7 +15,7 @@ import httpx
 import pytest
 from campaigns.chaos.service import Service
 from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
-from tests.api.invoices.test_story import FISCAL
+from tests.api.invoices.test_split_order_documents import FISCAL
 from tests.api.isolation.objects import CUSTOMERS, PLANS, PRODUCTS, SUBSCRIPTIONS
 from tests.api.openapi.description import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of

@@ -9,7 +9,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.api.invoices.test_story import STAMPING, make, pay, shown, work
+from tests.api.invoices.test_split_order_documents import STAMPING, make, pay, shown, work
 from tests.api.openapi.description import assert_described
 from tests.api.storefront import Merchant, Storefront
 

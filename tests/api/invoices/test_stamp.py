@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.api.bodies import ABSENT, by_card, order, paid_order
-from tests.api.invoices.test_story import CFDI, FISCAL, STAMPING, download, make, pay, shown, work
+from tests.api.invoices.test_split_order_documents import CFDI, FISCAL, STAMPING, download, make, pay, shown, work
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.invoicing.documents import issuer_body
 

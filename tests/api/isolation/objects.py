@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.api.bodies import by_card, card, charge, order
-from tests.api.invoices.test_story import FISCAL
+from tests.api.invoices.test_split_order_documents import FISCAL
 from tests.api.payer import CHALLENGED, DEVICE_THEN_CHALLENGE
 from tests.api.storefront import ORDERS, Merchant
 from uuid_utils.compat import uuid7

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.api.bodies import paid_order
-from tests.api.invoices.test_story import FISCAL, work
+from tests.api.invoices.test_split_order_documents import FISCAL, work
 from tests.api.openapi.description import assert_described
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.invoicing.documents import LOGO_BASE64, png

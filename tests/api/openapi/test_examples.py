@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.api.bodies import by_card, card, order, paid_order
-from tests.api.invoices.test_story import FISCAL
+from tests.api.invoices.test_split_order_documents import FISCAL
 from tests.api.openapi.description import DESCRIBED, assert_described, operations
 from tests.api.openapi.test_document import ONE
 from tests.api.payer import CHALLENGED, FRICTIONLESS
