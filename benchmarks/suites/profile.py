@@ -123,7 +123,10 @@ def _operations(under_test: Service, url: str) -> dict[str, Callable[[float], Ca
 
 
 def _sampler() -> list[str]:
-    """Returns the sampler's command, to which the process follows. Raises CannotRun where it is not installed."""
+    """Returns the sampler's command without the process id, which the caller appends.
+
+    Raises CannotRun if the sampler is not installed.
+    """
     beside = Path(sys.executable).with_name("py-spy")
     command = str(beside) if beside.exists() else shutil.which("py-spy")
     if command is None:

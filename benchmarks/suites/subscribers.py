@@ -68,7 +68,9 @@ class Subscribers(Struct, frozen=True, kw_only=True):
         with psycopg.connect(self.url) as connection:
             waits = [wait for (wait,) in connection.execute(_PAID, [self.due_at, self.merchant_id])]
         if len(waits) != self.count:
-            raise CannotRun(f"{len(waits)} invoices of {self.count} subscriptions were paid")
+            raise CannotRun(
+                f"{len(waits)} invoices were paid for {self.count} subscriptions: one is missing, or was paid twice"
+            )
         return sample(waits, max(waits))
 
 

@@ -211,7 +211,9 @@ def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
 
 
 def signed_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
-    """Returns the routes whose requests are signed instead of having an API key: of messages, and of links to files."""
+    """Returns the routes that authenticate by a signature instead of an API key: processors' messages and links to
+    files.
+    """
     messages = ProcessorMessages(holder, load_processor_keys(settings))
     return [
         Route(f"{settings.base_path}/processor-messages/{{processor}}", messages),

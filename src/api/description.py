@@ -1,6 +1,6 @@
 """The OpenAPI document, made from the routes.
 
-The list of routes that is served is the list that is spec. A test fails for a route without a description.
+The service answers exactly the routes that the document describes. A test fails for a route without a description.
 """
 
 from __future__ import annotations

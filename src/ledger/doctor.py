@@ -238,7 +238,7 @@ def _store_refusal(settings: Settings) -> str:
 
 
 async def _queues(connection: Connection, settings: Settings) -> list[Finding]:
-    """Returns the findings about what waits: events without reactions, calls, jobs, messages."""
+    """Returns the findings about waiting work: events without reactions, calls, jobs, messages."""
     lag_s = _age_s(await _value(connection, _REACTED))
     calls, oldest = await _row(connection, open_calls.COUNT)
     overdue_s = _age_s(oldest) - settings.recovery_margin_s

@@ -1,7 +1,7 @@
 """A bounded cache whose entries expire.
 
-An entry is removed when its time is over even if it is never read again: what is cached of a person must not outlive
-the person's erasure in a process that has nothing to do.
+An entry is removed when its time is over even if it is never read again: in an idle process, personal data in the cache
+must not outlive the person's erasure.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ class TtlCache(Generic[K, V]):
         self._entries.pop(key, None)
 
     def _sweep(self) -> None:
-        """Removes what has expired, and comes back when the next entry expires: entries are in the order of their
-        ends.
-        """
+        """Removes expired entries and schedules itself for the next expiry: entries are in that order."""
         self._timer, now = None, time.monotonic()
         while self._entries:
             expires_at, _ = next(iter(self._entries.values()))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def start_tracing(settings: Settings, process: str) -> Tracing | None:
-    """Returns what records the spans of this process, or None if the settings name no collector."""
+    """Returns the recorder of this process's spans, or None if the settings name no collector."""
     if not settings.otlp_endpoint:
         return None
     from ledger.tracing.tracing import Tracing

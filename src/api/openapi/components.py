@@ -39,8 +39,8 @@ def schemas(structs: Sequence[Any]) -> dict[str, Json]:
 
 
 def _name(struct: str) -> str:
-    """Returns a struct's published name. A struct that is sent keeps its name; the answered one of the same name gets a
-    suffix.
+    """Returns a struct's published name. A struct of requests keeps its name; a struct of answers with the same name
+    gets a suffix.
     """
     package, _, short = struct.rpartition(".")
     if package.startswith("ledger."):
@@ -49,7 +49,7 @@ def _name(struct: str) -> str:
 
 
 def _explain_echo(answered: Json, sent: Json) -> None:
-    """Copies the descriptions of what is sent to the same fields of what is answered."""
+    """Copies the descriptions of a request's fields to the same fields of the answer."""
     fields = sent.get("properties", {})
     if answered["properties"].keys() <= fields.keys():
         answered["description"] = sent["description"]

@@ -1,6 +1,6 @@
 """When each error code comes, in words, for the published description and for docs/reference.
 
-Codes and statuses themselves are where they are raised. Generating the pages fails for a code without words and for
+The modules that raise a code define it and its status. Generating the pages fails for a code without words and for
 words without a code.
 """
 

@@ -90,7 +90,7 @@ _LINES: Final = [
 
 
 def _again(external_id: str, amount: int, **rest: object) -> Json:
-    """Returns another request of the same customer, whom the id is enough for now. `amount` is in centavos."""
+    """Returns another request of the same customer, who is named by the id alone. `amount` is in centavos."""
     customer = {"externalId": _CUSTOMER["externalId"]}
     return {"externalId": external_id, "amount": amount, "currency": "MXN", "customer": customer, **rest}
 

@@ -1,4 +1,4 @@
-"""What several operations take beside a body, in the path and in headers; and the headers of answers."""
+"""The parameters in paths and headers that several operations share, and the headers of answers."""
 
 from __future__ import annotations
 

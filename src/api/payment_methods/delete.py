@@ -34,7 +34,8 @@ async def delete(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     errors.refuse()
     customer_id = await customer_of(deps, request)
     method_id = method_id_of(request, "paymentMethodId")
-    # The fingerprint is of the path and the body: with another `force` it is another request.
+    # The fingerprint covers the path and the body only, so `force` is added: with another `force` it is another
+    # request.
     key = request.idempotency_key(deps.fingerprint_key, b'{"force":true,"body":%s}' % body if force else body)
     repeated = await delete_payment_method(deps.ledger, request.actor, customer_id, method_id, key, force=bool(force))
     return json_response(200, DeletedPaymentMethod(id=method_id), REPLAYED if repeated else ())

@@ -1,6 +1,6 @@
-"""Hands a processor's message over and answers with what became of it.
+"""Delivers a processor's message and answers with the result.
 
-202 is a success: the message is on disk, and a worker tries it again until an order takes it in.
+202 is a success: the message is on disk, and a worker tries it again until an order records it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Reported(Struct, rename="camel"):
 
 
 class Delivered(Struct, frozen=True):
-    """The result of a handed-over message, without the order, which is read again at this version."""
+    """The result of a delivered message, without the order, which is read again at this version."""
 
     message_id: str
     handled: bool
@@ -49,10 +49,10 @@ class Delivered(Struct, frozen=True):
 async def deliver_and_respond(
     deps: Dependencies, request: ApiRequest, body: bytes, report: Callable[[UUID], Awaitable[Message]]
 ) -> ApiResponse:
-    """Hands a message over and answers with its order: 200 once that has taken the message in, else 202.
+    """Delivers a message and answers with its order: 200 once the order has recorded the message, else 202.
 
-    `report` makes the message; its id follows from the one that `report` is given. The same Idempotency-Key gets the
-    same answer. Raises what `report` raises, a Fault.
+    `report` makes the message from the id that it is given. The same Idempotency-Key gets the same answer. Raises the
+    exceptions of `report`, a Fault.
     """
 
     async def act(seed: UUID) -> Delivered:
@@ -75,7 +75,7 @@ async def deliver_and_respond(
 
 
 async def _deliver(deps: Dependencies, message: Message) -> Delivered:
-    """Hands a message over, and returns the version of its order: for a deposit, as that left the order."""
+    """Delivers a message and returns the version of its order: for a deposit, the version that the deposit made."""
     entry = await _delivered(deps, message)
     message_id, order_id = entry.message.message_id, entry.message.order_id
     if entry.handled_at is None or order_id is None:

@@ -1,7 +1,7 @@
 """POST {base}/sandbox/deposits: money that a payer sends to a reference, as the sandbox's bank reports it.
 
 Never write to the order here. The bank books the deposit and reports it, the report goes through the inbox, and the
-answer shows whether an order has taken it in.
+answer shows whether an order has recorded it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _decode: Final = BodyDecoder(SendDeposit)
 
 
 def _sent_to(sent: SendDeposit, errors: FieldErrors) -> str | None:
-    """Returns the CLABE or reference, None if it is wrong: then `errors` has why."""
+    """Returns the CLABE or reference. Returns None for a wrong one, and adds the reason to `errors`."""
     errors.check(_check_digits, sent.clabe, "clabe")
     errors.check(_check_digits, sent.reference, "reference")
     if sent.clabe is not None and not errors.has("clabe") and not is_clabe(sent.clabe):

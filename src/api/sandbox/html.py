@@ -47,8 +47,8 @@ details { margin-top: 1.25rem; color: var(--soft); font-size: .875rem; }
 code { overflow-wrap: anywhere; }
 """
 
-# Submits the form if the page asks for that, and posts the page's notice to the page around it or the one that
-# opened it.
+# Submits the form if the page requests that, and posts the page's notice to the page around it or the one that opened
+# it.
 _SCRIPT: Final = """
 const page = document.body.dataset;
 if (page.goOn) document.forms[0].requestSubmit();

@@ -1,4 +1,4 @@
-"""The answer of a sandbox helper, under an Idempotency-Key the same one again (contract N30)."""
+"""The answer of a sandbox helper; a repeated request under an Idempotency-Key gets the first answer (contract N30)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ S = TypeVar("S", bound=Struct)
 async def answer_once(
     deps: Dependencies, request: ApiRequest, body: bytes, kind: type[S], act: Callable[[UUID], Awaitable[S]]
 ) -> tuple[S, tuple[Any, ...]]:
-    """Returns what `act` returns, or has returned under the request's key before, and the headers that state which.
+    """Returns the result of `act`, or the earlier result under the request's key, and the headers that show which it
+    is.
 
     Raises like `execute_once`.
     """

@@ -1,4 +1,4 @@
-"""POST {base}/sandbox/processor: how the sandbox's processor treats a merchant: as usual, down, or slow.
+"""POST {base}/sandbox/processor: sets how the sandbox's processor treats a merchant: as usual, down, or slow.
 
 The processor itself stores the mode, so it holds in every process at once.
 """

@@ -118,7 +118,7 @@ async def _settle(deps: Dependencies, merchant_id: UUID, sent: Settle, seed: UUI
 
 
 def _require_listed(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
-    """Raises InvalidOrderState if a batch is matched or refused with a payment that is listed in none.
+    """Raises InvalidOrderState if a matched or refused batch has a payment that no batch has listed.
 
     No order could ever apply such a line.
     """
@@ -141,7 +141,7 @@ def _is_listed(payment: Payment) -> bool:
 
 
 async def _settling(deps: Dependencies, merchant_id: UUID) -> list[tuple[Order, Payment]]:
-    """Returns what a batch can hold: captured payments of the newest orders with money."""
+    """Returns the payments that a batch can hold: captured payments of the newest orders with money."""
     query = OrderQuery(statuses=_WITH_MONEY, limit=_ORDERS_MAX)
     page = await deps.queries.orders(merchant_id, query, deps.ledger.clock.now(merchant_id))
     orders = [

@@ -1,4 +1,4 @@
-"""What a request to create or to change a subscription contains, and its parser, which names every wrong field."""
+"""The bodies of requests to create, change or cancel a subscription; and their parsers, which name all wrong fields."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def parse_create(body: bytes, now: datetime) -> NewSubscription:
 
 
 def parse_change(body: bytes) -> SubscriptionUpdate:
-    """Returns what a body changes of a subscription. Raises ApiError (400), with every wrong field."""
+    """Returns the changes of a body to a subscription. Raises ApiError (400), with every wrong field."""
     sent, errors = _decode_change.gather(body)
     with BAD_INPUT_AS_400:
         content = _checked(sent, body, errors)
@@ -144,7 +144,7 @@ def parse_cancel(body: bytes) -> bool:
 
 
 def _checked(sent: CreateSubscription | ChangeSubscription, body: bytes, errors: FieldErrors) -> Raw | None | UnsetType:
-    """Returns the metadata of a body, None if it is null. Adds what is wrong with the texts to `errors`."""
+    """Returns the metadata of a body, None if it is null. Adds wrong texts to `errors`."""
     for name, field in _NAMES.items():
         if isinstance(value := getattr(sent, name, None), str):
             errors.check(printable, value, field)

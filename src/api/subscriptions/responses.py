@@ -1,4 +1,4 @@
-"""What the endpoints of subscriptions have in common: the id in the path, and the answer with a subscription."""
+"""The shared parts of the endpoints of subscriptions: the id in the path, and the answer with a subscription."""
 
 from __future__ import annotations
 

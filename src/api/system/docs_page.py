@@ -122,7 +122,7 @@ def page() -> ASGIApp:
 
 
 def first_page() -> ASGIApp:
-    """Returns the endpoint of GET /, which names what this service is and where its reference is."""
+    """Returns the endpoint of GET /, which describes the service and links to its reference."""
     return Static(lambda _: (b"text/html; charset=utf-8", _FIRST_HTML.encode()))
 
 
@@ -132,7 +132,7 @@ def asset() -> ASGIApp:
 
 
 class Static:
-    """An endpoint that answers GET and HEAD with the same bytes every time: their media type, and themselves."""
+    """An endpoint that answers GET and HEAD with the same bytes and media type every time."""
 
     def __init__(self, content: Callable[[Scope], tuple[bytes, bytes]]) -> None:
         self._content = content

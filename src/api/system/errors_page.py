@@ -56,7 +56,10 @@ $advice
 
 
 def page(statuses: Callable[[], Mapping[str, Collection[int]]]) -> ASGIApp:
-    """Returns the endpoint. `statuses` has those of each code; the page is made for the first request."""
+    """Returns the endpoint.
+
+    `statuses` returns the HTTP statuses of each code. The page is rendered on the first request.
+    """
     encoded = cache(lambda: _page(statuses()).encode())
     return Static(lambda _: (b"text/html; charset=utf-8", encoded()))
 

@@ -1,6 +1,6 @@
 """GET {base}/files/{key}: a stored file of a document, by a signed link that lives fifteen minutes (contract N44).
 
-No key is asked for: the link is the permission. An expired, altered or unknown link is 404, so that it reveals nothing.
+The signed link replaces the API key. An expired, altered or unknown link is 404, so that the answer reveals nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FileLinks:
 
 
 def _members(query: bytes) -> Mapping[str, str]:
-    """Returns the members of a query, empty if it cannot be a link's."""
+    """Returns the members of a query, empty if the query cannot belong to a link."""
     if len(query) > _QUERY_MAX:
         return {}
     try:

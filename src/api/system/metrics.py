@@ -86,7 +86,7 @@ class Metrics:
             gauge.value = value
 
     async def _count(self, queries: Queries) -> None:
-        """Counts orders and payments if the last count is too old. One that takes too long leaves no numbers."""
+        """Counts orders and payments if the last count is too old. A count that takes too long leaves no numbers."""
         if self._counted_at is not None and time.monotonic() - self._counted_at < COUNT_S:
             return
         self._counted_at = time.monotonic()
@@ -116,7 +116,9 @@ class Metrics:
 
 
 def _has_proxy(settings: Settings) -> bool:
-    """Returns whether requests come from elsewhere although the service listens on loopback: its public address is."""
+    """Returns whether requests may come from other machines although the service listens on loopback: it has a public
+    address.
+    """
     return not _is_local(urlsplit(settings.public_url).hostname or "localhost")
 
 

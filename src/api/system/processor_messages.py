@@ -28,7 +28,7 @@ SIGNATURE: Final = b"message-signature"
 
 _BODY_MAX: Final = 16 << 10
 _UNKNOWN_PROCESSORS_KEY: Final = secrets.token_bytes(32)
-"""Used in place of an unknown processor's key, so that the check takes as long. No message is signed with it."""
+"""Used in place of an unknown processor's key, so that the check takes the same time. No message is signed with it."""
 
 
 class ProcessorMessage(Struct, kw_only=True, rename="camel"):

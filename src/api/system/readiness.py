@@ -1,6 +1,6 @@
 """Whether this process is ready: the checks, and a line in the log for each change.
 
-Ask the database on every look: a connection that looks open may be broken.
+Query the database in every check: a connection that looks open may be broken.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ledger.telemetry.all_processes import all_ready
 _log = structlog.get_logger()
 
 LOOK_S: Final = 2.0
-"""How often a process looks whether it is ready, in seconds."""
+"""The pause between two checks of readiness, in seconds."""
 
 _TIMEOUT_S: Final = 2.0
 _LAG_MAX: Final = timedelta(seconds=60)
-"""Reactions read every log every two seconds: with a lag of this much none is running, or it cannot keep up."""
+"""Reactions read every log every two seconds. With a lag of this many seconds, no worker runs or it cannot keep up."""
 _NO_KEY: Final = bytes(32)
 
 
@@ -52,7 +52,7 @@ class Checks(Struct, rename="camel"):
 
 
 class ReadinessLog:
-    """Looks every two seconds whether the process is ready, and logs each change, whether or not a client asks."""
+    """Checks readiness every two seconds and logs each change."""
 
     def __init__(self, holder: DependencyHolder) -> None:
         self._holder = holder
@@ -60,7 +60,7 @@ class ReadinessLog:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Looks while the block runs."""
+        """Checks readiness regularly while the block runs."""
         task = asyncio.create_task(self._run(), name="readiness")
         try:
             yield
@@ -69,7 +69,10 @@ class ReadinessLog:
             await asyncio.wait([task])
 
     async def look(self) -> None:
-        """Looks once, and logs that the process became ready, or is ready no more, with the checks that fail."""
+        """Checks readiness once.
+
+        Logs that the process became ready, or is not ready any more, with the checks that fail.
+        """
         failed = (await check(self._holder.deps)).failed
         if self._was_ready is not bool(failed):
             return

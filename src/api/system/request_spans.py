@@ -1,4 +1,4 @@
-"""Spans of requests: the application around them, and what they are described with at their end.
+"""Spans of requests: the application that records them, and the attributes that a span gets at its end.
 
 A request with a `traceparent` header (W3C Trace Context) continues the trace of its client.
 """

@@ -1,4 +1,4 @@
-"""What a backup records about itself: one file, written last. A directory without it holds no complete backup."""
+"""The record of a backup about itself: one file, written last. A directory without it holds no complete backup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME: Final = "backup.json"
 
 
 class BackupRecord(Struct, frozen=True, rename="camel"):
-    """A backup: which server and database it is of, and which master key it needs."""
+    """A backup: its server and database, and the master key that it needs."""
 
     postgres: str
     """The major version of the server."""

@@ -32,7 +32,8 @@ _SPOOL: Final = "wal-fetched"
 _CONFIGURATION: Final = "recovery.conf.empty"
 _ACCESS: Final = "recovery.hba.conf"
 _ANY_ROLE: Final = "local all all trust\n"
-"""Who may connect: those that reach the socket, in a directory that only the server's account and root enter.
+"""The rule for connections: every user that reaches the socket, in a directory that only the server's account and root
+enter.
 
 PostgreSQL 15 does not know the map of the embedded server, by which a user is any role.
 """
@@ -70,9 +71,9 @@ def recovered(cluster: Cluster, record: BackupRecord, archive: str, at: datetime
 
 
 def _settings(cluster: Cluster, restore_command: str, at: datetime | None) -> dict[str, str]:
-    """Returns what the server runs with: none of the settings of the server that was backed up, which name its files.
+    """Returns the settings of the server: none from the server that was backed up, because they name its files.
 
-    It archives nothing, and keeps what the next start has to archive.
+    It archives nothing, and keeps the segments that the next start has to archive.
     """
     settings = {
         "config_file": str(cluster.directory / _CONFIGURATION),

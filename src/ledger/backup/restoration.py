@@ -89,7 +89,7 @@ def _require_moment(settings: Settings, record: BackupRecord, at: datetime | Non
 
 
 def _new_cluster(settings: Settings, programs: Path, record: BackupRecord) -> Cluster:
-    """Returns where the cluster is restored. Removes what an interrupted restore has left."""
+    """Returns the place of the restored cluster. Removes the files of an interrupted restore."""
     located = locate_cluster(make_data_dir(settings.data_dir))
     if located.directory.exists():
         raise CannotRun(f"{settings.data_dir} already has a database: name a new directory with --data-dir")

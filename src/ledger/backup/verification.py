@@ -28,7 +28,7 @@ select h.merchant_id, h.position, (select count(*) from event e where e.merchant
 
 
 class Verification(Struct, frozen=True, kw_only=True):
-    """What was compared, and what differs: one line for each merchant and table."""
+    """The result of a comparison: one line for each merchant and table that differs."""
 
     merchants: int
     events: int
@@ -62,7 +62,7 @@ async def _compare(connection: Connection, reader: LogReader, merchant_id: UUID,
 
 
 def differing(merchant_id: UUID, computed: Rows, found: Rows) -> list[str]:
-    """Returns a line for each table whose rows are not those of the log."""
+    """Returns a line for each table whose rows differ from a replay of the log."""
     lines = []
     for table in sorted(computed.keys() | found.keys()):
         of_log, of_table = Counter(computed.get(table, ())), Counter(found.get(table, ()))

@@ -1,4 +1,4 @@
-"""Amounts, dates and values of others as they stand in messages to people."""
+"""Formats amounts, dates and third parties' values for messages to people."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def short_day(at: datetime, time_zone: str, language: str) -> str:
 
 
 def one_line(value: str, longest: int = _LONGEST) -> str:
-    """Returns a value of others in one line of printable characters: no value can add a header or a paragraph."""
+    """Returns a third party's value in one line of printable characters: it cannot add a header or a paragraph."""
     line = " ".join("".join(each if each.isprintable() else " " for each in value).split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def first_name(value: str | None) -> str | None:
-    """Returns a first name for a greeting, or None if the value is none.
+    """Returns a first name for a greeting, or None if the value is not usable as one.
 
     A payer chooses the value. One that looks like an address could bring a link into a message of the merchant's.
     """

@@ -1,4 +1,4 @@
-"""Hands a message to a notifier: one attempt, whose result is an outcome whatever goes wrong."""
+"""Hands a message to a notifier: one attempt, which returns an outcome for every failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ledger.notifications.contract import (
 _log = structlog.get_logger()
 
 MARGIN: Final = timedelta(seconds=5)
-"""What an attempt gets beside the notifier's time, for its commit."""
+"""The time that an attempt gets for its commit, beside the notifier's time."""
 
 
 class AttemptRunning(Exception):

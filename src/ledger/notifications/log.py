@@ -1,4 +1,4 @@
-"""The notifier without a mail server: it records in the log that there was a message, without the person it is for."""
+"""The notifier without a mail server: it logs that there was a message, without its receiver."""
 
 from __future__ import annotations
 

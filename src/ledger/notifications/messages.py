@@ -30,7 +30,7 @@ Row = tuple[str, str | None]
 
 
 class Addressee(Struct, frozen=True, kw_only=True):
-    """Who writes to whom: the merchant's name and time zone, the customer's first name and language."""
+    """The sender and the receiver: the merchant's name and time zone, the customer's first name and language."""
 
     merchant: str
     time_zone: str

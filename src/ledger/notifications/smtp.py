@@ -76,7 +76,7 @@ def parse_server(url: str) -> MailServer:
 class SmtpNotifier:
     """Sends messages from one address, as the merchant by name, over a connection for each message.
 
-    `timeout_s` is for a whole attempt: waiting for a free connection, connecting, signing in, and handing over.
+    `timeout_s` bounds a whole attempt: waiting for a free connection, connecting, signing in, and handing over.
     `tls_context` replaces the system's certificates.
     """
 
@@ -101,7 +101,7 @@ class SmtpNotifier:
         self._resting_until = 0.0
 
     async def send(self, notification: Notification, within_s: float) -> None:
-        """Hands a message to the server. Raises as the contract has it.
+        """Hands a message to the server. Raises the exceptions of the contract.
 
         After a failed connection, further attempts fail at once for some seconds.
         """

@@ -1,4 +1,4 @@
-"""Whether the server's archive of its write-ahead log takes what it is given, as the server itself reports it."""
+"""Whether the archiving of the server's write-ahead log works, as the server itself reports it."""
 
 from typing import Final
 

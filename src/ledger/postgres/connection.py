@@ -40,7 +40,7 @@ _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
 _HAS_TRANSACTION_TIMEOUT: Final = 170_000
 
 ANSWER_MAX_S: Final = 15.0
-"""How long a silent server is waited for: longer than its own time-outs, so that their errors still arrive."""
+"""How long to wait for a silent server: longer than its own time-outs, so that their errors still arrive."""
 
 _KEEP_ALIVE: Final[dict[str, Any]] = {
     "keepalives_idle": 5,
@@ -209,6 +209,6 @@ async def backend_of(connection: Connection) -> Backend:
 
 
 async def end_backend(connection: Connection, backend: Backend) -> None:
-    """Ends that server process and returns once it is gone: what it received without committing stays uncommitted."""
+    """Ends that server process and returns once it is gone: its uncommitted statements stay uncommitted."""
     while await (await connection.execute(_TERMINATE, backend)).fetchone() is not None:  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.01)

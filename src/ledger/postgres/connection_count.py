@@ -49,8 +49,8 @@ _WORKER: Final = Counter(
 )
 
 _SPARE: Final = 20
-"""What the embedded server accepts beyond the service's own: commands, an operator's sessions, a merchant's
-followers.
+"""The connections that the embedded server accepts beyond the service's own: of commands, of an operator's sessions, of
+a merchant's followers.
 """
 _EMBEDDED_MIN: Final = 100
 

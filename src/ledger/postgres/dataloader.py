@@ -1,7 +1,7 @@
 """A data loader: all reads that wait at the same time become one query.
 
-Never take a pool's connection for each read. To take it, run one query and return it costs three times as much as the
-query; for sixty-four readers in one round trip, each read costs a third of the query.
+Never take a pool's connection for each read. Taking it, running one query and returning it costs three times as much as
+the query; if sixty-four readers share a round trip, each read costs a third of a query.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class DataLoader(Generic[K, V]):
     """One `fetch` at a time for the `get(key)` of all waiting callers, on a connection of its own. A fetch is for at
     most `at_once` keys; callers of the same key share its value.
 
-    A fetch whose connection breaks is repeated once if a new connection opens within a second: reads change nothing.
-    Else its callers get DatabaseUnavailable, and the loader goes on connecting. The callers that wait for the next
-    fetch get it at once.
+    If the connection breaks, the fetch is repeated once on a new connection that opens within a second: reads change
+    nothing. Else its callers get DatabaseUnavailable, as do the callers that wait for the next fetch, and the loader
+    goes on connecting.
     """
 
     def __init__(self, url: str, name: str, fetch: Fetch[K, V], at_once: int = _BATCH_MAX) -> None:

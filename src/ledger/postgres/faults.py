@@ -16,8 +16,8 @@ class DatabaseUnavailable(Fault):
 
 
 UNAVAILABLE: Final = (psycopg.OperationalError, psycopg.InternalError, psycopg.errors.InsufficientPrivilege)
-"""Errors of the server that no statement of ours is to blame for: it is away, has ended a session that waited, became
-read only, or took a right away.
+"""Errors that no statement of ours causes: the server is away, has ended a waiting session, became read only, or a
+right was revoked.
 """
 
 

@@ -50,8 +50,8 @@ class Pipeline:
     It ends with the connection; `on_lost` is then called. A server that leaves the oldest transaction unanswered for as
     long as `QueryTimeout` waits has its connection cut.
 
-    libpq keeps back what follows the last full 8 kB: a larger transaction takes two sends, the second without a turn of
-    the event loop after the first. If the socket's buffer is full, further sends follow as the server reads.
+    libpq holds back the bytes after the last full 8 kB: a larger transaction takes two sends, the second without a turn
+    of the event loop after the first. If the socket's buffer is full, further sends follow as the server reads.
     """
 
     def __init__(self, connection: Connection, on_lost: Callable[[], object]) -> None:
@@ -72,9 +72,9 @@ class Pipeline:
     ) -> asyncio.Future[R]:
         """Sends statements with their parameters, in Postgres' binary format, as one transaction.
 
-        The future resolves to what `read` makes of each statement's rows. It raises the server's error, after which
-        nothing of the transaction is committed, or an OperationalError without an SQLSTATE: the connection is lost.
-        Raises the latter at once, too.
+        The future resolves to the results of `read` for each statement's rows. It raises the server's error, after
+        which nothing of the transaction is committed, or an OperationalError without an SQLSTATE: the connection is
+        lost. Raises the latter at once, too.
         """
         if not self._is_open:
             raise psycopg.OperationalError(_LOST)
@@ -130,8 +130,8 @@ class Pipeline:
     def _receive(self) -> None:
         """Reads until nothing is left to read.
 
-        uvloop calls a reader once for a connection that the server has reset, and never again. The last words of the
-        server may be all that is read then: the second read finds out that the connection is lost.
+        uvloop calls a reader once for a connection that the server has reset, and never again. The first read may
+        return only the server's final message; a second read then detects the closed connection.
         """
         self._read()
         while self._is_open and self._unread.poll(0):

@@ -162,8 +162,8 @@ def connections_allowed(database_url: str) -> int:
 def _role_urls(settings: Settings, owner_url: str, secrets: Secrets) -> tuple[str, str | None]:
     """Returns the connection strings of the application's role and of the vault's, None if there is no vault.
 
-    Creates or updates the roles that the settings do not name if the owner may do so. Else the application runs as the
-    owner and no card can be saved; with a warning, as it is if a role cannot log in.
+    Creates or updates the roles that the settings do not name if the owner may do so. Otherwise, and if a role cannot
+    log in, logs a warning: the application runs as the owner and no card can be saved.
     """
     application_url, vault_url = settings.database_app_url, settings.database_vault_url
     with psycopg.connect(owner_url, autocommit=True) as connection:

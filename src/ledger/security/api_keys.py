@@ -1,4 +1,4 @@
-"""API keys: how one is made, what is stored of it, and what it may allow.
+"""API keys: making one, the hash that is stored of it, and its scopes.
 
 Never store the secret; show it once. The database has its HMAC-SHA256 under a pepper that is kept elsewhere, so that a
 copy of the tables contains no key and allows no guessing.
@@ -66,5 +66,5 @@ def known_key(secret: str, pepper: bytes) -> NewKey:
 
 
 def hash_key(secret: str, pepper: bytes) -> str:
-    """Returns what is stored of a key: its HMAC-SHA256 under the installation's pepper, in hex."""
+    """Returns the stored hash of a key: its HMAC-SHA256 under the installation's pepper, in hex."""
     return hmac.digest(pepper, secret.encode(), "sha256").hex()

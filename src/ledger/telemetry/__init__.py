@@ -3,6 +3,6 @@
 In reading order:
 
 - `logs`: one JSON object per line on standard error. `service_log`: the same of the parent process.
-- `metrics`: names, labels and meanings. `shared_values`: what processes count together.
+- `metrics`: names, labels and meanings. `shared_values`: the values that processes share.
 - `all_processes`: whether all processes of a service run.
 """

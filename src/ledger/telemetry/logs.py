@@ -98,7 +98,7 @@ def _quoted(text: str) -> str:
 
 
 class _Output:
-    """A text file whose faults are dropped: on a full disk a line is lost, and what it is about goes on."""
+    """A text file whose faults are dropped: on a full disk a line is lost, and the work that it reports goes on."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -158,7 +158,8 @@ def _encode_as_text(lines: list[Access]) -> bytes:
 
 
 class AccessLog:
-    """Writes a line for every request, many at a time: a system call for each would cost more than all of the rest.
+    """Writes the lines of requests, many at a time: a system call for each line would cost more than everything else
+    about it.
 
     `dropped` counts the lines for which the reader of the output left no room.
     """

@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 from ledger.telemetry.shared_values import shared_values
 
 SHARED_DIRECTORY: Final = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-"""Where the processes of one service keep what they count together; None in a process that runs alone."""
+"""The directory in which the processes of one service keep their shared counts; None in a process that runs alone."""
 
 PROCESS: Final = os.environ.get("PROMETHEUS_MULTIPROC_PROCESS", "api-0")
 """The place of this process in its service: its role and a number. Two processes that run at once have different

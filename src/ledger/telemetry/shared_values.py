@@ -16,7 +16,7 @@ def shared_values(process: Callable[[], str]) -> type[Any]:
 
     Increment them in the event loop's thread alone. The library takes a lock, looks whether the process was forked and
     packs a time stamp for each of the three values that a request increments: 2.2 µs instead of 0.8.
-    tests/telemetry/test_shared_values.py lists what is relied on.
+    tests/telemetry/test_shared_values.py lists the properties of the library that this class relies on.
     """
     library: Any = values.MultiProcessValue(process)  # type: ignore[no-untyped-call]
 

@@ -6,7 +6,7 @@ only.
 
 In reading order:
 
-- `tracing`: the spans of one process and where they go; what the wiring uses. `spans`: how a span ends with a fault.
+- `tracing`: the spans of one process and their collector; the wiring uses it. `spans`: how a span ends with a fault.
 - `commits`: the writer with a span for each command and each batch, linked to each other.
 - `processor_calls`, `jobs`: a span for each call to the payment processor, and for each job.
 """

@@ -1,4 +1,4 @@
-"""The spans of one process: records them, and sends them to a collector in the background.
+"""Records the spans of one process, and sends them to a collector in the background.
 
 The SDK reads the other standard variables, such as OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER.
 """
@@ -59,7 +59,9 @@ class Tracing:
         return traced_handlers(self.tracer, handlers)
 
     def stop(self) -> None:
-        """Sends what is left, for at most a second: a collector that is away must not delay the end of a process."""
+        """Sends the remaining spans, for at most a second: a collector that is away must not delay the end of a
+        process.
+        """
         stopping = threading.Thread(target=self._provider.shutdown, daemon=True)
         stopping.start()
         stopping.join(_STOP_MAX_S)

@@ -1,4 +1,4 @@
-"""The cursor of a list: what it names, and the text that a client sends back.
+"""The cursor of a list, and the text that a client sends back.
 
 A cursor names the last order that was read, not a number of orders: the next page neither repeats nor skips an order
 when others arrive in between.

@@ -1,6 +1,6 @@
 """Orders in flight on a page: a call is open, so their rows have no head, and each is folded from its stream.
 
-Fold an order up to the version of its row, never further: a page of one status would show an order of another.
+Fold an order up to the version of its row, never further: else a page of one status could show an order in another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the lists of this package have in common: the total and the page are read by one statement.
+"""The shared parts of this package's lists: one statement reads the total and the page.
 
-The rows of a list's statement begin with the total, then what orders the list. A list without entries has one row with
-the total alone.
+The rows of a list's statement begin with the total, then the columns that order the list. A list without entries has
+one row with the total alone.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from ledger.postgres.connection import Connection, QueryTimeout, connect_argumen
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 
 # A list is read in the order of an index. Over a small or fresh table the planner prefers to scan and sort, and would
-# keep that plan; a new plan for the values of each list costs more than the list. A search puts together in memory what
-# it finds in the orders of a large merchant, in at most as many lists at once as there are connections.
+# keep that plan; a new plan for the values of each list costs more than the list. A search collects its matches of a
+# large merchant in memory; at most as many searches run at once as there are connections.
 _OPTIONS: Final = session_options(
     work_mem="32MB",
     statement_timeout="5s",

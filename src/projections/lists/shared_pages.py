@@ -49,7 +49,7 @@ class SharedPage:
         if lacks_heads(self._rows):
             if self._folding is None:
                 self._folding = asyncio.create_task(with_heads(merchant_id, self._rows, read))
-            self._rows = await asyncio.shield(self._folding)  # a request that is cancelled leaves it to the others
+            self._rows = await asyncio.shield(self._folding)  # a cancelled request leaves it to the others
         if not self._from <= now <= self._until:
             later = [row[_DUE_AT] for row in self._rows if row[_DUE_AT] is not None and row[_DUE_AT] >= now]
             self._from, self._until = now, min(later, default=_NEVER)

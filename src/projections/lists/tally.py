@@ -29,7 +29,7 @@ TABLE: Final = InlineTable(
 
 
 def moves(merchant_id: UUID, before: Order | None, after: Order) -> list[Row]:
-    """Returns what a change adds to the counters: nothing if the status stays."""
+    """Returns the differences that a change adds to the counters; none if the status stays."""
     current = after.status
     previous = None if before is None else before.status
     if previous == current:

@@ -19,7 +19,7 @@ from projections.customers import CustomerDocument, render_customer
 from projections.orders.head import OrderHead, render_head
 from projections.orders.payments import PaymentDocument, in_language, render_payment, render_payments
 
-# Statuses in which no money is owed. In every other one, it is.
+# Statuses in which no money is owed. In every other status, money is owed.
 _NOTHING_OWED: Final = frozenset(
     {
         OrderStatus.COMPLETED,

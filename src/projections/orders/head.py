@@ -1,7 +1,7 @@
 """The head of a payment order's document: every field except the customer, the payments and `isOverdue`.
 
-Rendering is a pure function of the state. What depends on the time of reading is added when the order is read, and
-never stored.
+Rendering is a pure function of the state. Fields that depend on the time of reading are added when the order is read,
+and never stored.
 """
 
 from __future__ import annotations

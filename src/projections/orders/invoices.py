@@ -1,4 +1,4 @@
-"""What an order shows of its electronic invoices: receipts, credit notes, and the summary of a split order.
+"""The part of an order's document about electronic invoices: receipts, credit notes, and the summary of a split order.
 
 The same fields are the answer to a request to stamp. Add fields only behind the interface's own.
 """

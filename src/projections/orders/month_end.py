@@ -43,7 +43,9 @@ select stream_id, topic, data from event
 """
 
 _MARGIN: Final = timedelta(days=1)
-"""How long around its month the events of a document are looked for: they are recorded when the document is issued."""
+"""How long before and after a month the events of its documents are searched: they are recorded when the document is
+issued.
+"""
 
 _CENTS: Final = Decimal(100)
 

@@ -31,7 +31,7 @@ select b.merchant_id, u.id from search_block b
  where b.kind = %(kind)s and strpos(b.texts, %(line)s) > 0 and starts_with(u.text, %(line)s)
 """
 
-# What a merchant's external id names, of one kind.
+# The stream of one kind that a merchant's external id names.
 _BY_EXTERNAL_ID: Final = "select merchant_id, stream_id from claim where merchant_id = %s and kind = %s and key = %s"
 
 

@@ -1,4 +1,4 @@
-"""What a payer has to do, as JSON: transfer, pay in cash, pass 3-D Secure.
+"""The actions of a payer, as JSON: transfer, pay in cash, pass 3-D Secure.
 
 Rendering is a pure function of the state. For most payments, by card without 3-D Secure, it costs only the tests that
 find this out.
@@ -83,7 +83,7 @@ class PayerAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="cam
 
 
 def spei_details(payment: Payment) -> SpeiDocument | None:
-    """Returns where to transfer to, once the reference is issued."""
+    """Returns the account for a transfer, once the reference is issued."""
     reference, at = payment.reference, payment.reference_issued_at
     if reference is None or at is None or payment.started.method.type is not MethodType.SPEI:
         return None
@@ -97,7 +97,7 @@ def spei_details(payment: Payment) -> SpeiDocument | None:
 
 
 def cie_details(payment: Payment) -> CieDocument | None:
-    """Returns what to pay in cash with, once the reference is issued. PAYCASH has no convenio and no CLABE (N16)."""
+    """Returns the reference for a payment in cash, once it is issued. PAYCASH has no convenio and no CLABE (N16)."""
     reference, at = payment.reference, payment.reference_issued_at
     if reference is None or at is None or payment.started.method.type is MethodType.SPEI:
         return None

@@ -1,4 +1,4 @@
-"""What reconciliation reads of the log: the orders that moved money in a time, and until when it was compared."""
+"""The queries of reconciliation: the orders that moved money in a time, and the time up to which it has compared."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ class ReconciliationLog(DatabaseClient):
             return None if row is None else row[0]
 
     async def give_back(self, since: datetime, until: datetime) -> None:
-        """Has the time that `take_day` gave taken again, because it was not compared."""
+        """Gives back a time that `take_day` returned and that was not compared, so that it is taken again."""
         async with self._connected() as connection:
             await connection.execute(_GIVE_BACK, (since, until))

@@ -1,7 +1,7 @@
 """The documents of refunds: the requested amount, and the part of it that each payment gives back.
 
-The subtotal and surcharge of a part depend on what its payment gave back before (section 4.4). They are calculated here
-in the same way as in the order, and are not stored.
+The subtotal and surcharge of a part depend on the earlier refunds of its payment (section 4.4). They are calculated
+here in the same way as in the order, and are not stored.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _allocation(order: Order, part: RefundPart) -> AllocationDocument:
 
 
 def _split(order: Order, part: RefundPart) -> SurchargeSplit:
-    """Returns what this refund adds to the subtotal and surcharge that its payment gave back before."""
+    """Returns the amounts that this refund adds to the refunded subtotal and surcharge of its payment."""
     payment = order.payment(part.payment_id)
     before = payment.parts_of_refund(part.before, order.quantum)
     after = payment.parts_of_refund(part.before + part.amount, order.quantum)

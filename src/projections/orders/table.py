@@ -30,7 +30,7 @@ from projections.orders.head import render_head
 from projections.orders.payments import in_language, render_payments
 from projections.search.lines import names_folded
 
-# Writes the order's row as it is after the commit. Names that never change are written again: it costs nothing.
+# Writes the order's row as it is after the commit. Names that never change are written again, which costs nothing.
 _WRITE: Final = """
 insert into payment_order
   (merchant_id, order_id, version, status, customer_id, external_id, order_number, invoice_number, names_folded,

@@ -1,6 +1,7 @@
 """What a request to create or to change a plan contains, and its parser, which names every wrong field at once.
 
-A field that is absent stays as it was. Null is the same, except in a field that a plan may be without: there it clears.
+A field that is absent stays as it was. Null has the same meaning, except in an optional field of a plan, which it
+clears.
 """
 
 from __future__ import annotations

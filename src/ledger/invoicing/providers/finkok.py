@@ -85,7 +85,7 @@ class FinkokPac:
             document = self._call(deadline_at).stamp(VerbatimCfdi.of(xml))
         except _Incidence as incidence:
             if incidence.code == _STAMPED_BEFORE:
-                raise ProviderTimedOut("stamped before, and the stamp cannot be read yet (307)") from None
+                raise ProviderTimedOut("stamped already, but the stamp cannot be read yet (307)") from None
             return Refused(code=incidence.code, message=incidence.message)
         return self._stamped(document, xml)
 

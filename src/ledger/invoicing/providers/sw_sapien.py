@@ -74,7 +74,7 @@ class _SWSapien(SWSapien):  # type: ignore[misc] # satcfdi has no types
         if refused.code in _REPEATED and isinstance(data, dict) and data.get("cfdi"):
             return {"data": {"uuid": "", **data}}
         if refused.code in _REPEATED:
-            raise ProviderTimedOut(f"stamped before, and the answer lacks the stamp ({refused.code})")
+            raise ProviderTimedOut(f"stamped already, but the answer does not contain the stamp ({refused.code})")
         raise _Refusal(refused)
 
 

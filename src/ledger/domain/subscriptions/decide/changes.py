@@ -35,7 +35,7 @@ _OWES = (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID)
 def decide_change(state: Subscription, command: ChangeSubscription) -> list[SubscriptionEvent]:
     """Changes the plan, the card and the metadata. Returns no events if nothing differs (contract N67).
 
-    A new card of a subscription that owes is charged at once, unless a charge is in progress. Raises
+    If the subscription has an unpaid invoice, a new card is charged at once, unless a charge is in progress. Raises
     SubscriptionCanceled, CurrencyMismatch.
     """
     steps.require_live(state)
@@ -54,9 +54,9 @@ def decide_change(state: Subscription, command: ChangeSubscription) -> list[Subs
 
 
 def decide_cancel(state: Subscription, command: CancelSubscription) -> list[SubscriptionEvent]:
-    """Cancels a subscription (contract 2.3). An UNPAID one has no paid period to wait for, so it ends now.
+    """Cancels a subscription (contract 2.3). An UNPAID subscription has no paid period left, so it ends now.
 
-    Returns no events if it is to be cancelled at the period's end already. Raises SubscriptionCanceled.
+    Returns no events if its cancellation at the period's end is recorded already. Raises SubscriptionCanceled.
     """
     steps.require_live(state)
     if not command.at_period_end or state.status is SubscriptionStatus.UNPAID:

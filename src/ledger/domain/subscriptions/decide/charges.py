@@ -1,7 +1,7 @@
-"""The decider of outcomes of charges: what a payment order makes of its invoice and of the subscription.
+"""The decider of outcomes of charges: the effect of a payment order on its invoice and on the subscription.
 
-Money outranks every status: an invoice is PAID by an order that captured its amount, whatever had become of the
-invoice or the subscription meanwhile.
+Money outranks every status: an invoice is PAID by an order that captured its amount, whatever the status of the invoice
+or the subscription is by then.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def _declined(
 def _dunning(
     state: Subscription, invoice: Invoice, is_exhausted: bool, command: RecordCharge
 ) -> list[SubscriptionEvent]:
-    """Returns what a decline makes of a live subscription (contract 2.3): PAST_DUE, and its end without a retry."""
+    """Returns the events of a decline on a live subscription (contract 2.3): it becomes PAST_DUE, and ends if no retry
+    is left.
+    """
     events: list[SubscriptionEvent] = []
     if state.status in (SubscriptionStatus.TRIALING, SubscriptionStatus.ACTIVE):
         events.append(SubscriptionPastDue(invoice_id=invoice.invoice_id, at=command.at))
@@ -131,7 +133,9 @@ def _next_attempt_at(
 
 
 def _unsent(state: Subscription, invoice: Invoice, charge: Charge, command: RecordCharge) -> list[SubscriptionEvent]:
-    """Returns that nothing was sent: no decline, and it is tried again unless the subscription is new or over."""
+    """Returns the events of a charge that was never sent: it is no decline, and is tried again unless the subscription
+    is new or over.
+    """
     waits = state.is_live and state.status is not SubscriptionStatus.UNPAID and invoice.is_collectable
     again_at = command.at + _UNSENT_AGAIN
     if charge.trigger not in _SCHEDULED and invoice.next_attempt_at is not None:

@@ -1,4 +1,6 @@
-"""The decider of what is due by the merchant's clock: one step at a time, in the order in which the steps were due."""
+"""The decider of work that is due by the merchant's clock: one step at a time, in the order in which the steps were
+due.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def decide_due(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
 
 
 def _end_period(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
-    """Ends the subscription with its period, or begins the next one; charges that if nothing older is open."""
+    """Ends the subscription with its period, or begins the next period and charges it if no older invoice is open."""
     ended_at = state.current_period_end
     if state.cancel_at_period_end:
         return steps.end(state, CanceledBecause.PERIOD_ENDED, ended_at, command.at)

@@ -1,4 +1,4 @@
-"""The decider of messages to a subscription's customer: which is sent now, and what becomes of an attempt."""
+"""The decider of messages to a subscription's customer: which message is sent now, and the outcome of an attempt."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ledger.domain.subscriptions.state import Subscription
 
 
 def decide_request(state: Subscription | None, command: RequestSubscription) -> list[SubscriptionEvent]:
-    """Requests a subscription. With a trial it starts at once; else its first invoice is being charged.
+    """Requests a subscription. With a trial it starts at once; otherwise its first invoice is charged.
 
     `state` is None, or that of the subscription with the same external id: one that was refused is requested again.
     Raises InvalidField for `startDate` and `trialEnd`, DuplicateExternalId.

@@ -35,7 +35,7 @@ _ENDS_WITHOUT_DEBT: Final = (CanceledBecause.REQUESTED, CanceledBecause.CUSTOMER
 
 
 def after(state: Subscription | None, events: Sequence[SubscriptionEvent]) -> Subscription:
-    """Returns the state after events that were decided."""
+    """Returns the state after the decided events."""
     return fold(evolve, state, events)
 
 
@@ -46,7 +46,7 @@ def require_live(state: Subscription) -> None:
 
 
 def next_period(state: Subscription, at: datetime) -> list[SubscriptionEvent]:
-    """Returns the invoice of the next period, due at its start. One with nothing to pay is paid at once."""
+    """Returns the invoice of the next period, due at its start. An invoice of amount zero is paid at once."""
     terms, n = state.terms, state.next_period
     start, end = period(state.anchor, state.time_zone, terms.interval, terms.interval_count, n)
     lines = (plan_line(state.plan_name, terms), *state.carried)
@@ -61,9 +61,10 @@ def open_invoice(
     at: datetime,
     n: int | None,
 ) -> list[SubscriptionEvent]:
-    """Returns an invoice of these lines for the time from `times[0]` to `times[1]`, number `n` of the periods if any.
+    """Returns an invoice of these lines for the time from `times[0]` to `times[1]`; `n` is the number of its period, if
+    any.
 
-    An invoice with nothing to pay is paid at once, unless an older one is still to be paid.
+    An invoice of amount zero is paid at once, unless an older invoice is unpaid.
     """
     invoice = summed(lines)
     ordinal = state.last_ordinal + 1
@@ -104,8 +105,8 @@ def begin_charge(state: Subscription, invoice: Invoice, trigger: ChargeTrigger, 
 
 
 def paid(state: Subscription, invoice: Invoice, at: datetime, **by: object) -> list[SubscriptionEvent]:
-    """Returns that an invoice was paid (`order_id` in `by`, if an order did), and what that makes of its
-    subscription (contract 2.3).
+    """Returns the events of a paid invoice and their effect on its subscription (contract 2.3). `order_id` in `by` is
+    the order that paid, if any.
     """
     events: list[SubscriptionEvent] = [InvoicePaid(invoice_id=invoice.invoice_id, at=at, **by)]  # type: ignore[arg-type]
     match state.status:
@@ -124,7 +125,10 @@ def paid(state: Subscription, invoice: Invoice, at: datetime, **by: object) -> l
 
 
 def end(state: Subscription, because: CanceledBecause, ended_at: datetime, at: datetime) -> list[SubscriptionEvent]:
-    """Returns the end of a subscription and of its open invoices. One that is being charged waits for the outcome."""
+    """Returns the end of a subscription and of its open invoices.
+
+    An invoice that is being charged waits for the outcome.
+    """
     charged = None if state.charge is None else state.charge.invoice_id
     return [
         SubscriptionCanceled(because=because, ended_at=ended_at, at=at),
