@@ -14,8 +14,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.merchants.state import ApiKey, Merchant
-from ledger.domain.orders.terms import MethodType
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
@@ -98,25 +98,6 @@ CHANGES: Final = "ledger_merchant"
 """The channel of a trigger that notifies, in the commit, whose merchant's settings or keys changed (migration 0023)."""
 
 
-class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A merchant's settings, under the names that operators use."""
-
-    surcharge_rate: str | None
-    surcharge_methods: tuple[MethodType, ...]
-    payment_methods: tuple[MethodType, ...]
-    time_zone: str
-    require_merchant_header: bool
-    requests_per_minute: int | None
-    requests_per_second: int | None
-    capture_delay_seconds: int
-    invoice_trigger: str
-    refund_overpayment: bool
-    fractional_amounts: bool = True
-    exchange_rate: str | None = None
-    receipt_due_day: int = 5
-    reminder_days: tuple[int, ...] = (3, 0)
-
-
 class FoundKey(Struct, frozen=True, kw_only=True):
     """The merchant of an API key, the key's validity and its scopes. Without scopes, the key allows everything."""
 
@@ -165,7 +146,7 @@ def row(merchant_id: UUID, version: int, merchant: Merchant) -> Row:
         merchant_id.bytes,
         version,
         merchant.name.encode(),
-        _encode(settings_of(merchant)),
+        _encode(merchant.settings),
         micros(merchant.registered_at),
         micros(merchant.updated_at),
         None if merchant.closed_at is None else micros(merchant.closed_at),
@@ -190,26 +171,6 @@ def _key_row(merchant_id: UUID, key: ApiKey) -> Row:
         None if key.expires_at is None else micros(key.expires_at),
         None if key.revoked_at is None else micros(key.revoked_at),
         None if key.replaced_by is None else key.replaced_by.bytes,
-    )
-
-
-def settings_of(merchant: Merchant) -> MerchantSettings:
-    """Returns the settings of the merchant's state as its row has them."""
-    return MerchantSettings(
-        surcharge_rate=None if merchant.surcharge_rate is None else format(merchant.surcharge_rate, "f"),
-        surcharge_methods=merchant.surcharge_methods,
-        payment_methods=merchant.payment_methods,
-        time_zone=merchant.time_zone,
-        require_merchant_header=merchant.require_merchant_header,
-        requests_per_minute=merchant.requests_per_minute,
-        requests_per_second=merchant.requests_per_second,
-        capture_delay_seconds=merchant.capture_delay_seconds,
-        invoice_trigger=merchant.invoice_trigger,
-        refund_overpayment=merchant.refund_overpayment,
-        fractional_amounts=merchant.fractional_amounts,
-        exchange_rate=None if merchant.exchange_rate is None else format(merchant.exchange_rate, "f"),
-        receipt_due_day=merchant.receipt_due_day,
-        reminder_days=merchant.reminder_days,
     )
 
 

@@ -7,10 +7,13 @@ from decimal import Decimal
 from typing import get_args
 from uuid import UUID
 
+import msgspec
 import pytest
+from msgspec import Raw, to_builtins
 from tests.domain.builders import NOON
 from tests.domain.scenario import given
 
+from ledger.cli.output import written
 from ledger.domain.merchants.commands import (
     ChangeSettings,
     CloseMerchant,
@@ -25,7 +28,6 @@ from ledger.domain.merchants.events import (
     ApiKeyIssued,
     ApiKeyRevoked,
     ApiKeyRotated,
-    InvoiceTrigger,
     MerchantClosed,
     MerchantEvent,
     MerchantRegistered,
@@ -33,7 +35,8 @@ from ledger.domain.merchants.events import (
     MerchantSettingsChanged,
 )
 from ledger.domain.merchants.evolve import evolve
-from ledger.domain.merchants.settings import SETTINGS, parse_settings, settings_of
+from ledger.domain.merchants.settings import SETTINGS, from_json, from_texts
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import (
     ActingKeyEnded,
@@ -95,7 +98,7 @@ def issued(key_id=FIRST, **details):
 def test_a_new_merchant_has_the_default_settings():
     command = RegisterMerchant(merchant_id=MERCHANT, name="  Café Tacuba ", at=NOON)
     merchant = given().when(command).then(REGISTERED)
-    assert settings_of(merchant) == {
+    published = {
         "surchargeRate": None,
         "surchargeMethods": ("CARD",),
         "timeZone": "America/Mexico_City",
@@ -111,6 +114,7 @@ def test_a_new_merchant_has_the_default_settings():
         "receiptDueDay": 5,
         "reminderDays": (3, 0),
     }
+    assert published.items() <= to_builtins(merchant.settings).items()
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 256, "Café\x00", "two\nlines"])
@@ -150,7 +154,7 @@ def test_only_settings_that_differ_are_changed():
         .when(change(requests_per_minute=600, capture_delay_seconds=5))
         .then(changed(requests_per_minute=600))
     )
-    assert (merchant.requests_per_minute, merchant.requests_per_second) == (600, None)
+    assert (merchant.settings.requests_per_minute, merchant.settings.requests_per_second) == (600, None)
     given(REGISTERED).when(change()).then()
 
 
@@ -158,12 +162,12 @@ def test_a_surcharge_is_switched_on_and_off():
     on = change(surcharge_rate=Decimal("3.50"), surcharge_methods=(MethodType.CARD, MethodType.SPEI))
     recorded = changed(surcharge_rate=Decimal("3.5"), surcharge_methods=("CARD", "SPEI"))
     merchant = given(REGISTERED).when(on).then(recorded)
-    assert merchant.surcharge_rate == Decimal("3.5")
-    assert merchant.surcharge_methods == (MethodType.CARD, MethodType.SPEI)
-    assert all(isinstance(method, MethodType) for method in merchant.surcharge_methods)
+    assert merchant.settings.surcharge_rate == Decimal("3.5")
+    assert merchant.settings.surcharge_methods == (MethodType.CARD, MethodType.SPEI)
+    assert all(isinstance(method, MethodType) for method in merchant.settings.surcharge_methods)
     for off in (None, Decimal(0)):
         merchant = given(REGISTERED, recorded).when(change(surcharge_rate=off)).then(changed(surcharge_rate=None))
-        assert merchant.surcharge_rate is None
+        assert merchant.settings.surcharge_rate is None
 
 
 @pytest.mark.parametrize(
@@ -207,10 +211,9 @@ def test_an_operator_writes_settings_as_text():
         "receiptDueDay": "17",
         "reminderDays": "0, 7,0",
     }
-    assert set(texts) == set(SETTINGS)
     merchant = (
         given(REGISTERED)
-        .when(change(**parse_settings(texts)))
+        .when(change(**from_texts(texts)))
         .then(
             changed(
                 surcharge_rate=Decimal("3.5"),
@@ -230,9 +233,41 @@ def test_an_operator_writes_settings_as_text():
             )
         )
     )
-    assert settings_of(merchant)["surchargeRate"] == "3.5"
-    assert parse_settings({"surchargeRate": "null"}) == {"surcharge_rate": None}
-    assert parse_settings({"exchangeRate": "none"}) == {"exchange_rate": None}
+    assert to_builtins(merchant.settings)["surchargeRate"] == "3.5"
+    assert from_texts({"surchargeRate": "null"}) == {"surcharge_rate": None}
+    assert from_texts({"exchangeRate": "none"}) == {"exchange_rate": None}
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_every_setting_is_written_and_read_back_in_each_form(setting):
+    value = 600 if setting.kind.operators_only else setting.default  # no limit is the default, which none can set
+    json = msgspec.json.encode(value)
+    assert from_texts({setting.name: written(value)}) == {setting.field: value}
+    assert from_json({setting.name: Raw(json)}) == {setting.field: value}
+    assert setting.kind.allows(value)
+    event = changed(**{setting.field: msgspec.json.decode(json, type=setting.stored)})
+    assert msgspec.json.decode(msgspec.json.encode(event), type=MerchantSettingsChanged) == event
+    assert getattr(evolve(evolve(None, REGISTERED), event).settings, setting.field) == value
+
+
+def test_a_program_writes_settings_as_json():
+    members = {"surchargeRate": "3.50", "paymentMethods": ["card", "SPEI"], "reminderDays": [0, 7, 0]}
+    raw = {name: Raw(msgspec.json.encode(value)) for name, value in members.items()}
+    assert from_json(raw) == {
+        "surcharge_rate": Decimal("3.50"),
+        "payment_methods": (MethodType.CARD, MethodType.SPEI),
+        "reminder_days": (7, 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("surcharge", "3"), ("surchargeRate", "lots"), ("paymentMethods", "CARD"), ("receiptDueDay", "5")],
+)
+def test_json_that_is_not_a_setting_is_refused_by_its_name(name, value):
+    with pytest.raises(InvalidField) as refused:
+        from_json({name: Raw(msgspec.json.encode(value))})
+    assert refused.value.field == name
 
 
 @pytest.mark.parametrize(
@@ -256,7 +291,7 @@ def test_an_operator_writes_settings_as_text():
 )
 def test_a_text_that_is_not_a_setting_is_refused_by_its_name(name, text):
     with pytest.raises(InvalidField) as refused:
-        parse_settings({name: text})
+        from_texts({name: text})
     assert refused.value.facts == {"field": name}
 
 

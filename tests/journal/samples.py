@@ -24,6 +24,7 @@ from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
 from ledger.domain.merchants import messages
 from ledger.domain.orders import events as orders
+from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.terms import (
     BillingAddress,
     CaptureMethod,
@@ -278,7 +279,7 @@ SAMPLES: dict[str, Any] = {
         requests_per_minute=600,
         requests_per_second=50,
         capture_delay_seconds=30,
-        invoice_trigger=merchants.InvoiceTrigger.CREATION,
+        invoice_trigger=InvoiceTrigger.CREATION,
         refund_overpayment=True,
         fractional_amounts=False,
         exchange_rate=Decimal("17.2545"),

@@ -19,8 +19,8 @@ from stdnum.mx import rfc
 
 from api.decoding.types import METADATA_BYTES_MAX, METADATA_DEPTH_MAX
 from api.errors import ApiError, FieldError, conflicting, invalid, required
+from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.money import AMOUNT_MAX, parse_amount
-from projections.merchants import MerchantSettings
 
 T = TypeVar("T")
 OptionalText = TypeVar("OptionalText", bound=str | None)

@@ -20,8 +20,9 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from api.errors import ApiError, required
+from ledger.domain.merchants.settings import MerchantSettings
 from ledger.security.api_keys import PREFIXES, Scope
-from projections.merchants import FoundKey, MerchantSettings
+from projections.merchants import FoundKey
 
 KEY_HEADER: Final = b"x-api-key"
 MERCHANT_HEADER: Final = b"x-merchant-id"

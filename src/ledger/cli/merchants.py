@@ -45,7 +45,7 @@ def create(
     json: AsJson = False,
 ) -> None:
     """Register a merchant and print its first API key. It is shown only once."""
-    from ledger.domain.merchants.settings import parse_settings
+    from ledger.domain.merchants.settings import from_texts
     from ledger.operations.merchants.registration import register_merchant
     from ledger.seeding.seed import fresh_keys
 
@@ -57,7 +57,7 @@ def create(
 
     async def register(ledger: Ledger, settings: Settings) -> dict[str, str]:
         key = fresh_keys(settings)()
-        fields = parse_settings({setting: text for setting, text in options.items() if text is not None})
+        fields = from_texts({setting: text for setting, text in options.items() if text is not None})
         merchant, _ = await register_merchant(ledger, name, key, settings=fields)
         return {
             "merchantId": str(merchant.merchant_id),
@@ -153,7 +153,7 @@ def set_(
     json: AsJson = False,
 ) -> None:
     """Change settings of a merchant. Existing orders keep the terms with which they were created."""
-    from ledger.domain.merchants.settings import parse_settings
+    from ledger.domain.merchants.settings import from_texts
     from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import change_settings
 
@@ -161,7 +161,7 @@ def set_(
     texts = _pairs(settings)
 
     async def change(ledger: Ledger, _: Settings) -> Merchant:
-        return (await change_settings(ledger, Actor(merchant_id=merchant), parse_settings(texts))).state
+        return (await change_settings(ledger, Actor(merchant_id=merchant), from_texts(texts))).state
 
     _echo(on_ledger(data_dir, change), json=json)
 
@@ -265,7 +265,7 @@ def month_end(
         raise CannotRun(f"{month!r} is not a month: months look like 2027-01") from None
 
     async def read(ledger: Ledger, settings: Settings) -> list[report.MonthLine]:
-        zone = (await merchant_of(ledger, merchant)).time_zone
+        zone = (await merchant_of(ledger, merchant)).settings.time_zone
         assert settings.database_url is not None, "the installation's settings name its database"
         async with await connect(settings.database_url, "ledger-cli") as connection:
             return await report.month_lines(connection, merchant, begin.year, begin.month, zone)
@@ -304,10 +304,10 @@ def _pairs(arguments: list[str]) -> dict[str, str]:
 
 
 def _echo(merchant: Merchant, *, json: bool) -> None:
-    from ledger.domain.merchants.settings import settings_of
+    from msgspec import to_builtins
+
     from projections.formats import moment, moment_or_null
 
-    settings = settings_of(merchant)
     if json:
         echo_json(
             {
@@ -316,10 +316,10 @@ def _echo(merchant: Merchant, *, json: bool) -> None:
                 "createdAt": moment(merchant.registered_at),
                 "updatedAt": moment(merchant.updated_at),
                 "closedAt": moment_or_null(merchant.closed_at),
-                "settings": settings,
+                "settings": merchant.settings,
             }
         )
         return
     closed = f", closed {day_and_time(merchant.closed_at)}" if merchant.closed_at else ""
     typer.echo(f"{merchant.merchant_id}  {merchant.name}  since {day_and_time(merchant.registered_at)}{closed}")
-    echo_table(("SETTING", "VALUE"), [(name, written(value)) for name, value in settings.items()])
+    echo_table(("SETTING", "VALUE"), [(name, written(value)) for name, value in to_builtins(merchant.settings).items()])

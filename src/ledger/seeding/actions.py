@@ -6,12 +6,12 @@ An action is a function in the table at the end, and parses its body as the HTTP
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ledger.domain.merchants.settings import parse_settings
+from ledger.domain.merchants.settings import from_json
 from ledger.domain.orders import events
 from ledger.domain.rejections import DuplicateExternalId, InvalidField
 from ledger.operations.context.inputs import OrderInput
@@ -28,7 +28,7 @@ from ledger.seeding.payer_actions import PAYER_ACTIONS
 
 async def _register(line: RunningLine) -> LineResult:
     """Registers a merchant with the settings of the body. A merchant that exists keeps its own settings."""
-    settings, key = parse_settings(_setting_texts(line.line.body)), line.context.new_key()
+    settings, key = _settings(line.line.body), line.context.new_key()
     merchant, is_new = await register_merchant(
         line.ledger, line.line.merchant, key, settings=settings, merchant_id=line.merchant_id
     )
@@ -103,17 +103,12 @@ async def _capture(line: RunningLine) -> LineResult:
     return LineResult.NEW
 
 
-def _setting_texts(body: msgspec.Raw) -> dict[str, str]:
-    """Returns settings as an operator would type them on the command line."""
+def _settings(body: msgspec.Raw) -> dict[str, Any]:
     try:
-        settings = msgspec.json.decode(body, type=dict[str, str | int | float | bool | list[str] | None])
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError as error:
         raise InvalidField("body", f"must be settings of a merchant: {error}") from None
-    return {name: ",".join(value) if isinstance(value, list) else _text(value) for name, value in settings.items()}
-
-
-def _text(value: str | float | bool | None) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
+    return from_json(members)
 
 
 ACTIONS: Final[Mapping[str, Action]] = {

@@ -119,7 +119,7 @@ class RunningLine(Struct, frozen=True):
     @property
     def local_at(self) -> datetime:
         """The line's time in the merchant's time zone."""
-        return self.line.at.astimezone(ZoneInfo(self.context.merchants[self.merchant_id].time_zone))
+        return self.line.at.astimezone(ZoneInfo(self.context.merchants[self.merchant_id].settings.time_zone))
 
     @property
     def order(self) -> str:

@@ -18,13 +18,14 @@ from api.errors import ApiError
 from api.http.auth import Authenticator
 from api.http.dependencies import DependencyHolder
 from api.http.endpoint import READ, WRITE, Endpoint
+from ledger.domain.merchants.settings import MerchantSettings
 from ledger.operations.context.inputs import Actor
 from ledger.operations.merchants.api_keys import revoke_key
 from ledger.operations.merchants.registration import change_settings
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.security.api_keys import PREFIXES, Scope, hash_key, new_key
 from ledger.settings import Settings
-from projections.merchants import FoundKey, MerchantSettings
+from projections.merchants import FoundKey
 
 PEPPER = b"p" * 32
 NOON = datetime(2026, 3, 15, 12, tzinfo=UTC)
@@ -59,16 +60,9 @@ class Shelf:
 
 def found(**changes: object) -> FoundKey:
     settings = MerchantSettings(
-        surcharge_rate=None,
-        surcharge_methods=(),
-        payment_methods=(),
-        time_zone="America/Mexico_City",
         require_merchant_header=bool(changes.pop("require_merchant_header", False)),
         requests_per_minute=0,
         requests_per_second=0,
-        capture_delay_seconds=0,
-        invoice_trigger="CREATION",
-        refund_overpayment=False,
     )
     fields = {
         "merchant_id": uuid7(),

@@ -39,7 +39,6 @@ from tests.domain.invoices.stamper import (
 from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import (
     EnableInvoicing,
-    InvoicingPolicy,
     NotFound,
     RecordStamping,
     StampRequest,
@@ -51,12 +50,13 @@ from ledger.domain.invoices.movements import due_documents
 from ledger.domain.orders.events import OrderCancelled, PayerForgotten
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.state import DocumentStatus
-from ledger.domain.orders.invoices.terms import InvoiceTrigger
+from ledger.domain.orders.invoices.terms import InvoiceTrigger, InvoicingPolicy
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import AmountNotStampable, DocumentNotFound, FiscalDataIncomplete, InvalidField
 from projections.orders.refunds import render_refunds
 
 ALL = StampRequest()
+POLICY = InvoicingPolicy(trigger=InvoiceTrigger.FIRST_CAPTURE, time_zone="America/Mexico_City", receipt_due_day=5)
 PAID_IN_PARTS = (*SPLIT_FISCAL, *paid(1, 4000), *paid(2, 6000))
 MINUTE = timedelta(minutes=1)
 
@@ -269,7 +269,7 @@ def test_missing_fiscal_data_blocks_a_timer_and_refuses_a_request():
     blocked = run(order)
     assert invoice_status(blocked) is DocumentStatus.FAILED
     assert (run(blocked), invoice_timers(blocked)[1:]) == (blocked, [])
-    events = decide_enabling(blocked, EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FISCAL))
+    events = decide_enabling(blocked, EnableInvoicing(policy=POLICY, at=NOON, fiscal=FISCAL))
     assert [row[-1] for row in documents_of(run(fold(evolve, blocked, events)))] == ["EMITTED", "EMITTED"]
 
 
@@ -291,7 +291,7 @@ def test_an_amount_with_a_fraction_of_a_centavo_cannot_be_stamped():
 def test_new_fiscal_data_changes_the_documents_that_are_not_stamped_and_no_other():
     order = run(folded(PAID_IN_PARTS), answer=lambda _: REFUSED)
     other = replace(FISCAL, tax_id="EKU9003173C9", legal_name="ESCUELA KEMPER URGATE")
-    enable = EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=other)
+    enable = EnableInvoicing(policy=POLICY, at=NOON, fiscal=other)
     order = run(fold(evolve, order, decide_enabling(order, enable)), request=ALL)
     assert {each.terms.receiver.tax_id for each in order.invoices.documents} == {"EKU9003173C9"}
     assert decide_enabling(order, enable) == []
@@ -304,7 +304,7 @@ def test_new_fiscal_data_changes_the_documents_that_are_not_stamped_and_no_other
 
 
 def enabling(**given):
-    return EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FiscalData(**given))
+    return EnableInvoicing(policy=POLICY, at=NOON, fiscal=FiscalData(**given))
 
 
 def test_a_partial_receiver_is_completed_by_that_of_the_order():
@@ -336,16 +336,16 @@ def test_a_partial_receiver_is_checked_together_with_what_the_order_has(given, w
 
 def test_the_merchants_exchange_rate_is_for_orders_in_dollars_that_bring_none():
     dollars = created(allow_partials=True, fiscal=FISCAL, currency="USD")
-    usual = InvoicingPolicy(usual_exchange_rate=Decimal("17.25"))
+    usual = replace(POLICY, usual_exchange_rate=Decimal("17.25"))
     given = EnableInvoicing(policy=usual, at=NOON)
     (event,) = decide_enabling(folded([dollars]), given)
     assert event.exchange_rate == Decimal("17.25")
     (pesos,) = decide_enabling(folded([created(fiscal=FISCAL)]), given)
     assert pesos.exchange_rate is None
     enabled = folded([dollars, event])
-    moved = EnableInvoicing(policy=InvoicingPolicy(usual_exchange_rate=Decimal(18)), at=NOON)
+    moved = EnableInvoicing(policy=replace(POLICY, usual_exchange_rate=Decimal(18)), at=NOON)
     assert decide_enabling(enabled, moved) == [], "an order keeps its rate when the merchant's changes"
-    own = EnableInvoicing(policy=InvoicingPolicy(exchange_rate=Decimal(19), usual_exchange_rate=Decimal(18)), at=NOON)
+    own = EnableInvoicing(policy=replace(POLICY, exchange_rate=Decimal(19), usual_exchange_rate=Decimal(18)), at=NOON)
     (event,) = decide_enabling(enabled, own)
     assert event.exchange_rate == Decimal(19)
 
@@ -366,6 +366,6 @@ def test_after_an_erasure_a_document_needs_a_receiver_again():
     assert net_subtotal(order) == Decimal(10000)
     with pytest.raises(FiscalDataIncomplete):
         decide_next(order, next_command(request=ALL))
-    enable = EnableInvoicing(policy=InvoicingPolicy(), at=NOON, fiscal=FISCAL)
+    enable = EnableInvoicing(policy=POLICY, at=NOON, fiscal=FISCAL)
     order = run(fold(evolve, order, decide_enabling(order, enable)), request=ALL)
     assert documents_of(order)[-1] == ("REP", 2, 6000, 6000, 0, "EMITTED")

@@ -20,6 +20,7 @@ from api.fields.values import is_given, metadata, positive_amount, printable, re
 from api.http.request import ApiRequest
 from api.operation import Json
 from ledger.domain import streams
+from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.plans.terms import (
     EXPIRY_MAX,
     PERIODS_MAX,
@@ -36,7 +37,6 @@ from ledger.domain.plans.terms import (
 from ledger.domain.rejections import InvalidField, Rejected
 from ledger.operations.plans.change import PlanUpdate
 from ledger.operations.plans.create import NewPlan
-from projections.merchants import MerchantSettings
 
 _AMOUNT_SCHEMA: Final[Json] = {
     "type": ["string", "number"],

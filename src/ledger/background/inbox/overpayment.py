@@ -37,7 +37,7 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
     Raises NotApplicableYet, a Fault.
     """
     merchant = await ledger.merchant(message.merchant_id)
-    if not merchant.refund_overpayment or order.overpaid_amount <= 0:
+    if not merchant.settings.refund_overpayment or order.overpaid_amount <= 0:
         return
     order_id, refund_id = order.terms.order_id, _refund_id(message, order)
     capabilities = None if ledger.processor is None else ledger.processor.capabilities

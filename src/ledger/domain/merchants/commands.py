@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ledger.domain.orders.invoices.terms import InvoiceTrigger
-from ledger.domain.orders.terms import MethodType
+from ledger.domain.merchants.settings import with_settings
 
 
 class RegisterMerchant(Struct, frozen=True, kw_only=True):
@@ -33,27 +31,11 @@ class CloseMerchant(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+@with_settings(lambda setting: (setting.type | UnsetType, UNSET))
 class ChangeSettings(Struct, frozen=True, kw_only=True):
-    """Changes settings of the merchant. `surcharge_rate` is in percent, None for no surcharge.
-
-    The request limits are per API key, 0 for no limit. `exchange_rate` is in pesos for one dollar, None for none.
-    """
+    """Changes settings of the merchant: it has a field for each."""
 
     at: datetime
-    surcharge_rate: Decimal | None | UnsetType = UNSET
-    surcharge_methods: tuple[MethodType, ...] | UnsetType = UNSET
-    payment_methods: tuple[MethodType, ...] | UnsetType = UNSET
-    time_zone: str | UnsetType = UNSET
-    require_merchant_header: bool | UnsetType = UNSET
-    requests_per_minute: int | UnsetType = UNSET
-    requests_per_second: int | UnsetType = UNSET
-    capture_delay_seconds: int | UnsetType = UNSET
-    invoice_trigger: InvoiceTrigger | UnsetType = UNSET
-    refund_overpayment: bool | UnsetType = UNSET
-    fractional_amounts: bool | UnsetType = UNSET
-    exchange_rate: Decimal | None | UnsetType = UNSET
-    receipt_due_day: int | UnsetType = UNSET
-    reminder_days: tuple[int, ...] | UnsetType = UNSET
 
 
 class IssueApiKey(Struct, frozen=True, kw_only=True):

@@ -9,8 +9,6 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from msgspec import UNSET
-
 from ledger.domain.merchants.commands import (
     ChangeSettings,
     CloseMerchant,
@@ -30,9 +28,8 @@ from ledger.domain.merchants.events import (
     MerchantRenamed,
     MerchantSettingsChanged,
 )
-from ledger.domain.merchants.settings import SETTING_FIELDS, out_of_bounds
+from ledger.domain.merchants.settings import given
 from ledger.domain.merchants.state import MANAGES_KEYS, ApiKey, Merchant
-from ledger.domain.money import shortest
 from ledger.domain.rejections import (
     ActingKeyEnded,
     ApiKeyLimitReached,
@@ -75,15 +72,10 @@ def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[Merchan
     """Changes the settings that differ; returns no events where none does. Raises InvalidField with the public
     name of every setting that is out of bounds.
     """
-    refuse_fields(out_of_bounds(command))
-    given = {field: value for field in SETTING_FIELDS if (value := getattr(command, field)) is not UNSET}
-    if command.surcharge_rate:
-        given["surcharge_rate"] = shortest(command.surcharge_rate)
-    elif command.surcharge_rate is not UNSET:
-        given["surcharge_rate"] = None  # a rate of zero means no surcharge: orders show null for both
-    if command.exchange_rate:
-        given["exchange_rate"] = shortest(command.exchange_rate)
-    changed = {field: value for field, value in given.items() if value != getattr(merchant, field)}
+    values = given(command)
+    refuse_fields([InvalidField(each.name, each.kind.choices) for each, value in values if not each.kind.allows(value)])
+    normal = {setting.field: setting.kind.normal(value) for setting, value in values}
+    changed = {field: value for field, value in normal.items() if value != getattr(merchant.settings, field)}
     return [MerchantSettingsChanged(merchant_id=merchant.merchant_id, at=command.at, **changed)] if changed else []
 
 

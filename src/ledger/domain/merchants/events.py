@@ -1,18 +1,18 @@
 """The events of a merchant: registration, settings, API keys. The storage format of its stream.
 
-Topics and fields are permanent (see `ledger.domain.orders.events`). Never store a key's secret, only its keyed hash.
+Topics and fields are permanent (see `ledger.domain.orders.events`), those of the settings included. Never store a key's
+secret, only its keyed hash.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ledger.domain.orders.invoices.terms import InvoiceTrigger
+from ledger.domain.merchants.settings import SETTINGS, Setting, with_settings
 
 
 class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -23,6 +23,15 @@ class MerchantRegistered(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     at: datetime
 
 
+def _stored_order(setting: Setting) -> int:
+    """Returns the rank of a setting's field. The payment methods come after the time zone in stored events:
+    equal events must have equal bytes.
+    """
+    first = ("surcharge_rate", "surcharge_methods", "time_zone", "payment_methods")
+    return first.index(setting.field) if setting.field in first else len(first)
+
+
+@with_settings(lambda setting: (setting.stored | UnsetType, UNSET), sorted(SETTINGS.values(), key=_stored_order))
 class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant's settings changed. An absent field kept its value.
 
@@ -34,20 +43,6 @@ class MerchantSettingsChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
 
     merchant_id: UUID
     at: datetime
-    surcharge_rate: Decimal | None | UnsetType = UNSET
-    surcharge_methods: tuple[str, ...] | UnsetType = UNSET
-    time_zone: str | UnsetType = UNSET
-    payment_methods: tuple[str, ...] | UnsetType = UNSET
-    require_merchant_header: bool | UnsetType = UNSET
-    requests_per_minute: int | UnsetType = UNSET
-    requests_per_second: int | UnsetType = UNSET
-    capture_delay_seconds: int | UnsetType = UNSET
-    invoice_trigger: InvoiceTrigger | UnsetType = UNSET
-    refund_overpayment: bool | UnsetType = UNSET
-    fractional_amounts: bool | UnsetType = UNSET
-    exchange_rate: Decimal | None | UnsetType = UNSET
-    receipt_due_day: int | UnsetType = UNSET
-    reminder_days: tuple[int, ...] | UnsetType = UNSET
 
 
 class ApiKeyIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -6,9 +6,8 @@ Keep a revoked key, with the time of its revocation: the log still names it.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledger.domain.merchants.events import (
@@ -21,13 +20,8 @@ from ledger.domain.merchants.events import (
     MerchantRenamed,
     MerchantSettingsChanged,
 )
+from ledger.domain.merchants.settings import MerchantSettings, given
 from ledger.domain.merchants.state import ApiKey, Merchant
-from ledger.domain.orders.terms import MethodType
-
-_METHODS: Final = frozenset({"surcharge_methods", "payment_methods"})
-_SETTINGS: Final = tuple(
-    field for field in MerchantSettingsChanged.__struct_fields__ if field not in {"merchant_id", "at"}
-)
 
 
 def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
@@ -37,7 +31,7 @@ def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
     assert merchant is not None, "a stream begins with its registration"
     match event:
         case MerchantSettingsChanged():
-            return replace(merchant, updated_at=event.at, **_changes(event))
+            return replace(merchant, updated_at=event.at, settings=_changed(merchant.settings, event))
         case MerchantRenamed():
             return replace(merchant, updated_at=event.at, name=event.name)
         case MerchantClosed():
@@ -52,9 +46,8 @@ def evolve(merchant: Merchant | None, event: MerchantEvent) -> Merchant:
             assert_never(event)
 
 
-def _changes(event: MerchantSettingsChanged) -> dict[str, Any]:
-    given = {field: value for field in _SETTINGS if (value := getattr(event, field)) is not UNSET}
-    return {field: tuple(map(MethodType, value)) if field in _METHODS else value for field, value in given.items()}
+def _changed(settings: MerchantSettings, event: MerchantSettingsChanged) -> MerchantSettings:
+    return replace(settings, **{each.field: each.kind.from_stored(value) for each, value in given(event)})
 
 
 def _issued(event: ApiKeyIssued) -> ApiKey:

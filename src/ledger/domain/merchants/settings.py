@@ -1,215 +1,254 @@
-"""A merchant's settings: their public names, their text form (`surchargeRate=3.5`, `paymentMethods=CARD,SPEI`), and
-the bounds of their values.
+"""A merchant's settings: each is declared in `MerchantSettings` alone, with its kind, its default and its description.
 
-Convert texts to values here only, and check bounds by `out_of_bounds` only: every reader of a setting relies on both.
-The time zone is looked up during the conversion, because deciders read no files.
+The command, the event, the row, the request and the answer of a merchant, the command line and the page of settings
+are made from the declarations. Their names and their order are therefore part of the storage format: append a setting
+at the end, never rename one, and never take one away.
+
+Treat a default as published: it applies to every merchant that never changed the setting, so that a new one changes
+the behaviour for all of them and has to be announced.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta, Raw, Struct
 
-from ledger.domain.merchants.commands import ChangeSettings
-from ledger.domain.merchants.state import Merchant
+from ledger.domain.merchants.setting_kinds import (
+    Days,
+    Kind,
+    Methods,
+    OneOf,
+    Rate,
+    RequestLimit,
+    Switch,
+    TimeZone,
+    Whole,
+)
 from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
 
 _RATE_MAX: Final = 50  # at 50 % a surcharge can round up to the subtotal, and half a capture could cover the order
 _REQUESTS_MAX: Final = 1_000_000
+_DELAY_MAX_S: Final = 7 * 24 * 3600  # as long as an authorisation is valid (contract 2.1)
+_DUE_DAY_MAX: Final = 28  # every month has it
 
 EXCHANGE_RATE_MAX: Final = 1_000_000
 """The largest exchange rate, in pesos for one unit of a foreign currency."""
-DUE_DAY_MAX: Final = 28
-"""The last day that every month has."""
 
-DELAY_MAX_S: Final = 7 * 24 * 3600
-"""The longest delay of a capture: as long as an authorisation is valid (contract 2.1)."""
+_SURCHARGE: Final = Rate(
+    {"minimum": 0, "exclusiveMaximum": _RATE_MAX, "pattern": r"^[0-4]?[0-9](\.[0-9]{1,4})?$"},
+    lambda rate: 0 <= rate < _RATE_MAX and rate == round(rate, 4),
+    f"must be a percentage below {_RATE_MAX} with at most four decimals, or none",
+)
+_PESOS: Final = Rate(
+    {"exclusiveMinimum": 0, "maximum": EXCHANGE_RATE_MAX, "pattern": r"^[0-9]{1,7}(\.[0-9]{1,6})?$"},
+    lambda rate: 0 < rate <= EXCHANGE_RATE_MAX and rate == round(rate, 6),
+    f"must be pesos for one dollar, above 0 and at most {EXCHANGE_RATE_MAX}, with at most six decimals, or none",
+)
+_REQUESTS: Final = RequestLimit(_REQUESTS_MAX)
+_LIMIT: Final = (
+    "The requests of a key per {}; 0 means unlimited, `null` the limit of the service. Only the operator changes it."
+)
 
-DAYS_MAX: Final = 90
-REMINDERS_MAX: Final = 5
-"""How many days before a due date a payer can be reminded, and how often."""
 
-_NOTHING: Final = frozenset({"", "null", "none", "off"})
-_SWITCH: Final = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
+class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A merchant's settings, under the names that merchants and operators use.
+
+    The surcharge rate is None until the merchant sets it: in Mexico a surcharge is unlawful for consumer sales
+    (contract 4.1). The capture delay applies to card payments with payer authentication; others are captured at once.
+    The due day of payment receipts is contract N47.
+    """
+
+    surcharge_rate: Annotated[
+        Decimal | None,
+        _SURCHARGE,
+        Meta(
+            description="Surcharge in percent, below 50, with at most four decimals; `null` for none. "
+            "Orders keep the one they have.",
+            examples=["3.5"],
+        ),
+    ] = None
+    surcharge_methods: Annotated[
+        tuple[MethodType, ...], Methods(), Meta(description="The payment methods that carry the surcharge.")
+    ] = (MethodType.CARD,)
+    payment_methods: Annotated[
+        tuple[MethodType, ...],
+        Methods(),
+        Meta(description="The payment methods that the merchant accepts; another one is 422 METHOD_NOT_ENABLED."),
+    ] = tuple(MethodType)
+    time_zone: Annotated[
+        str,
+        TimeZone(),
+        Meta(
+            description="The time zone of dates without an offset: a name of the IANA database.",
+            examples=["America/Tijuana"],
+        ),
+    ] = "America/Mexico_City"
+    require_merchant_header: Annotated[
+        bool, Switch(), Meta(description="Whether every request needs the header x-merchant-id.")
+    ] = False
+    requests_per_minute: Annotated[int | None, _REQUESTS, Meta(description=_LIMIT.format("minute"))] = None
+    requests_per_second: Annotated[int | None, _REQUESTS, Meta(description=_LIMIT.format("second"))] = None
+    capture_delay_seconds: Annotated[
+        int,
+        Whole(0, _DELAY_MAX_S),
+        Meta(description="The seconds until an authenticated card payment is captured."),
+    ] = 5
+    invoice_trigger: Annotated[
+        InvoiceTrigger,
+        OneOf(InvoiceTrigger),
+        Meta(description="When the invoice of a split order is stamped."),
+    ] = InvoiceTrigger.FIRST_CAPTURE
+    refund_overpayment: Annotated[bool, Switch(), Meta(description="Whether the excess of a deposit is refunded.")] = (
+        False
+    )
+    fractional_amounts: Annotated[
+        bool,
+        Switch(),
+        Meta(
+            description="Whether amounts may have a fraction of a minor unit; false refuses 150.75 with a hint to 15075."
+        ),
+    ] = True
+    exchange_rate: Annotated[
+        Decimal | None,
+        _PESOS,
+        Meta(
+            description="Pesos for one dollar, with at most six decimals: for the invoices of orders in dollars that "
+            "bring no `exchangeRate`; `null` for none.",
+            examples=["17.2545"],
+        ),
+    ] = None
+    receipt_due_day: Annotated[
+        int,
+        Whole(1, _DUE_DAY_MAX, "must be a day that every month has:"),
+        Meta(description="The day of the next month by which payment receipts (REP) are to be stamped."),
+    ] = 5
+    reminder_days: Annotated[
+        tuple[int, ...],
+        Days(count=5, most=90),
+        Meta(
+            description="How many days before an order's due date its payer is reminded, 0 for the due date itself; "
+            "without days, payers get no message about it. Orders keep what applied at their creation.",
+            examples=[[3, 0]],
+        ),
+    ] = (3, 0)
 
 
 class Setting(NamedTuple):
-    """A setting: the field of `ChangeSettings`, the function that converts its text, and the values that it takes.
-
-    `choices` completes the setting's name, as in "timeZone" "must be …".
-    """
+    """A declared setting: its field of `MerchantSettings`, its public name, its type, kind, default and texts."""
 
     field: str
-    parse: Callable[[str], Any]
-    choices: str
+    name: str
+    type: Any
+    kind: Kind[Any]
+    default: Any
+    meta: Meta
+
+    @property
+    def stored(self) -> Any:
+        """The type of the event's field."""
+        return self.type if self.kind.stored is None else self.kind.stored
+
+    @property
+    def shown(self) -> Any:
+        """The type of the member of an answer."""
+        return self.type if self.kind.shown is None else self.kind.shown
 
 
-def parse_settings(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the fields of a `ChangeSettings` command from pairs of a public name and a text.
+def _declared() -> Iterable[Setting]:
+    for each in msgspec.structs.fields(MerchantSettings):
+        type_, kind, meta = get_args(each.type)
+        yield Setting(each.name, each.encode_name, type_, kind, each.default, meta)
+
+
+SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _declared()}
+"""Every setting by its public name."""
+
+CHOICES: Final = "; ".join(f"{name} {setting.kind.choices}" for name, setting in SETTINGS.items())
+"""The settings with the values that each takes, for the help of a command."""
+
+S = TypeVar("S", bound=Struct)
+
+
+def with_settings(
+    member: Callable[[Setting], tuple[Any, ...]], settings: Iterable[Setting] = SETTINGS.values()
+) -> Callable[[type[S]], type[S]]:
+    """Returns a decorator that gives a struct a field for each setting, after its own fields.
+
+    `member` returns the type of the setting's field, and its default if it has one.
+    """
+
+    def add(struct: type[S]) -> type[S]:
+        return msgspec.defstruct(  # type: ignore[return-value] # a struct with this base is of the base's type
+            struct.__name__,
+            [(setting.field, *member(setting)) for setting in settings],
+            bases=(struct,),
+            module=struct.__module__,
+            namespace={"__doc__": struct.__doc__},
+            kw_only=True,
+        )
+
+    return add
+
+
+def from_texts(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the fields of a `ChangeSettings` command from pairs of a public name and an operator's text.
 
     Raises InvalidField with the public name where the name is unknown or the text cannot be converted.
     """
     fields = {}
     for name, text in texts.items():
-        if name not in SETTINGS:
-            raise InvalidField(name, f"is not a setting of a merchant; use one of {', '.join(SETTINGS)}")
+        setting = _named(name)
         try:
-            fields[SETTINGS[name].field] = parse_setting(name, text)
+            fields[setting.field] = _converted(
+                setting, lambda kind, text: kind.read(kind.from_text(text)), text.strip()
+            )
         except InvalidField as refused:
             raise InvalidField(name, f"cannot be {text!r}: it {refused.problem}") from None
     return fields
 
 
-def parse_setting(name: str, text: str) -> Any:
-    """Returns the value of a setting from its text. Raises InvalidField, which does not repeat the text."""
-    _, parse, choices = SETTINGS[name]
+def from_json(members: Mapping[str, Raw]) -> dict[str, Any]:
+    """Returns the fields of a `ChangeSettings` command from the members of a JSON object. Raises like `from_texts`."""
+    fields = {}
+    for name, raw in members.items():
+        setting = _named(name)
+        fields[setting.field] = _converted(
+            setting, lambda kind, raw: kind.read(msgspec.json.decode(raw, type=kind.sent)), raw
+        )
+    return fields
+
+
+def from_sent(setting: Setting, value: Any) -> Any:
+    """Returns a setting's value from a member of a request, which has the type `sent`.
+
+    Raises InvalidField, also for a value that is out of bounds.
+    """
+    read = _converted(setting, lambda kind, value: kind.read(value), value)
+    if not setting.kind.allows(read):
+        raise InvalidField(setting.name, setting.kind.choices)
+    return read
+
+
+def given(change: Struct) -> list[tuple[Setting, Any]]:
+    """Returns the settings that a command or an event gives, with their values."""
+    values = ((setting, getattr(change, setting.field)) for setting in SETTINGS.values())
+    return [(setting, value) for setting, value in values if value is not UNSET]
+
+
+def _named(name: str) -> Setting:
+    if name not in SETTINGS:
+        raise InvalidField(name, f"is not a setting of a merchant; use one of {', '.join(SETTINGS)}")
+    return SETTINGS[name]
+
+
+def _converted(setting: Setting, convert: Callable[[Kind[Any], Any], Any], value: Any) -> Any:
     try:
-        return parse(text.strip())
-    except (ValueError, KeyError, OSError):
-        raise InvalidField(name, choices) from None
-
-
-def out_of_bounds(command: ChangeSettings) -> list[InvalidField]:
-    """Returns what is wrong with the values of a command, under the settings' public names."""
-    wrong = []
-    for name, setting in SETTINGS.items():
-        value = getattr(command, setting.field)
-        if value is not UNSET and not _IS_ALLOWED.get(setting.field, _any)(value):
-            wrong.append(InvalidField(name, setting.choices))
-    return wrong
-
-
-def settings_of(merchant: Merchant) -> dict[str, Any]:
-    """Returns the merchant's settings as JSON values under their public names."""
-    values = {name: getattr(merchant, field) for name, (field, _, _) in SETTINGS.items()}
-    return msgspec.to_builtins(values)  # type: ignore[no-any-return]
-
-
-def _rate(text: str) -> Decimal | None:
-    if text.lower() in _NOTHING:
-        return None
-    if not re.fullmatch(r"\d{1,3}(\.\d{1,8})?", text, re.ASCII):
-        raise ValueError(text)
-    return Decimal(text)
-
-
-def _pesos(text: str) -> Decimal | None:
-    if text.lower() in _NOTHING:
-        return None
-    if not re.fullmatch(r"\d{1,7}(\.\d{1,12})?", text, re.ASCII):
-        raise ValueError(text)
-    return Decimal(text)
-
-
-def _methods(text: str) -> tuple[MethodType, ...]:
-    return tuple(MethodType(word.strip().upper()) for word in text.split(",") if word.strip())
-
-
-def _zone(text: str) -> str:
-    return ZoneInfo(text).key
-
-
-def _switch(text: str) -> bool:
-    return _SWITCH[text.lower()]
-
-
-def _whole(text: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
-        raise ValueError(text)
-    return int(text)
-
-
-def _days(text: str) -> tuple[int, ...]:
-    """Returns the days in the order of the reminders, each once."""
-    if text.lower() in _NOTHING:
-        return ()
-    return tuple(sorted({_whole(word.strip()) for word in text.split(",")}, reverse=True))
-
-
-def _trigger(text: str) -> InvoiceTrigger:
-    return InvoiceTrigger(text.upper())
-
-
-def _is_rate(rate: Decimal | None) -> bool:
-    return rate is None or (rate.is_finite() and 0 <= rate < _RATE_MAX and rate == round(rate, 4))
-
-
-def _is_exchange_rate(rate: Decimal | None) -> bool:
-    return rate is None or (rate.is_finite() and 0 < rate <= EXCHANGE_RATE_MAX and rate == round(rate, 6))
-
-
-def _are_days(days: tuple[int, ...]) -> bool:
-    return len(days) <= REMINDERS_MAX and all(0 <= each <= DAYS_MAX for each in days)
-
-
-def _any(_: Any) -> bool:
-    return True
-
-
-_METHODS: Final = f"must be a list of one or more of {', '.join(MethodType)}"
-_LIMIT: Final = f"must be a whole number from 0 to {_REQUESTS_MAX}; 0 means unlimited"
-_TRUE_OR_FALSE: Final = "must be true or false"
-
-SETTINGS: Final[dict[str, Setting]] = {
-    "surchargeRate": Setting(
-        "surcharge_rate", _rate, f"must be a percentage below {_RATE_MAX} with at most four decimals, or none"
-    ),
-    "surchargeMethods": Setting("surcharge_methods", _methods, _METHODS),
-    "timeZone": Setting("time_zone", _zone, "must be a time zone of the IANA database, such as America/Mexico_City"),
-    "paymentMethods": Setting("payment_methods", _methods, _METHODS),
-    "requireMerchantHeader": Setting("require_merchant_header", _switch, _TRUE_OR_FALSE),
-    "requestsPerMinute": Setting("requests_per_minute", _whole, _LIMIT),
-    "requestsPerSecond": Setting("requests_per_second", _whole, _LIMIT),
-    "captureDelaySeconds": Setting("capture_delay_seconds", _whole, f"must be a whole number from 0 to {DELAY_MAX_S}"),
-    "invoiceTrigger": Setting("invoice_trigger", _trigger, f"must be one of {', '.join(InvoiceTrigger)}"),
-    "refundOverpayment": Setting("refund_overpayment", _switch, _TRUE_OR_FALSE),
-    "fractionalAmounts": Setting("fractional_amounts", _switch, _TRUE_OR_FALSE),
-    "exchangeRate": Setting(
-        "exchange_rate",
-        _pesos,
-        f"must be pesos for one dollar, above 0 and at most {EXCHANGE_RATE_MAX}, with at most six decimals, or none",
-    ),
-    "receiptDueDay": Setting(
-        "receipt_due_day", _whole, f"must be a day that every month has: a whole number from 1 to {DUE_DAY_MAX}"
-    ),
-    "reminderDays": Setting(
-        "reminder_days", _days, f"must be at most {REMINDERS_MAX} whole numbers from 0 to {DAYS_MAX}, or none"
-    ),
-}
-"""Every setting by its public name."""
-
-INVOICE_TRIGGERS: Final = tuple(InvoiceTrigger)
-
-SETTING_FIELDS: Final = tuple(setting.field for setting in SETTINGS.values())
-
-_IS_ALLOWED: Final[dict[str, Callable[[Any], bool]]] = {
-    "surcharge_rate": _is_rate,
-    "surcharge_methods": bool,
-    "payment_methods": bool,
-    "requests_per_minute": lambda limit: 0 <= limit <= _REQUESTS_MAX,
-    "requests_per_second": lambda limit: 0 <= limit <= _REQUESTS_MAX,
-    "reminder_days": _are_days,
-    "capture_delay_seconds": lambda seconds: 0 <= seconds <= DELAY_MAX_S,
-    "exchange_rate": _is_exchange_rate,
-    "receipt_due_day": lambda day: 1 <= day <= DUE_DAY_MAX,
-}
-
-CHOICES: Final = "; ".join(f"{name} {setting.choices}" for name, setting in SETTINGS.items())
-"""The settings with the values that each takes, for the help of a command."""
+        return convert(setting.kind, value)
+    except (ValueError, KeyError, OSError):  # msgspec's refusals are among the first
+        raise InvalidField(setting.name, setting.kind.choices) from None

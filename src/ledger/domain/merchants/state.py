@@ -1,20 +1,14 @@
-"""The state of a merchant: its settings and its API keys.
-
-Treat the defaults below as published: they apply to every merchant that never changed the setting, so that a new
-default changes the behaviour for all of them and has to be announced.
-"""
+"""The state of a merchant: its settings and its API keys."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.orders.invoices.terms import InvoiceTrigger
-from ledger.domain.orders.terms import MethodType
+from ledger.domain.merchants.settings import MerchantSettings
 
 MANAGES_KEYS: Final = "keys"
 """The scope of a key that may list, issue, rotate and revoke keys."""
@@ -46,35 +40,12 @@ class ApiKey(Struct, frozen=True, kw_only=True):
 
 
 class Merchant(Struct, frozen=True, kw_only=True):
-    """A merchant and its settings.
-
-    A closed merchant has no valid key. `surcharge_rate` is in percent. It is None until the merchant sets it: in Mexico
-    a surcharge is unlawful for consumer sales (contract 4.1). Limits are requests per API key: 0 for no limit, None for
-    the installation's limit. `capture_delay_seconds` applies to card payments with payer authentication; others are
-    captured at once.
-    `exchange_rate` is in pesos for one dollar, for the invoices of orders that bring none. `receipt_due_day` is the day
-    of the next month on which payment receipts are due (contract N47).
-    Payers are reminded `reminder_days` before the due date of an order, 0 for the due date itself; without days they
-    get no message about it.
-    """
+    """A merchant, its settings and its API keys. A closed merchant has no valid key."""
 
     merchant_id: UUID
     name: str
     registered_at: datetime
     updated_at: datetime
     closed_at: datetime | None = None
-    surcharge_rate: Decimal | None = None
-    surcharge_methods: tuple[MethodType, ...] = (MethodType.CARD,)
-    payment_methods: tuple[MethodType, ...] = tuple(MethodType)
-    time_zone: str = "America/Mexico_City"
-    require_merchant_header: bool = False
-    requests_per_minute: int | None = None
-    requests_per_second: int | None = None
-    capture_delay_seconds: int = 5
-    invoice_trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
-    refund_overpayment: bool = False
-    fractional_amounts: bool = True
-    exchange_rate: Decimal | None = None
-    receipt_due_day: int = 5
-    reminder_days: tuple[int, ...] = (3, 0)
+    settings: MerchantSettings = MerchantSettings()
     keys: tuple[ApiKey, ...] = ()

@@ -43,7 +43,7 @@ async def submit_device_data(
             at=uow.now,
             reference_id=request.reference_id,
             device_information=request.device_information,
-            capture_delay_s=(await ledger.merchant(uow.merchant_id)).capture_delay_seconds,
+            capture_delay_s=(await ledger.merchant(uow.merchant_id)).settings.capture_delay_seconds,
         )
         return _plan(uow, order, decide_device_data(order, command))
 
@@ -66,7 +66,7 @@ async def validate(
             idempotency_key=str(uuid7()),
             deadline_at=ledger.call_deadline(),
             at=uow.now,
-            capture_delay_s=(await ledger.merchant(uow.merchant_id)).capture_delay_seconds,
+            capture_delay_s=(await ledger.merchant(uow.merchant_id)).settings.capture_delay_seconds,
             is_simulated=_is_simulated(ledger, request.transaction_id),
         )
         return _plan(uow, order, decide_validation(order, command))

@@ -54,9 +54,11 @@ async def create_order(
             invoicing = None if request.terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
             reminders = None
             if request.terms.due_date is not None:
-                reminders = ReminderPolicy(days=merchant.reminder_days, time_zone=merchant.time_zone)
-            if merchant.surcharge_rate is not None and request.surcharged:
-                surcharge = SurchargePolicy(rate=merchant.surcharge_rate, methods=merchant.surcharge_methods)
+                reminders = ReminderPolicy(days=merchant.settings.reminder_days, time_zone=merchant.settings.time_zone)
+            if merchant.settings.surcharge_rate is not None and request.surcharged:
+                surcharge = SurchargePolicy(
+                    rate=merchant.settings.surcharge_rate, methods=merchant.settings.surcharge_methods
+                )
             try:
                 return await _new_order(uow, request, payment, surcharge, invoicing, reminders, conflict)
             except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired):

@@ -33,8 +33,8 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
         raise MethodNotEnabled(
             f"No {name} processor is connected in production: the operator of the service has to connect one."
         )
-    if request.type not in merchant.payment_methods:
-        accepted = ", ".join(method.lower() for method in merchant.payment_methods)
+    if request.type not in merchant.settings.payment_methods:
+        accepted = ", ".join(method.lower() for method in merchant.settings.payment_methods)
         raise MethodNotEnabled(
             f"Payments by {name} are not enabled for this merchant: use {accepted}, or add {request.type} to "
             "settings.paymentMethods with PUT /v1/merchant."

@@ -110,7 +110,7 @@ async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> 
         raise not_found()
     methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve)
     merchant = await uow.ledger.merchant(uow.merchant_id)
-    return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.time_zone)).date())
+    return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.settings.time_zone)).date())
 
 
 def _is_repeated(decide: Decide, payment: NewPayment) -> bool:

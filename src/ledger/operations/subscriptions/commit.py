@@ -65,7 +65,7 @@ async def method_of(uow: UnitOfWork, customer_id: UUID, reference: str) -> Saved
         raise not_found()
     methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve_methods)
     merchant = await uow.ledger.merchant(uow.merchant_id)
-    return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.time_zone)).date())
+    return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.settings.time_zone)).date())
 
 
 async def _moves(uow: UnitOfWork, change: Change) -> list[Change]:

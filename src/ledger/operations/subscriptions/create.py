@@ -42,7 +42,7 @@ async def create_subscription(
     async def attempt(conflict: Conflict | None) -> Plan:
         nonlocal subscription_id
         merchant = await ledger.merchant(uow.merchant_id)
-        if ledger.processor is None or ledger.vault is None or MethodType.CARD not in merchant.payment_methods:
+        if ledger.processor is None or ledger.vault is None or MethodType.CARD not in merchant.settings.payment_methods:
             raise MethodNotEnabled("Payments by card are not enabled for this merchant: subscriptions need them.")
         customer = await _customer(uow, request.customer)
         plan = await find_plan(uow, request.plan)
@@ -56,7 +56,7 @@ async def create_subscription(
             customer_id=customer.stream_id,
             plan=chosen(plan),
             payment_method_id=method.payment_method_id,
-            time_zone=merchant.time_zone,
+            time_zone=merchant.settings.time_zone,
             at=uow.now,
             start=request.start,
             trial_end=request.trial_end,

@@ -202,9 +202,9 @@ class InvoicingPolicy(Struct, frozen=True, kw_only=True):
     merchant's, for an order in dollars that has none of its own.
     """
 
-    trigger: InvoiceTrigger = InvoiceTrigger.FIRST_CAPTURE
-    time_zone: str = "America/Mexico_City"
-    receipt_due_day: int = 5
+    trigger: InvoiceTrigger
+    time_zone: str
+    receipt_due_day: int
     exchange_rate: Decimal | None = None
     usual_exchange_rate: Decimal | None = None
 

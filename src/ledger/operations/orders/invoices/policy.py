@@ -11,9 +11,9 @@ from ledger.domain.orders.invoices.terms import InvoicingPolicy
 def invoicing_policy(merchant: Merchant, exchange_rate: Decimal | None) -> InvoicingPolicy:
     """Returns the policy of an order that is invoiced now; `exchange_rate` is the request's, in pesos per unit."""
     return InvoicingPolicy(
-        trigger=merchant.invoice_trigger,
-        time_zone=merchant.time_zone,
-        receipt_due_day=merchant.receipt_due_day,
+        trigger=merchant.settings.invoice_trigger,
+        time_zone=merchant.settings.time_zone,
+        receipt_due_day=merchant.settings.receipt_due_day,
         exchange_rate=exchange_rate,
-        usual_exchange_rate=merchant.exchange_rate,
+        usual_exchange_rate=merchant.settings.exchange_rate,
     )
