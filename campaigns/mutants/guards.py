@@ -616,8 +616,8 @@ SECRETS: Final = (
         "card-number-in-an-order",
         "the texts of a new order are searched for card numbers",
         "src/api/orders/create.py",
-        'check_stored_text(parsed, "", body, sent_pan(sent.payment_method))',
-        "pass",
+        "if not is_harmless(body, sent_pan(sent.payment_method)):",
+        "if False:",
         ("tests/api/fields/test_stored_text.py",),
     ),
     Mutant(

@@ -12,9 +12,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_stored_text
+from api.decoding.stored_text import check_texts
 from api.decoding.types import Email, Id, Metadata, Text
-from api.errors import ApiError, customer_not_found, invalid
+from api.errors import customer_not_found, invalid
 from api.fields.values import email, is_given, metadata, printable
 from api.http.request import ApiRequest
 from api.operation import Codes, Json
@@ -118,18 +118,9 @@ def _parse(
             metadata=content,
             preferences=_preferences(sent.notification_preferences),
         )
-        _check_texts(parsed, body, errors)
+        check_texts(sent, body, errors)
     errors.refuse()
     return parsed
-
-
-def _check_texts(parsed: CustomerFields, body: bytes, errors: FieldErrors) -> None:
-    try:
-        check_stored_text(parsed, "", body, None)
-    except ApiError:
-        for name in parsed.__struct_fields__:
-            alone = CustomerFields(**{name: getattr(parsed, name)})
-            errors.check(check_stored_text, alone, "", body, None)
 
 
 def _require_a_name(sent: CustomerBody, errors: FieldErrors) -> None:

@@ -1,9 +1,17 @@
-"""From what a client sends to values: bodies, query parameters, and all that is wrong with them.
+"""From what a client sends to values: bodies, query parameters, and the errors of their fields.
+
+An endpoint's parser gathers its body once, checks each field once and refuses all wrong fields together:
+
+    sent, errors = _decode.gather(body)
+    with BAD_INPUT_AS_400:
+        amount = errors.check(positive_amount, sent.amount, "amount")
+        check_texts(sent, body, errors)
+    errors.refuse()
 
 In reading order:
 
 - `types`: kinds of field, with their limits. `bodies`: from the bytes of a body to a struct. `query`: the parameters of
   the lists.
-- `field_errors`: all that is wrong with the fields of a request. `unknown_names`: names that no field has.
+- `field_errors`: the errors of a request's fields. `unknown_names`: names that no field has.
 - `stored_text`: checks every text that the ledger would store.
 """

@@ -1,4 +1,4 @@
-"""Decodes the bytes of a body to a request struct, or raises a 400 that names the wrong field.
+"""Decodes the bytes of a body to a request struct, with the errors of the fields that cannot be decoded.
 
 Decode bodies only here: a bad body raises one of four families of exceptions. Never pass msgspec's messages on: they
 repeat what was sent.
@@ -45,37 +45,25 @@ _UNITS: Final = {"str": "characters", "array": "entries"}
 
 
 class BodyDecoder(Generic[T]):
-    """A decoder of one operation's bodies. Its structs forbid unknown fields: a body without any is decoded once."""
+    """A decoder of one operation's bodies. Its structs forbid unknown fields: a right body is decoded once."""
 
     def __init__(self, schema: type[T]) -> None:
         require_strict(schema)
         self._schema = schema
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
 
-    def __call__(self, body: bytes) -> T:
-        """Returns the struct that the body decodes to. Raises ApiError (400), also for a misspelt name; other unknown
-        names are ignored.
-        """
-        with BAD_INPUT_AS_400:
-            _check_encoding(body)
-            try:
-                return self._decode(body)
-            except msgspec.ValidationError as error:
-                refused = error
-            return _decode_known(body, self._schema, self._decode, refused)
-
     def gather(self, body: bytes, place: str = "") -> tuple[T, FieldErrors]:
-        """Returns the struct with the fields that can be decoded, and the errors of the others, which have their
-        defaults, or UNSET. Fields that are checked afterwards are inside `place`.
+        """Returns the struct and the errors of its fields. A wrong field has its default, or UNSET if it has none.
 
-        Raises ApiError (400) where the body is no JSON object.
+        A misspelt name is an error; other unknown names are ignored. The caller checks what the fields mean, adds the
+        errors of fields inside `place`, and calls `refuse`. Raises ApiError (400) if the body is no JSON object.
         """
         with BAD_INPUT_AS_400:
             _check_encoding(body)
-            errors = FieldErrors(_members_of(body, self._schema), place)
             try:
-                return self._decode(body), errors
+                return self._decode(body), FieldErrors(body, place)
             except msgspec.ValidationError:
+                errors = FieldErrors(_members_of(body, self._schema), place)
                 names = UnknownNames()
                 known = as_known(body, self._schema, names)
             note_ignored(names.ignored)
@@ -85,21 +73,6 @@ class BodyDecoder(Generic[T]):
                 return self._decode(known), errors
             except msgspec.ValidationError:
                 return _decode_fields(known, self._schema, errors, self._schema), errors
-
-    def refusal(self, body: bytes, first: ApiError, check: Callable[[T, FieldErrors], None]) -> ApiError:
-        """Returns the 400 that names every wrong field of a body which was refused for its `first` one.
-
-        `check` adds the errors of a struct with the fields that can be decoded. Only a refused body is read again like
-        this: a right one is parsed once.
-        """
-        try:
-            sent, errors = self.gather(body)
-            with BAD_INPUT_AS_400:
-                check(sent, errors)
-        except ApiError:  # the body cannot be read any further
-            return first
-        errors.add(first)
-        return errors.refusal(first)
 
 
 def _decode_known(body: bytes | Raw, schema: Any, decode: Callable[[Any], T], refused: msgspec.ValidationError) -> T:
@@ -151,7 +124,7 @@ def _decode_fields(body: bytes | Raw, schema: Any, errors: FieldErrors, root: An
 
 
 def _decode_value(raw: Raw, kind: Any, errors: FieldErrors, root: Any, path: str) -> Any:
-    """Returns the value of the field at a path, UNSET where it cannot be decoded: then `errors` has its errors."""
+    """Returns the value of the field at a path. If it cannot be decoded, adds its errors and returns UNSET."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
@@ -239,7 +212,7 @@ class _BadInputAs400:
 
 
 BAD_INPUT_AS_400: Final = _BadInputAs400()
-"""The context in which a value of a client is decoded or parsed. Raises ApiError (400) where Python cannot use it."""
+"""The context in which a client's value is decoded or parsed. Raises ApiError (400) if Python cannot use the value."""
 
 
 def _malformed(message: str) -> str:

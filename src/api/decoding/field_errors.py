@@ -1,4 +1,4 @@
-"""Collects what is wrong with the fields of one request, so that one 400 names them all."""
+"""Collects the errors of one request's fields, so that one 400 names them all."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
-from msgspec.structs import replace
+from msgspec import Raw
 
 from api.errors import ApiError, FieldError
 from ledger.domain.rejections import InvalidField
 
 P = ParamSpec("P")
 T = TypeVar("T")
-S = TypeVar("S", bound=Struct)
 
 _ERRORS_MAX: Final = 20
 
+_Kept = dict[str, tuple[FieldError, ApiError]]
+
 
 class FieldErrors:
-    """The wrong fields of a request, whose members are `sent`: each is named once, by its first error.
+    """The wrong fields of a request; each is named once, by its first error. Its length is their number.
 
-    Fields that are checked are inside `place`, "" for the body itself.
+    `sent` is the request's members, or its body, which is decoded again only to sort the errors. Fields that are
+    checked are inside `place`; "" is the body itself.
     """
 
-    def __init__(self, sent: Mapping[str, Any], place: str = "") -> None:
+    __slots__ = ("_kept", "_place", "_sent")
+
+    def __init__(self, sent: Mapping[str, Any] | bytes, place: str = "", kept: _Kept | None = None) -> None:
         self._sent = sent
         self._place = place
-        self._ranks: dict[str, Mapping[str, int]] = {}
-        self._entries: dict[str, list[Raw]] = {}
-        self._fields: dict[str, tuple[FieldError, ApiError]] = {}
+        self._kept: _Kept = {} if kept is None else kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def check(self, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Returns what `parse` returns, or None where it raises an error of a field, which is kept."""
+        """Returns the result of `parse`. If it raises an error of a field, keeps the error and returns None."""
         try:
             return parse(*args, **kwargs)
         except ApiError as error:
@@ -48,61 +52,69 @@ class FieldErrors:
             problem = FieldError(each.field, each.problem, "INVALID_VALUE")
             self.add(ApiError(400, each.code, each.message, errors=(problem,)))
 
-    def check_alone(self, parse: Callable[[S], Any], sent: S, valid: S, *groups: tuple[str, ...]) -> None:
-        """Keeps the errors of single fields: each group of them is parsed in the place of those of `valid`, which
-        `parse` accepts. A group is the fields that `parse` compares.
-        """
-        for names in groups:
-            self.check(parse, replace(valid, **{name: getattr(sent, name) for name in names}))
-
     def inside(self, place: str) -> FieldErrors:
         """Returns the same errors, to which the fields inside a further place are added."""
-        inner = FieldErrors(self._sent, f"{self._place}.{place}" if self._place else place)
-        inner._fields = self._fields
-        return inner
+        return FieldErrors(self._sent, f"{self._place}.{place}" if self._place else place, self._kept)
+
+    @property
+    def of_body(self) -> FieldErrors:
+        """Returns the same errors, for fields that are named from the body on."""
+        return FieldErrors(self._sent, "", self._kept)
 
     def add(self, error: ApiError) -> None:
         """Keeps an error of a field inside the place."""
         self.add_of_body(error.within(self._place) if self._place else error)
 
     def add_of_body(self, error: ApiError) -> None:
-        """Keeps an error whose field is named from the body on. Raises one that is not a 400."""
+        """Keeps an error that names its field by the path from the body on. Raises an error that is not a 400."""
         if error.status != 400:
             raise error
         for each in error.errors:
-            self._fields.setdefault(each.field, (each, error))
+            self._kept.setdefault(each.field, (each, error))
 
-    def has(self, name: str) -> bool:
-        """Returns whether an error of this field inside the place, or of a part of it, is kept."""
-        path = f"{self._place}.{name}" if self._place else name
-        return any(field == path or field.startswith((f"{path}.", f"{path}[")) for field in self._fields)
+    def has(self, *names: str) -> bool:
+        """Returns whether an error of one of these fields inside the place, or of a part of one, is kept."""
+        if not self._kept:
+            return False
+        for name in names:
+            path = f"{self._place}.{name}" if self._place else name
+            if any(field == path or field.startswith((f"{path}.", f"{path}[")) for field in self._kept):
+                return True
+        return False
 
     @property
     def are_enough(self) -> bool:
         """Returns whether as many fields are wrong as an answer names."""
-        return len(self._fields) >= _ERRORS_MAX
+        return len(self._kept) >= _ERRORS_MAX
 
     def refuse(self) -> None:
-        """Raises the first error, in the order of the body, with at most twenty of the fields.
+        """Raises the first error, in the order of the body, with at most twenty of the fields (contract N71).
 
-        Fields that the body lacks come last. Returns where there is none.
+        Fields that the body lacks come last. An error that is alone is raised as it is: it names the canonical one of
+        two names first. Returns if no field is wrong.
         """
-        if self._fields:
-            raise self._refusal()
-
-    def refusal(self, first: ApiError) -> ApiError:
-        """Returns the error that `refuse` raises, or `first` itself where it names all fields that are wrong."""
-        return first if self._fields.keys() <= {each.field for each in first.errors} else self._refusal()
-
-    def _refusal(self) -> ApiError:
-        kept = sorted(self._fields.values(), key=lambda each: self._rank(each[0].field))
+        if not self._kept:
+            return
+        order = _BodyOrder(self._sent)
+        kept = sorted(self._kept.values(), key=lambda each: order.rank(each[0].field))
         first = kept[0][1]
         more = sum(error is not first for _, error in kept)
-        rest = f" {more} more field{'s are' if more > 1 else ' is'} wrong: see errors." if more else ""
+        if not more:
+            raise first
+        rest = f" {more} more field{'s are' if more > 1 else ' is'} wrong: see errors."
         errors = tuple(field for field, _ in kept[:_ERRORS_MAX])
-        return ApiError(400, first.code, f"{first.message}{rest}", errors=errors)
+        raise ApiError(400, first.code, f"{first.message}{rest}", errors=errors)
 
-    def _rank(self, path: str) -> tuple[int, ...]:
+
+class _BodyOrder:
+    """The order of the fields in a body, whose objects and lists are decoded once each."""
+
+    def __init__(self, sent: Mapping[str, Any] | bytes) -> None:
+        self._sent = msgspec.json.decode(sent, type=dict[str, Raw]) if isinstance(sent, bytes) else sent
+        self._ranks: dict[str, Mapping[str, int]] = {}
+        self._entries: dict[str, list[Raw]] = {}
+
+    def rank(self, path: str) -> tuple[int, ...]:
         """Returns the place of a field in the body, which sorts like the body."""
         rank, place = [], ""
         for step in path.split("."):
@@ -115,7 +127,7 @@ class FieldErrors:
         return tuple(rank)
 
     def _ranks_at(self, place: str) -> Mapping[str, int]:
-        """Returns the order of the members of the object at a path of the body, empty where there is no object."""
+        """Returns the order of the members of the object at a path of the body. Without an object, it is empty."""
         if place not in self._ranks:
             self._ranks[place] = {name: rank for rank, name in enumerate(self._members_at(place))}
         return self._ranks[place]

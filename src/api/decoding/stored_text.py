@@ -1,25 +1,24 @@
 """Refuses card numbers, security codes and control characters in any text that would be stored.
 
-Search all fields of the parsed input, never a list of fields, so that a new field is searched from its first day. The
-log cannot be cleaned afterwards.
+Search all fields of a body, never a list of fields, so that a new field is searched from its first day. The log cannot
+be cleaned afterwards.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, inspect
 
 from api.decoding.field_errors import FieldErrors
-from api.decoding.types import METADATA_BYTES_MAX
+from api.decoding.types import ALIAS_OF, SEARCHED
 from api.errors import card_number_in, invalid, security_code_in
-from ledger.processors.contract import Card
 from ledger.processors.cvc_detection import contains_cvc, json_contains_cvc
 from ledger.processors.pan_detection import contains_pan
-from ledger.processors.saved_card import SecurityCode
 
 _CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 _CONTROLS_IN_PROSE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -36,79 +35,60 @@ _CVC_NAME: Final = re.compile(
     rb"c(?:v[cvnd]|av(?:0|code)|sc|id(?:0|code|number|value|data)|urity|ardverif|(?:o|00)d(?:igo)?(?:de)?(?:segur|verif))"
 )
 
-# Where the names of the parsed input differ from the interface's.
-_SPELLINGS: Final = (
-    ("terms.fiscal.", "customerFiscalData."),
-    ("terms.", ""),
-    ("payment.card_summary.", "paymentMethod.cardDetails."),
-    ("payment.saved_method_id", "paymentMethod.paymentMethodId"),
-    ("payment.", ""),
-    ("transaction_id", "authenticationTransactionId"),
-)
-# Aliases of the interface, whose texts are stored under the canonical name.
-_ALIASES: Final = (
-    ("external_merchant_reference", "externalId"),
-    ("fiscal_data", "customerFiscalData"),
-    ("fiscal_config", "customerFiscalData"),
-    ("items[", "lineItems["),
-    ("customer_id", "customer.id"),
-    ("customer.customer_id", "customer.id"),
-    ("payment_method.options.card.", "paymentMethod.cardDetails."),
-)
-_NEVER_STORED: Final = frozenset({"number", "cvc", "clabe"})
 
+def check_texts(sent: Struct, body: bytes, errors: FieldErrors) -> None:
+    """Adds the error of every text of a decoded body that holds a card number, a security code or a control character.
 
-def check_stored_text(parsed: Struct, place: str, body: bytes, typed_number: str | None) -> None:
-    """Raises ApiError (400) where a card number, a security code or a control character would be stored; prose may
-    have line breaks and tabs.
-
-    `place` is the field of an `OrderInput` that has the type of `parsed`, or "" for another input. `body` is what was
-    parsed, and `typed_number` the card number in the field where it belongs, where its CVC came with it: from the two,
-    most bodies are known to be harmless at once.
+    Prose may have line breaks and tabs. `sent` is what was decoded of `body`, or the part that is stored. Call this
+    after the fields are checked: a field that is wrong already is not searched.
     """
-    if not is_harmless(body, typed_number):
-        _check(parsed, place)
+    if not is_harmless(body):
+        search_texts(sent, errors)
 
 
 def check_stored_field(value: Any, field: str) -> None:
-    """Raises ApiError (400) like `check_stored_text`, for the value of one field."""
-    _check(value, field)
+    """Raises ApiError (400) if `check_texts` would refuse the value of this field."""
+    errors = FieldErrors({})
+    search_texts(value, errors, field)
+    errors.refuse()
 
 
-def check_each_text(sent: Any, errors: FieldErrors, place: str = "") -> None:
-    """Adds the error of every text of a decoded body that `check_stored_text` would refuse. `place` is the field that
-    has the value `sent`, with the names of structs.
-    """
-    if isinstance(sent, str):
-        if _CONTROLS.search(sent) or contains_pan(sent) or contains_cvc(sent):
-            errors.check(_check, sent, _canonical(place))
-    elif isinstance(sent, Struct):
-        for field in sent.__struct_fields__:
-            value = getattr(sent, field)
-            if value is not None and value is not UNSET and field not in _NEVER_STORED:
-                check_each_text(value, errors, f"{place}.{field}" if place else field)
-    elif isinstance(sent, list):
-        for at, entry in enumerate(sent):
-            check_each_text(entry, errors, f"{place}[{at}]")
-    elif isinstance(sent, Raw) and bytes(sent)[:1] == b"{" and not _is_too_long(sent):  # another JSON value is a number
-        errors.check(_check, sent, _canonical(place))
+def search_texts(value: Any, errors: FieldErrors, place: str = "") -> None:
+    """Adds what `check_texts` adds, without the look at the whole body. `place` is the path of the value."""
+    if isinstance(value, str):
+        errors.check(_check_text, value, place)
+    elif isinstance(value, Struct):
+        for field, name in _searched_fields(type(value)):
+            inner = getattr(value, field)
+            if inner is not None and inner is not UNSET:
+                search_texts(inner, errors, f"{place}.{name}" if place and "." not in name else name)
+    elif isinstance(value, list | tuple):
+        for at, entry in enumerate(value):
+            search_texts(entry, errors, f"{place}[{at}]")
+    elif isinstance(value, Raw) and bytes(value)[:1] == b"{" and not errors.has(place):  # other JSON values are numbers
+        errors.check(_check_json, value, place)
 
 
-def _is_too_long(metadata: Raw) -> bool:
-    """Returns whether metadata is refused for its length, whatever it holds: a search of it would take long."""
-    text = bytes(metadata)
-    return len(text) > METADATA_BYTES_MAX and len(msgspec.json.format(text, indent=-1)) > METADATA_BYTES_MAX
+@cache
+def _searched_fields(struct: type[Struct]) -> tuple[tuple[str, str], ...]:
+    """Returns the fields of a struct whose texts are searched, each with the name that errors call it by."""
+    marked = [(field, _marks(inspect.type_info(field.type))) for field in msgspec.structs.fields(struct)]
+    return tuple(
+        (field.name, marks.get(ALIAS_OF, field.encode_name)) for field, marks in marked if marks.get(SEARCHED, True)
+    )
 
 
-def _canonical(place: str) -> str:
-    for alias, name in _ALIASES:
-        if place.startswith(alias):
-            return name + place.removeprefix(alias)
-    return place
+def _marks(kind: inspect.Type) -> dict[str, Any]:
+    """Returns the marks of a field's type, those of a union's parts included."""
+    if isinstance(kind, inspect.Metadata):
+        return _marks(kind.type) | (kind.extra or {})
+    if isinstance(kind, inspect.UnionType):
+        return {name: value for part in kind.types for name, value in _marks(part).items()}
+    return {}
 
 
 def check_card_data(text: str, field: str) -> None:
-    """Raises ApiError (400) where the text holds a card number or a security code."""
+    """Raises ApiError (400) if the text holds a card number or a security code."""
     if contains_pan(text):
         raise card_number_in(field)
     if contains_cvc(text):
@@ -116,7 +96,10 @@ def check_card_data(text: str, field: str) -> None:
 
 
 def is_harmless(body: bytes, typed_number: str | None = None) -> bool:
-    """Returns True only where no text of the body can hold what is refused; False asks for the full search."""
+    """Returns True only if no text of the body can hold what is refused; False asks for the full search.
+
+    `typed_number` is the card number in the field for it, if its CVC came with it: both are taken out of the body.
+    """
     if b"\\" in body:
         body = _unescaped(body)
         if b"\\" in body:
@@ -140,39 +123,24 @@ def _unescaped(body: bytes) -> bytes:
     return plain.replace(b"\\\\", b"").replace(b'\\"', b"")
 
 
-def _check(value: Any, place: str) -> None:
-    if value is None or value is UNSET:
-        return
-    if isinstance(value, str):
-        _check_text(value, place)
-    elif isinstance(value, Raw):
-        _check_json(value, place)
-    elif isinstance(value, tuple):
-        for at, entry in enumerate(value):
-            _check(entry, f"{place}[{at}]")
-    elif isinstance(value, Struct) and not isinstance(value, Card | SecurityCode):  # neither is stored
-        for field in value.__struct_fields__:
-            _check(getattr(value, field), f"{place}.{field}" if place else field)
-
-
 def _check_text(text: str, place: str) -> None:
     controls = _CONTROLS_IN_PROSE if place.endswith("description") else _CONTROLS
     if controls.search(text):
-        raise invalid(_published_name(place), "must not contain control characters", "INVALID_FORMAT")
-    check_card_data(text, _published_name(place))
+        raise invalid(place, "must not contain control characters", "INVALID_FORMAT")
+    check_card_data(text, place)
 
 
 def _check_json(raw: Raw, place: str) -> None:
     content = msgspec.json.decode(raw)
     for text in _texts(content):
         if _CONTROLS_IN_PROSE.search(text):
-            raise invalid(_published_name(place), "must not contain control characters", "INVALID_FORMAT")
+            raise invalid(place, "must not contain control characters", "INVALID_FORMAT")
         if contains_pan(text):
-            raise card_number_in(_published_name(place))
+            raise card_number_in(place)
     if contains_pan(msgspec.json.encode(content).decode()):
-        raise card_number_in(_published_name(place))
+        raise card_number_in(place)
     if json_contains_cvc(content):
-        raise security_code_in(_published_name(place))
+        raise security_code_in(place)
 
 
 def _texts(content: Any) -> Iterator[str]:
@@ -185,11 +153,3 @@ def _texts(content: Any) -> Iterator[str]:
     elif isinstance(content, list):
         for value in content:
             yield from _texts(value)
-
-
-def _published_name(place: str) -> str:
-    for ours, published in _SPELLINGS:
-        if place.startswith(ours):
-            place = published + place.removeprefix(ours)
-            break
-    return re.sub(r"_([a-z])", lambda letter: letter.group(1).upper(), place)

@@ -23,6 +23,20 @@ TAXES_MAX: Final = 20
 ALLOCATIONS_MAX: Final = 100
 NUMBER_MAX: Final = 999_999_999_999
 
+ALIAS_OF: Final = "aliasOf"
+SEARCHED: Final = "searched"
+UNSEARCHED: Final = {SEARCHED: False}
+"""Marks a text that is not stored as it was sent, or is validated as a number that may be stored: a CLABE."""
+
+
+def alias_of(name: str) -> Meta:
+    """Returns the description of a field that is another name of a field. Errors call it by the canonical name.
+
+    `name` is that of a field beside it, or, with a dot in it, a path from the body on.
+    """
+    return Meta(description=f"Alias of {name}.", extra={ALIAS_OF: name})
+
+
 _RFC: Final = "^[A-Za-z&Ññ]{3,4}[ -]?[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])[ -]?[A-Za-z0-9]{3}$"
 
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
@@ -49,9 +63,13 @@ Year = Annotated[
         }
     ),
 ]
-DayOrMoment = Annotated[Text, Meta(extra_json_schema={"anyOf": [{"format": "date"}, {"format": "date-time"}]})]
-CardNumber = Annotated[Text, Meta(extra_json_schema={"pattern": "^([ -]*[0-9]){13,19}[ -]*$"})]
-Cvc = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{3,4}$"})]
+DayOrMoment = Annotated[
+    Text, Meta(extra_json_schema={"anyOf": [{"format": "date"}, {"format": "date-time"}]}, extra=UNSEARCHED)
+]
+CardNumber = Annotated[Text, Meta(extra_json_schema={"pattern": "^([ -]*[0-9]){13,19}[ -]*$"}, extra=UNSEARCHED)]
+Cvc = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{3,4}$"}, extra=UNSEARCHED)]
 Email = Annotated[Text, Meta(extra_json_schema={"format": "email"})]
 TaxId = Annotated[Text, Meta(extra_json_schema={"pattern": _RFC})]
-Clabe = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{18}$"}, examples=["032180000118359719"])]
+Clabe = Annotated[
+    Text, Meta(extra_json_schema={"pattern": "^[0-9]{18}$"}, examples=["032180000118359719"], extra=UNSEARCHED)
+]

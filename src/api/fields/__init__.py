@@ -1,7 +1,7 @@
 """Parts of request bodies: the shape that is sent, and the parser that checks it and returns the ledger's own terms.
 
-A parser returns only when all limits of the interface hold. It asks nothing of the ledger's state, such as whether a
-customer exists. It raises the first of several errors; the function `check_…` beside it adds all of them.
+A parser asks nothing of the ledger's state, such as whether a customer exists. A parser of one value raises its error;
+a parser of several fields takes the request's `FieldErrors`, adds every error to them, and returns what is right.
 
 In reading order:
 

@@ -91,89 +91,81 @@ def product_ids(items: Sequence[LineItem] | None) -> set[str]:
 
 
 def line_items(
-    items: Sequence[LineItem] | None, total: Decimal, products: Products = NO_PRODUCTS
+    items: Sequence[LineItem | None] | None, total: Decimal | None, products: Products | None, errors: FieldErrors
 ) -> tuple[terms.LineItem, ...]:
     """Returns the lines, whose quantity × unitPrice must add up to `total`, the order's subtotal (contract N5).
 
-    A line takes what it does not give from its product. Without lines nothing is added up. Raises ApiError (400).
+    Adds the errors of the lines until there are enough. A line takes what it does not give from its product; without
+    lines nothing is added up. An entry that cannot be decoded is None. `total` is None if the amount is wrong, and
+    `products` if they have not been read: a line with a product may then lack a description.
     """
-    if not items:
-        return ()
     lines = []
-    for at, item in enumerate(items):
-        try:
-            lines.append(_line(item, products))
-        except ApiError as error:
-            raise error.within(f"lineItems[{at}]") from None
+    for at, item in enumerate(items or ()):
+        if errors.are_enough:
+            break
+        if item is not None:
+            lines.append(_line(item, at, products, errors.inside(f"lineItems[{at}]")))
+    parsed = tuple([line for line in lines if line is not None])
+    if parsed and total is not None and not errors.has("lineItems", "items"):
+        _require_sum(parsed, total, errors)
+    return parsed
+
+
+def _require_sum(lines: Sequence[terms.LineItem], total: Decimal, errors: FieldErrors) -> None:
     added = sum([line.quantity * line.unit_price for line in lines], ZERO)
     if abs(added - total) > _TOLERANCE:
         sums = f"the sum of quantity × unitPrice is {added.normalize():f}, and amount is {total.normalize():f}"
-        raise invalid("lineItems", f"must add up to amount: {sums}", "LINE_ITEMS_SUM")
-    return tuple(lines)
+        errors.add(invalid("lineItems", f"must add up to amount: {sums}", "LINE_ITEMS_SUM"))
 
 
-def check_lines(
-    items: Sequence[LineItem | None] | None, total: Decimal | None, products: Products | None, errors: FieldErrors
-) -> None:
-    """Adds the errors of lines, until there are enough.
-
-    An entry that cannot be decoded is None. `total` is None where the amount is wrong, and `products` where they have
-    not been read: a line with a product may then lack a description.
-    """
-    lines = [(at, item) for at, item in enumerate(items or ()) if item is not None]
-    for at, item in lines:
-        if errors.are_enough:
-            return
-        for place, tax in enumerate(item.taxes or ()):
-            if tax is not None:
-                errors.inside(f"lineItems[{at}].taxes[{place}]").check(parse_tax, tax)
-        names = [f"{place}[{at}].{name}" for place in ("lineItems", "items") for name in _NAMES]
-        is_named = (products is None and item.product_id is not None) or any(errors.has(name) for name in names)
-        name = "-" if is_named else item.name
-        _check_line(replace(item, name=name, taxes=None), products or NO_PRODUCTS, errors.inside(f"lineItems[{at}]"))
-    if total is not None and not errors.has("lineItems") and not errors.has("items"):
-        errors.check(line_items, [item for _, item in lines], total, products or NO_PRODUCTS)
-
-
-def _check_line(item: LineItem, products: Products, errors: FieldErrors) -> None:
-    if errors.check(_line, item, products) is None:
-        errors.check_alone(
-            lambda alone: _line(alone, products),
-            item,
-            LineItem(description="-", quantity=Raw(b"1"), unit_price=Raw(b"0")),
-            *(("description", "name", "product_id"), ("quantity",), ("unit_price",), ("discount",), ("metadata",)),
-        )
-
-
-def _line(item: LineItem, products: Products) -> terms.LineItem:
-    product = None if item.product_id is None else products.get(item.product_id)
+def _line(item: LineItem, at: int, products: Products | None, errors: FieldErrors) -> terms.LineItem | None:
+    """Returns a line, None if one of its numbers is wrong. Adds the errors of its fields, within the line."""
+    product = None if item.product_id is None or not products else products.get(item.product_id)
     name = item.name or (None if product is None else product.name)
-    description = item.description or name
-    if not description:
-        raise required("description")
-    quantity = measure(item.quantity, "quantity")
-    if not quantity:
-        raise invalid("quantity", "must be greater than 0", "OUT_OF_RANGE")
+    description = item.description or name or ""
+    if not description and not _may_have_a_name(item, at, products, errors):
+        errors.add(required("description"))
+    quantity = errors.check(_quantity, item.quantity)
+    unit_price = errors.check(amount, item.unit_price, "unitPrice")
+    discount = errors.check(amount, item.discount, "discount") if is_given(item.discount) else None
+    content = item.metadata if item.metadata is UNSET else errors.check(metadata, item.metadata)
+    taxes = _taxes(item.taxes, errors)
+    if quantity is None or unit_price is None:
+        return None
     line = terms.LineItem(
         description=description,
         quantity=quantity,
-        unit_price=amount(item.unit_price, "unitPrice"),
+        unit_price=unit_price,
         name=name,
         sku=item.sku,
         product_id=item.product_id,
         product_key=item.product_key,
         unit_key=item.unit_key,
         unit_name=item.unit_name,
-        discount=amount(item.discount, "discount") if is_given(item.discount) else None,
+        discount=discount,
         tax_included=item.tax_included is not False,
-        taxes=_taxes(item.taxes),
-        metadata=metadata(item.metadata),
+        taxes=taxes,
+        metadata=content or UNSET,
     )
     return line if product is None else _with_product(line, item, product)
 
 
+def _may_have_a_name(item: LineItem, at: int, products: Products | None, errors: FieldErrors) -> bool:
+    """Returns whether a line without a description could have one: of a product, or in a field that is wrong."""
+    if products is None and item.product_id is not None:
+        return True
+    return errors.has(*_NAMES) or errors.of_body.has(*(f"items[{at}].{name}" for name in _NAMES))
+
+
+def _quantity(raw: Raw | UnsetType) -> Decimal:
+    quantity = measure(raw, "quantity")
+    if not quantity:
+        raise invalid("quantity", "must be greater than 0", "OUT_OF_RANGE")
+    return quantity
+
+
 def _with_product(line: terms.LineItem, item: LineItem, product: ProductDocument) -> terms.LineItem:
-    """Returns the line with the product's keys and taxes where the line gives none.
+    """Returns the line with the product's keys and taxes if the line gives none.
 
     The product's `taxIncluded` belongs to its taxes and its price: a line with taxes of its own keeps the default.
     """
@@ -190,13 +182,15 @@ def _with_product(line: terms.LineItem, item: LineItem, product: ProductDocument
     )
 
 
-def _taxes(taxes: Sequence[Tax] | None) -> tuple[terms.Tax, ...]:
+def _taxes(taxes: Sequence[Tax | None] | None, errors: FieldErrors) -> tuple[terms.Tax, ...]:
+    """Returns the taxes of a line. Adds their errors. An entry that cannot be decoded is None."""
     parsed = []
     for at, tax in enumerate(taxes or ()):
-        try:
-            parsed.append(parse_tax(tax))
-        except ApiError as error:
-            raise error.within(f"taxes[{at}]") from None
+        if tax is not None:
+            try:
+                parsed.append(parse_tax(tax))
+            except ApiError as error:
+                errors.add(error.within(f"taxes[{at}]"))
     return tuple(parsed)
 
 

@@ -7,16 +7,15 @@ them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import date
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 from stdnum import luhn
 
 from api.decoding.field_errors import FieldErrors
-from api.decoding.types import CardNumber, Cvc, Id, Month, Text, Year
+from api.decoding.types import CardNumber, Cvc, Id, Month, Text, Year, alias_of
 from api.errors import invalid, required
 from api.fields.values import one_of_aliases, printable
 from ledger.domain.orders.terms import CardSummary, MethodType
@@ -33,12 +32,12 @@ class CardDetails(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
 
     number: Annotated[CardNumber | None, Meta(description="13 to 19 digits.", examples=["4242424242424242"])] = None
     expiry_month: Annotated[Month | None, Meta(description="1 or 01 to 12.", examples=["12"])] = None
-    exp_month: Annotated[Month | None, Meta(description="Alias of expiryMonth.")] = None
+    exp_month: Annotated[Month | None, alias_of("expiryMonth")] = None
     expiry_year: Annotated[Year | None, Meta(description="Two or four digits.", examples=["30", "2030"])] = None
-    exp_year: Annotated[Year | None, Meta(description="Alias of expiryYear.")] = None
+    exp_year: Annotated[Year | None, alias_of("expiryYear")] = None
     cvc: Annotated[Cvc | None, Meta(description="3 or 4 digits. Never stored.", examples=["123"])] = None
     cardholder_name: Annotated[Text | None, Meta(description="As printed on the card.")] = None
-    persist: Annotated[bool | None, Meta(description="Alias of paymentMethod.persist.")] = None
+    persist: Annotated[bool | None, alias_of("paymentMethod.persist")] = None
 
     def __repr__(self) -> str:
         return "CardDetails(***)"
@@ -47,8 +46,8 @@ class CardDetails(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
 class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The older way to send the data of a card."""
 
-    card: Annotated[CardDetails | None, Meta(description="Alias of paymentMethod.cardDetails.")] = None
-    persist: Annotated[bool | None, Meta(description="Alias of paymentMethod.persist.")] = None
+    card: Annotated[CardDetails | None, alias_of("paymentMethod.cardDetails")] = None
+    persist: Annotated[bool | None, alias_of("paymentMethod.persist")] = None
 
 
 class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -78,136 +77,102 @@ _REFERENCES: Final = {
     "paycash": MethodType.PAYCASH,
     "cie_cash_net": MethodType.CIE_CASH_NET,
 }
-_NO_OPTIONS: Final = MethodOptions()
-_RIGHT_CARD: Final = CardDetails(number="4242424242424242", expiry_month=12, expiry_year=2099, cvc="000")
 
 
-def payment_method(method: PaymentMethod, today: date) -> PaymentInput:
-    """Returns the payment that the method describes, before its amount and its order. Raises ApiError (400).
+def payment_method(method: PaymentMethod, today: date, errors: FieldErrors) -> PaymentInput | None:
+    """Returns the payment that the method describes, before its amount and its order; None if the method is wrong.
 
-    `today` decides whether a card has expired: a card is valid until the end of its month.
+    Adds the errors of its fields. `today` decides whether a card has expired: a card is valid until the end of its
+    month.
     """
     if method.cvc is not None:
-        _cvc(method.cvc, "paymentMethod.cvc")
+        errors.check(_cvc, method.cvc, "paymentMethod.cvc")
     if method.type == "card":
-        return _card_method(method, today)
+        return _card_method(method, today, errors)
     for unused in (method.card_details, method.options and method.options.card):
         if unused:
-            _check_unused_card(unused)
+            _check_unused_card(unused, errors)
     if method.type == "payment_method_id":
-        return _saved_method(method)
-    return PaymentInput(type=_REFERENCES[method.type])
-
-
-def check_payment_method(method: PaymentMethod, today: date, errors: FieldErrors) -> None:
-    """Adds every error of a payment method, whose type is UNSET where it is wrong."""
-    cards = [card for card in (method.card_details, method.options and method.options.card) if card]
-    errors.check_alone(lambda alone: payment_method(alone, today), method, PaymentMethod(type="spei"), ("cvc",))
-    if method.type == "card" and cards:
-        _check_card(method, _merged(cards), today, errors)
-        errors.check(_one_card, cards[0], cards[-1])
-        return
-    for card in cards:
-        names = ("number", "cvc", "expiry_month", "exp_month", "expiry_year", "exp_year")
-        errors.check_alone(_check_unused_card, card, CardDetails(), *((name,) for name in names))
-    if method.type in get_args(_Type):
-        errors.check(payment_method, replace(method, cvc=None, card_details=None, options=None), today)
-
-
-def _check_card(method: PaymentMethod, details: CardDetails, today: date, errors: FieldErrors) -> None:
-    months, years = ("expiry_month", "exp_month"), ("expiry_year", "exp_year")
-    groups = [("number",), ("cvc",), months, years]
-    if errors.has(f"{_CARD}.expMonth"):
-        groups.remove(months)
-    if errors.has(f"{_CARD}.expYear"):
-        groups.remove(years)
-    if {months, years}.issubset(groups):
-        groups.append((*months, *years))
-    errors.check_alone(
-        lambda alone: _card_method(PaymentMethod(type="card", card_details=alone), today), details, _RIGHT_CARD, *groups
-    )
-    options = None if method.options is None else replace(method.options, card=None)
-    right = replace(_RIGHT_CARD, persist=details.persist)
-    errors.check(_card_method, replace(method, card_details=right, options=options), today)
-
-
-def _merged(cards: Sequence[CardDetails]) -> CardDetails:
-    """Returns the card from both places, the first of them where they differ."""
-    sent = [(name, getattr(card, name)) for card in reversed(cards) for name in card.__struct_fields__]
-    return CardDetails(**{name: value for name, value in sent if value is not None})
+        return _saved_method(method, errors)
+    kind = _REFERENCES.get(method.type)  # the type is UNSET if it is wrong
+    return None if kind is None else PaymentInput(type=kind)
 
 
 def stored_part(method: PaymentMethod) -> PaymentMethod:
     """Returns the method with the texts that its kind of payment stores."""
     if method.type == "card":
         return replace(method, payment_method_id=None)
-    return replace(method, card_details=None, options=None) if method.type in get_args(_Type) else method
-
-
-def right_method(method: PaymentMethod) -> PaymentMethod:
-    """Returns a method of the same kind that is accepted, for what a request needs beside its method."""
-    return PaymentMethod(type="card", card_details=_RIGHT_CARD) if method.type == "card" else PaymentMethod(type="spei")
+    if method.type == "payment_method_id":
+        return replace(method, card_details=None, options=None)
+    return PaymentMethod(type=method.type) if method.type in _REFERENCES else method
 
 
 def sent_pan(method: PaymentMethod | None) -> str | None:
-    """Returns the card number as the request has it, None where no CVC came with it."""
+    """Returns the card number as the request has it, or None if no CVC came with it."""
     if method is None:
         return None
     card = method.card_details or (method.options.card if method.options else None)
     return card.number if card and card.cvc is not None else None
 
 
-def _saved_method(method: PaymentMethod) -> PaymentInput:
+def _saved_method(method: PaymentMethod, errors: FieldErrors) -> PaymentInput | None:
     if method.payment_method_id is None:
-        raise required("paymentMethod.paymentMethodId")
-    saved = printable(method.payment_method_id, "paymentMethod.paymentMethodId")
+        errors.add(required("paymentMethod.paymentMethodId"))
+        return None
+    saved = errors.check(printable, method.payment_method_id, "paymentMethod.paymentMethodId")
     cvc = None if method.cvc is None else SecurityCode(method.cvc)
     return PaymentInput(type=MethodType.CARD, saved_method_id=saved, saved_cvc=cvc)
 
 
-def _card_method(method: PaymentMethod, today: date) -> PaymentInput:
-    options = method.options or _NO_OPTIONS
-    details = _one_card(method.card_details, options.card)
-    persist = one_of_aliases("paymentMethod.persist", method.persist, f"{_CARD}.persist", details.persist)
-    persist = one_of_aliases("paymentMethod.persist", persist, "paymentMethod.options.persist", options.persist)
-    number = _number(details.number)
-    month, year = _expiry(details, today)
-    if details.cvc is None:
-        raise required(f"{_CARD}.cvc")
-    card = Card(
-        number=number,
-        exp_month=month,
-        exp_year=year,
-        cvc=_cvc(details.cvc, f"{_CARD}.cvc"),
-        cardholder_name=details.cardholder_name,
-    )
+def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> PaymentInput | None:
+    option = None if method.options is None else method.options.card
+    details = method.card_details or option
+    if details is None:
+        errors.add(required(_CARD))
+        return None
+    if option is not None and option is not details:
+        details = _merged(details, option)
+    number = errors.check(_number, details.number)
+    cvc = errors.check(_card_cvc, details.cvc)
+    expiry = _expiry(details, today, errors)
+    persist = errors.check(_persist, method, details)
+    if option is not None and method.card_details is not None:
+        _require_one_card(method.card_details, option, errors)
+    if number is None or cvc is None or expiry is None:
+        return None
+    month, year = expiry
+    card = Card(number=number, exp_month=month, exp_year=year, cvc=cvc, cardholder_name=details.cardholder_name)
     return PaymentInput(type=MethodType.CARD, card=card, card_summary=_summary(card), persist=bool(persist))
 
 
-def _check_unused_card(card: CardDetails) -> None:
-    """Validates a card that came with another method: the payment does not use it, but a malformed one is refused."""
+def _persist(method: PaymentMethod, details: CardDetails) -> bool | None:
+    persist = one_of_aliases("paymentMethod.persist", method.persist, f"{_CARD}.persist", details.persist)
+    option = None if method.options is None else method.options.persist
+    return one_of_aliases("paymentMethod.persist", persist, "paymentMethod.options.persist", option)
+
+
+def _check_unused_card(card: CardDetails, errors: FieldErrors) -> None:
+    """Adds the errors of a card that came with another method: the payment does not use it, but it is refused."""
     if card.number is not None:
-        _number(card.number)
+        errors.check(_number, card.number)
     if card.cvc is not None:
-        _cvc(card.cvc, f"{_CARD}.cvc")
+        errors.check(_card_cvc, card.cvc)
     for month, year in ((card.expiry_month, card.expiry_year), (card.exp_month, card.exp_year)):
-        _month(month)
-        _year(year)
+        errors.check(_month, month)
+        errors.check(_year, year)
 
 
-def _one_card(details: CardDetails | None, option: CardDetails | None) -> CardDetails:
-    """Returns the card from `cardDetails` and `options.card`, merged field by field."""
-    if option is None:
-        if details is None:
-            raise required(_CARD)
-        return details
-    if details is None:
-        return option
-    merged = {}
+def _merged(details: CardDetails, option: CardDetails) -> CardDetails:
+    """Returns the card from `cardDetails` and `options.card`; where they differ, that of `cardDetails`."""
+    both = {name: (getattr(details, name), getattr(option, name)) for name in CardDetails.__struct_fields__}
+    return CardDetails(**{name: other if one is None else one for name, (one, other) in both.items()})
+
+
+def _require_one_card(details: CardDetails, option: CardDetails, errors: FieldErrors) -> None:
+    """Adds an error for each field that `cardDetails` and `options.card` have with different values."""
     for field, name in zip(CardDetails.__struct_fields__, CardDetails.__struct_encode_fields__, strict=True):
         place, other = f"{_CARD}.{name}", f"paymentMethod.options.card.{name}"
-        merged[field] = one_of_aliases(place, getattr(details, field), other, getattr(option, field))
-    return CardDetails(**merged)
+        errors.check(one_of_aliases, place, getattr(details, field), other, getattr(option, field))
 
 
 def _number(typed: str | None) -> str:
@@ -228,20 +193,42 @@ def _cvc(typed: str, field: str) -> str:
     return typed
 
 
-def _expiry(details: CardDetails, today: date) -> tuple[int, int]:
-    """Returns the month (1 to 12) and the four-digit year, from numbers or strings, `1` or `01`, `27` or `2027`."""
-    month_at, year_at = f"{_CARD}.expiryMonth", f"{_CARD}.expiryYear"
-    month = one_of_aliases(month_at, _month(details.expiry_month), f"{_CARD}.expMonth", _month(details.exp_month))
-    year = one_of_aliases(year_at, _year(details.expiry_year), f"{_CARD}.expYear", _year(details.exp_year))
-    if month is None:
-        raise required(month_at)
-    if year is None:
-        raise required(year_at)
+def _card_cvc(typed: str | None) -> str:
+    field = f"{_CARD}.cvc"
+    if typed is None:
+        raise required(field)
+    return _cvc(typed, field)
+
+
+def _expiry(details: CardDetails, today: date, errors: FieldErrors) -> tuple[int, int] | None:
+    """Returns the month (1 to 12) and the four-digit year, from numbers or strings, `1` or `01`, `27` or `2027`.
+
+    Adds the errors of the two.
+    """
+    month = None if errors.has(f"{_CARD}.expMonth") else errors.check(_expiry_month, details)
+    year = None if errors.has(f"{_CARD}.expYear") else errors.check(_expiry_year, details)
+    if month is None or year is None:
+        return None
     if (year, month) < (today.year, today.month):
-        raise invalid(
-            year_at if year < today.year else month_at, "is in the past: the card has expired", "CARD_EXPIRED"
-        )
+        name = "expiryYear" if year < today.year else "expiryMonth"
+        errors.add(invalid(f"{_CARD}.{name}", "is in the past: the card has expired", "CARD_EXPIRED"))
     return month, year
+
+
+def _expiry_month(details: CardDetails) -> int:
+    field = f"{_CARD}.expiryMonth"
+    month = one_of_aliases(field, _month(details.expiry_month), f"{_CARD}.expMonth", _month(details.exp_month))
+    if month is None:
+        raise required(field)
+    return month
+
+
+def _expiry_year(details: CardDetails) -> int:
+    field = f"{_CARD}.expiryYear"
+    year = one_of_aliases(field, _year(details.expiry_year), f"{_CARD}.expYear", _year(details.exp_year))
+    if year is None:
+        raise required(field)
+    return year
 
 
 def _month(typed: str | int | None) -> int | None:

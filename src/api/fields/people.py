@@ -15,9 +15,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from api.decoding.field_errors import FieldErrors
-from api.decoding.types import Country, Email, Id, TaxId, Text
-from api.errors import ApiError, invalid, required
+from api.decoding.types import Country, Email, Id, TaxId, Text, alias_of
+from api.errors import invalid, required
 from api.fields.fiscal import CfdiUse, PaymentForm, TaxSystem, ZipCode, parse_receiver
+from api.fields.payment_method import PaymentMethod
 from api.fields.values import email, one_of_aliases, printable
 from ledger.domain.orders import terms
 from ledger.operations.context.inputs import CustomerInput
@@ -30,7 +31,7 @@ class Customer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     """
 
     id: Annotated[Id | None, Meta(description="A known customer: the service's id or the merchant's own.")] = None
-    customer_id: Annotated[Id | None, Meta(description="Alias of id.")] = None
+    customer_id: Annotated[Id | None, alias_of("id")] = None
     external_id: Annotated[Id | None, Meta(description="The merchant's id of the customer.")] = None
     first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET
     last_name: Annotated[Text | None | UnsetType, Meta(description="Family name.")] = UNSET
@@ -103,25 +104,30 @@ class CustomerFiscalData(
     address: Annotated[FiscalAddress | None, Meta(description="Fiscal address.")] = None
 
 
-def customer_input(customer: Customer | None, customer_id: str | None) -> CustomerInput:
-    """Returns the customer of a new order. `customer_id` is the alias at the top of the request (contract N8, N9).
+_IDS: Final = ("customerId", "customer.id", "customer.customerId", "customer.externalId", "customer.email")
 
-    Raises ApiError (400).
+
+def customer_input(customer: Customer | None, customer_id: str | None, errors: FieldErrors) -> CustomerInput | None:
+    """Returns the customer of a new order, None if there is none. Adds the errors of its fields.
+
+    `customer_id` is the alias at the top of the request (contract N8, N9).
     """
     if customer is None:
-        if customer_id is None:
-            raise required("customer")
-        return CustomerInput(id=printable(customer_id, "customerId"))
-    existing = one_of_aliases("customer.id", customer.id, "customer.customerId", customer.customer_id)
-    existing = one_of_aliases("customer.id", existing, "customerId", customer_id)
+        if customer_id is not None:
+            return CustomerInput(id=errors.check(printable, customer_id, "customerId"))
+        if not errors.has("customerId"):
+            errors.add(required("customer"))
+        return None
+    existing = errors.check(_existing, customer, customer_id)
+    external_id = errors.check(printable, customer.external_id, "customer.externalId")
     address = customer.email
     if address is not UNSET and address is not None:
-        email(address, "customer.email")
-    elif existing is None and customer.external_id is None:
-        raise invalid("customer", "must have an id, an externalId or an email", "REQUIRED")
+        errors.check(email, address, "customer.email")
+    elif existing is None and external_id is None and not errors.has(*_IDS):
+        errors.add(invalid("customer", "must have an id, an externalId or an email", "REQUIRED"))
     return CustomerInput(
-        id=printable(existing, "customer.id"),
-        external_id=printable(customer.external_id, "customer.externalId"),
+        id=existing,
+        external_id=external_id,
         first_name=customer.first_name,
         last_name=customer.last_name,
         email=address,
@@ -129,15 +135,9 @@ def customer_input(customer: Customer | None, customer_id: str | None) -> Custom
     )
 
 
-def check_customer(customer: Customer | None, customer_id: str | None, errors: FieldErrors) -> None:
-    """Adds every error of the customer of a new order."""
-    if customer is not None:
-        known, new = Customer(id="-"), Customer(external_id="-")
-        errors.check_alone(lambda each: customer_input(each, customer_id), customer, new, ("id", "customer_id"))
-        errors.check_alone(lambda each: customer_input(each, None), customer, known, ("external_id",), ("email",))
-    names = ("customerId", *(f"customer.{name}" for name in ("id", "customerId", "externalId", "email")))
-    if not any(errors.has(name) for name in names):
-        errors.check(customer_input, customer, customer_id)
+def _existing(customer: Customer, customer_id: str | None) -> str | None:
+    existing = one_of_aliases("customer.id", customer.id, "customer.customerId", customer.customer_id)
+    return printable(one_of_aliases("customer.id", existing, "customerId", customer_id), "customer.id")
 
 
 _NO_ADDRESS: Final = BillingAddress()
@@ -158,36 +158,39 @@ def billing_address(address: BillingAddress | None) -> terms.BillingAddress | No
     return None if address == _NO_ADDRESS else address
 
 
-def billing_address_required(sent: BillingAddress | None) -> ApiError:
-    """Returns the 400 for a card without a billing address, whether none was sent or an empty one."""
-    if sent is None:
-        return required("billingAddress")
-    return invalid("billingAddress", "must not be empty", "REQUIRED")
+def require_billing_address(
+    method: PaymentMethod, sent: BillingAddress | None, parsed: terms.BillingAddress | None, errors: FieldErrors
+) -> None:
+    """Adds an error if the method is a card and no billing address was sent, or an empty one."""
+    if method.type == "card" and parsed is None and not errors.has("billingAddress"):
+        empty = invalid("billingAddress", "must not be empty", "REQUIRED")
+        errors.add(required("billingAddress") if sent is None else empty)
+
+
+_FISCAL: Final = ("customerFiscalData", "fiscalData", "fiscalConfig")
 
 
 def fiscal_data(
     canonical: CustomerFiscalData | None,
     data: CustomerFiscalData | None,
     config: CustomerFiscalData | None,
+    errors: FieldErrors,
     *,
     place: str = "customerFiscalData",
 ) -> terms.FiscalData | None:
-    """Returns the receiver of the invoice, under any of its three names (contract N14).
+    """Returns the receiver of the invoice, under any of its three names (contract N14). Adds the errors of its fields.
 
-    `place` is the one that the operation calls it by. Raises ApiError (400).
+    `place` is the name that the operation calls it by.
     """
+    sent = [each for each in (canonical, data, config) if each is not None]
+    if len(sent) > 1 and not errors.has(*_FISCAL):
+        errors.check(_require_one, canonical, data, config)
+    parsed = [errors.check(parse_receiver, each, place) for each in sent]
+    return parsed[0] if parsed else None
+
+
+def _require_one(
+    canonical: CustomerFiscalData | None, data: CustomerFiscalData | None, config: CustomerFiscalData | None
+) -> None:
     fiscal = one_of_aliases("customerFiscalData", canonical, "fiscalData", data)
-    fiscal = one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)
-    if fiscal is None:
-        return None
-    return parse_receiver(fiscal, place)
-
-
-def check_fiscal_data(sent: tuple[CustomerFiscalData | None, ...], errors: FieldErrors) -> None:
-    """Adds every error of the receiver of the invoice, under its three names."""
-    names = ("customerFiscalData", "fiscalData", "fiscalConfig")
-    if not any(map(errors.has, names)):
-        errors.check(fiscal_data, *sent)
-    for each in sent:
-        if each is not None:
-            errors.check(parse_receiver, each, "customerFiscalData")
+    one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)

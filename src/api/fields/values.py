@@ -33,12 +33,22 @@ _format: Final = msgspec.json.format
 
 
 def one_of_aliases(name: str, value: T | None, alias: str, other: T | None) -> T | None:
-    """Returns the value that came under either of two names. Raises ApiError (CONFLICTING_FIELDS) where they differ."""
+    """Returns the value that came under either of two names. Raises ApiError (CONFLICTING_FIELDS) if they differ."""
     if other is None:
         return value
     if value is None or value == other:
         return other
     raise conflicting(name, alias)
+
+
+def external_id(value: str | None, alias: str | None) -> str | None:
+    """Returns the id that the merchant chose, under either of its names. Raises ApiError (400)."""
+    return printable(one_of_aliases("externalId", value, "externalMerchantReference", alias), "externalId")
+
+
+def virtual_terminal(value: bool | None, alias: bool | None) -> bool | None:
+    """Returns whether 3-D Secure is skipped, under either of the field's names. Raises ApiError (400)."""
+    return one_of_aliases("virtualTerminal", value, "isVirtualTerminal", alias)
 
 
 def amount(raw: Raw | UnsetType, field: str) -> Decimal:
@@ -63,7 +73,7 @@ def positive_amount(raw: Raw | UnsetType, field: str) -> Decimal:
 
 
 def require_whole(settings: MerchantSettings, *amounts: tuple[str, Decimal | None]) -> None:
-    """Raises ApiError (400) where the merchant refuses fractions of a minor unit and one of these amounts has one.
+    """Raises ApiError (400) if the merchant refuses fractions of a minor unit and one of these amounts has one.
 
     Each amount comes with its field. The setting `fractionalAmounts` protects merchants who send pesos by mistake.
     """

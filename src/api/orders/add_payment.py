@@ -8,11 +8,8 @@ from typing import Annotated, Final
 from msgspec import Meta
 from msgspec.structs import replace
 
-from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
-from api.decoding.stored_text import check_stored_text
+from api.decoding.bodies import BodyDecoder
 from api.decoding.types import LongText
-from api.errors import ApiError
-from api.fields.payment_method import sent_pan
 from api.fields.values import require_whole
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
@@ -20,7 +17,7 @@ from api.http.request import ApiRequest
 from api.openapi import examples
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
 from api.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
-from api.orders.charge import ChargePaymentOrder, check_payment, payment_input
+from api.orders.charge import ChargePaymentOrder, payment_input
 from api.orders.responses import merchant_now, order_response
 from api.response import ApiResponse
 from ledger.operations.context.inputs import PaymentInput
@@ -42,14 +39,8 @@ def parse_payment(body: bytes, now: datetime) -> PaymentInput:
 
     Raises ApiError (400), with every wrong field.
     """
-    try:
-        sent = _decode(body)
-        with BAD_INPUT_AS_400:
-            parsed = replace(payment_input(sent, now), description=sent.description)
-            check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
-    except ApiError as refused:
-        raise _decode.refusal(body, refused, lambda sent, errors: check_payment(sent, now, errors)) from None
-    return parsed
+    sent, errors = _decode.gather(body)
+    return replace(payment_input(sent, body, now, errors), description=sent.description)
 
 
 async def add_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -10,10 +10,9 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
-from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_each_text, check_stored_text
+from api.decoding.stored_text import check_texts
 from api.decoding.types import Id
-from api.errors import ApiError, required
+from api.errors import required
 from api.fields.people import DeviceInformation
 from api.fields.values import printable
 from api.http.dependencies import Dependencies
@@ -49,22 +48,12 @@ _decode_device_data: Final = BodyDecoder(SubmitDeviceData)
 
 def parse_device_data(body: bytes) -> DeviceDataInput:
     """Returns what a body reports about the payer's browser. Raises ApiError (400), with every wrong field."""
-    try:
-        sent = _decode_device_data(body)
-        with BAD_INPUT_AS_400:
-            parsed = DeviceDataInput(
-                reference_id=printable(sent.reference_id, "referenceId"),
-                device_information=sent.device_information,
-            )
-            check_stored_text(parsed, "", body, None)
-    except ApiError as refused:
-        raise _decode_device_data.refusal(body, refused, _check_device_data) from None
-    return parsed
-
-
-def _check_device_data(sent: SubmitDeviceData, errors: FieldErrors) -> None:
-    errors.check(printable, sent.reference_id, "referenceId")
-    check_each_text(sent, errors)
+    sent, errors = _decode_device_data.gather(body)
+    with BAD_INPUT_AS_400:
+        reference_id = errors.check(printable, sent.reference_id, "referenceId")
+        check_texts(sent, body, errors)
+    errors.refuse()
+    return DeviceDataInput(reference_id=reference_id, device_information=sent.device_information)
 
 
 async def submit_device_data(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -115,19 +104,20 @@ _decode_validate: Final = BodyDecoder(ValidatePayerAuthentication)
 
 
 def parse_validate(body: bytes) -> ValidateInput:
-    """Returns the transaction that the payer came back from, according to a body, which has this one field.
-
-    Raises ApiError (400).
-    """
-    sent = _decode_validate(body)
+    """Returns the transaction that the payer came back from. Raises ApiError (400), with every wrong field."""
+    sent, errors = _decode_validate.gather(body)
     with BAD_INPUT_AS_400:
-        if sent.authentication_transaction_id is None:
-            raise required("authenticationTransactionId")
-        parsed = ValidateInput(
-            transaction_id=printable(sent.authentication_transaction_id, "authenticationTransactionId")
-        )
-        check_stored_text(parsed, "", body, None)
-    return parsed
+        transaction_id = errors.check(_transaction_id, sent.authentication_transaction_id)
+        check_texts(sent, body, errors)
+    errors.refuse()
+    assert transaction_id is not None, "what is wrong was refused"
+    return ValidateInput(transaction_id=transaction_id)
+
+
+def _transaction_id(sent: str | None) -> str:
+    if sent is None:
+        raise required("authenticationTransactionId")
+    return printable(sent, "authenticationTransactionId")
 
 
 async def validate(deps: Dependencies, request: ApiRequest) -> ApiResponse:

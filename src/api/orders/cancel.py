@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_each_text, check_stored_text
+from api.decoding.stored_text import check_texts
 from api.decoding.types import Id
-from api.errors import ApiError, conflicting
+from api.errors import conflicting
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
@@ -45,38 +45,25 @@ _decode: Final = BodyDecoder(CancelPaymentOrder)
 
 def parse_cancel(body: bytes) -> CancelInput:
     """Returns the cancellation that a body asks for. Raises ApiError (400), with every wrong field."""
-    try:
-        sent = _decode(body)
-        with BAD_INPUT_AS_400:
-            parsed = _cancel_input(sent)
-            check_stored_text(parsed, "", body, None)
-    except ApiError as refused:
-        raise _decode.refusal(body, refused, _check_fields) from None
-    return parsed
-
-
-def _cancel_input(sent: CancelPaymentOrder) -> CancelInput:
-    if sent.payment_id is not None:
-        _require_alone(sent)
+    sent, errors = _decode.gather(body)
+    with BAD_INPUT_AS_400:
+        if sent.payment_id is not None:
+            _require_alone(sent, errors)
+        check_texts(sent, body, errors)
+    errors.refuse()
     return CancelInput(reason=sent.reason, refund_captured=bool(sent.refund_captured), payment_id=sent.payment_id)
 
 
-def _check_fields(sent: CancelPaymentOrder, errors: FieldErrors) -> None:
-    groups = (("payment_id", "refund_captured"), ("payment_id", "reason"))
-    errors.check_alone(_cancel_input, sent, CancelPaymentOrder(), *groups)
-    check_each_text(sent, errors)
-
-
-def _require_alone(sent: CancelPaymentOrder) -> None:
-    """Raises ApiError where a part is to be cancelled with fields about the whole order: it has no money and no
-    reason.
-    """
+def _require_alone(sent: CancelPaymentOrder, errors: FieldErrors) -> None:
+    """Adds an error for each field about the whole order beside a part to cancel: a part has no money and no reason."""
     for field, given in (("refundCaptured", sent.refund_captured), ("reason", sent.reason)):
         if given:
-            raise conflicting(
-                "paymentId",
-                field,
-                "cannot be sent together: the first cancels one payment, the second belongs to the whole order",
+            errors.add(
+                conflicting(
+                    "paymentId",
+                    field,
+                    "cannot be sent together: the first cancels one payment, the second belongs to the whole order",
+                )
             )
 
 

@@ -8,9 +8,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
-from api.decoding.field_errors import FieldErrors
 from api.decoding.types import PositiveNumber
-from api.errors import ApiError
 from api.fields.values import is_given, positive_amount, require_whole
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
@@ -41,25 +39,15 @@ _decode: Final = BodyDecoder(CapturePaymentOrder)
 
 def parse_capture(body: bytes) -> CaptureInput:
     """Returns the capture that a body asks for. Raises ApiError (400), with every wrong field."""
-    try:
-        sent = _decode(body)
-        with BAD_INPUT_AS_400:
-            return _capture_input(sent)
-    except ApiError as refused:
-        raise _decode.refusal(body, refused, _check_fields) from None
-
-
-def _capture_input(sent: CapturePaymentOrder) -> CaptureInput:
-    amount = positive_amount(sent.amount, "amount") if is_given(sent.amount) else None
+    sent, errors = _decode.gather(body)
+    with BAD_INPUT_AS_400:
+        amount = errors.check(positive_amount, sent.amount, "amount") if is_given(sent.amount) else None
+    errors.refuse()
     return CaptureInput(amount=amount, payment_id=sent.payment_id)
 
 
-def _check_fields(sent: CapturePaymentOrder, errors: FieldErrors) -> None:
-    errors.check(_capture_input, sent)
-
-
 async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v2/payment-orders/{id}/capture: 200, or 422 where the processor refused."""
+    """POST /v2/payment-orders/{id}/capture: 200, or 422 if the processor refused."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_capture(body)
     require_whole(request.principal.settings, ("amount", parsed.amount))

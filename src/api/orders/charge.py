@@ -10,24 +10,11 @@ from msgspec.structs import replace
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_each_text, check_stored_text
-from api.decoding.types import Id, Metadata, PositiveNumber
-from api.errors import ApiError
-from api.fields.payment_method import (
-    PaymentMethod,
-    check_payment_method,
-    payment_method,
-    right_method,
-    sent_pan,
-    stored_part,
-)
-from api.fields.people import (
-    BillingAddress,
-    DeviceInformation,
-    billing_address,
-    billing_address_required,
-)
-from api.fields.values import is_given, metadata, one_of_aliases, positive_amount, printable, require_whole
+from api.decoding.stored_text import is_harmless, search_texts
+from api.decoding.types import Id, Metadata, PositiveNumber, alias_of
+from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
+from api.fields.people import BillingAddress, DeviceInformation, billing_address, require_billing_address
+from api.fields.values import external_id, is_given, metadata, positive_amount, require_whole, virtual_terminal
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
@@ -36,7 +23,6 @@ from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
 from api.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.orders.responses import merchant_now, order_response
 from api.response import ApiResponse
-from ledger.domain.orders.terms import MethodType
 from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.orders.create import charge_order
 from projections.orders.documents import OrderDocument
@@ -53,11 +39,11 @@ class ChargePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     external_id: Annotated[
         Id | None, Meta(description="The merchant's id of the payment, unique within the order.")
     ] = None
-    external_merchant_reference: Annotated[Id | None, Meta(description="Alias of externalId.")] = None
+    external_merchant_reference: Annotated[Id | None, alias_of("externalId")] = None
     billing_address: Annotated[BillingAddress | None, Meta(description="Required with a card.")] = None
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
-    is_virtual_terminal: Annotated[bool | None, Meta(description="Alias of virtualTerminal.")] = None
+    is_virtual_terminal: Annotated[bool | None, alias_of("virtualTerminal")] = None
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored with the payment.")] = (
         UNSET
     )
@@ -71,55 +57,41 @@ def parse_charge(body: bytes, now: datetime) -> PaymentInput:
 
     Raises ApiError (400), with every wrong field.
     """
-    try:
-        sent = _decode(body)
-        with BAD_INPUT_AS_400:
-            parsed = payment_input(sent, now)
-            check_stored_text(parsed, "payment", body, sent_pan(sent.payment_method))
-    except ApiError as refused:
-        raise _decode.refusal(body, refused, lambda sent, errors: check_payment(sent, now, errors)) from None
-    return parsed
+    sent, errors = _decode.gather(body)
+    return payment_input(sent, body, now, errors)
 
 
-def payment_input(sent: ChargePaymentOrder, now: datetime) -> PaymentInput:
-    """Returns the payment of an existing order, whose texts the caller still has to check. Raises ApiError (400)."""
-    method = payment_method(sent.payment_method, now.date())
-    external_id = one_of_aliases(
-        "externalId", sent.external_id, "externalMerchantReference", sent.external_merchant_reference
-    )
-    virtual = one_of_aliases("virtualTerminal", sent.virtual_terminal, "isVirtualTerminal", sent.is_virtual_terminal)
-    billing = billing_address(sent.billing_address)
-    if method.type is MethodType.CARD and method.card is not None and billing is None:
-        raise billing_address_required(sent.billing_address)
+def payment_input(sent: ChargePaymentOrder, body: bytes, now: datetime, errors: FieldErrors) -> PaymentInput:
+    """Returns the payment of an existing order. Raises ApiError (400), with every wrong field."""
+    sent_method = _method_of(sent.payment_method)
+    with BAD_INPUT_AS_400:
+        amount = errors.check(positive_amount, sent.amount, "amount") if is_given(sent.amount) else None
+        payment_id = errors.check(external_id, sent.external_id, sent.external_merchant_reference)
+        virtual = errors.check(virtual_terminal, sent.virtual_terminal, sent.is_virtual_terminal)
+        billing = errors.check(billing_address, sent.billing_address)
+        content = errors.check(metadata, sent.metadata)
+        method = None
+        if sent_method is not None:
+            method = payment_method(sent_method, now.date(), errors)
+            require_billing_address(sent_method, sent.billing_address, billing, errors)
+        if not is_harmless(body, sent_pan(sent_method)):
+            stored = sent if sent_method is None else replace(sent, payment_method=stored_part(sent_method))
+            search_texts(stored, errors)
+    errors.refuse()
+    assert method is not None, "what is wrong was refused"
     return replace(
         method,
-        amount=positive_amount(sent.amount, "amount") if is_given(sent.amount) else None,
-        external_id=printable(external_id, "externalId"),
+        amount=amount,
+        external_id=payment_id,
         virtual_terminal=bool(virtual),
         billing_address=billing,
         device_information=sent.device_information,
-        metadata=metadata(sent.metadata),
+        metadata=content or UNSET,
     )
 
 
-def check_payment(sent: ChargePaymentOrder, now: datetime, errors: FieldErrors) -> None:
-    """Adds every error of the payment of an existing order."""
-    valid = ChargePaymentOrder(payment_method=PaymentMethod(type="spei"))
-    errors.check_alone(
-        lambda alone: payment_input(alone, now),
-        sent,
-        valid,
-        *(("amount",), ("external_id", "external_merchant_reference"), ("virtual_terminal", "is_virtual_terminal")),
-        *(("billing_address",), ("metadata",)),
-    )
-    method = sent.payment_method
-    if isinstance(method, PaymentMethod):
-        check_payment_method(method, now.date(), errors)
-        if not errors.has("billingAddress"):
-            paid = replace(valid, payment_method=right_method(method), billing_address=sent.billing_address)
-            errors.check(payment_input, paid, now)
-        sent = replace(sent, payment_method=stored_part(method))
-    check_each_text(sent, errors)
+def _method_of(sent: object) -> PaymentMethod | None:
+    return sent if isinstance(sent, PaymentMethod) else None  # UNSET if it is wrong
 
 
 async def charge(deps: Dependencies, request: ApiRequest) -> ApiResponse:

@@ -1,4 +1,4 @@
-"""POST /v2/payment-orders: creates an order, and pays it at once where a payment method is given."""
+"""POST /v2/payment-orders: creates an order, and pays it at once if a payment method is given."""
 
 from __future__ import annotations
 
@@ -10,38 +10,30 @@ from msgspec.structs import replace
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_each_text, check_stored_text
-from api.decoding.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata
-from api.errors import ApiError, invalid, required
-from api.fields.line_items import NO_PRODUCTS, LineItems, Products, check_lines, line_items, product_ids
-from api.fields.payment_method import (
-    PaymentMethod,
-    check_payment_method,
-    payment_method,
-    right_method,
-    sent_pan,
-    stored_part,
-)
+from api.decoding.stored_text import is_harmless, search_texts
+from api.decoding.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata, alias_of
+from api.errors import invalid, required
+from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
+from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
 from api.fields.people import (
     BillingAddress,
     Customer,
     CustomerFiscalData,
     DeviceInformation,
     billing_address,
-    billing_address_required,
-    check_customer,
-    check_fiscal_data,
     customer_input,
     fiscal_data,
+    require_billing_address,
 )
 from api.fields.values import (
     LAST_MOMENT,
     day_or_moment,
+    external_id,
     metadata,
     one_of_aliases,
     positive_amount,
-    printable,
     require_whole,
+    virtual_terminal,
 )
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
@@ -52,6 +44,7 @@ from api.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.orders.invoices.fields import ExchangeRate, exchange_rate
 from api.orders.responses import merchant_now, order_response
 from api.response import ApiResponse
+from ledger.domain.orders import terms
 from ledger.domain.orders.terms import DUE_DATE_MAX, DUE_DATE_MIN, CaptureMethod, OrderTerms
 from ledger.operations.context.inputs import OrderInput
 from ledger.operations.orders.create import create_order
@@ -73,9 +66,9 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     external_id: Annotated[
         Id | None, Meta(description="Required. The merchant's id of the order and its idempotency key.")
     ] = None
-    external_merchant_reference: Annotated[Id | None, Meta(description="Alias of externalId.")] = None
+    external_merchant_reference: Annotated[Id | None, alias_of("externalId")] = None
     customer: Annotated[Customer | None, Meta(description="Required. The customer who pays.")] = None
-    customer_id: Annotated[Id | None, Meta(description="Alias of customer.id.")] = None
+    customer_id: Annotated[Id | None, alias_of("customer.id")] = None
     payment_method: Annotated[PaymentMethod | None, Meta(description="Required unless pending is true.")] = None
     pending: Annotated[bool | None, Meta(description="True creates the order without a payment; it is paid later.")] = (
         None
@@ -103,14 +96,14 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
         ),
     ] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
-    is_virtual_terminal: Annotated[bool | None, Meta(description="Alias of virtualTerminal.")] = None
+    is_virtual_terminal: Annotated[bool | None, alias_of("virtualTerminal")] = None
     customer_fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="The receiver of the invoice.")] = None
-    fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="Alias of customerFiscalData.")] = None
-    fiscal_config: Annotated[CustomerFiscalData | None, Meta(description="Alias of customerFiscalData.")] = None
+    fiscal_data: Annotated[CustomerFiscalData | None, alias_of("customerFiscalData")] = None
+    fiscal_config: Annotated[CustomerFiscalData | None, alias_of("customerFiscalData")] = None
     line_items: Annotated[
         LineItems | None, Meta(description="The goods or services that are sold: the lines of the invoice.")
     ] = None
-    items: Annotated[LineItems | None, Meta(description="Alias of lineItems.")] = None
+    items: Annotated[LineItems | None, alias_of("lineItems")] = None
     exchange_rate: ExchangeRate = UNSET
 
 
@@ -121,24 +114,65 @@ def parse_create(body: bytes, now: datetime) -> OrderInput:
     """Returns the order that a body asks for, without the data of products. `now` is aware, in the merchant's time
     zone. Raises ApiError (400), with every wrong field.
     """
-    return _parsed(_decoded(body, now), body, now, NO_PRODUCTS)
+    sent, errors = _decode.gather(body)
+    return _order_input(sent, body, now, None if errors else NO_PRODUCTS, errors)
 
 
-def _decoded(body: bytes, now: datetime) -> CreatePaymentOrder:
-    try:
-        return _decode(body)
-    except ApiError as refused:
-        raise _decode.refusal(body, refused, lambda sent, errors: _check_fields(sent, now, None, errors)) from None
+def _order_input(
+    sent: CreatePaymentOrder, body: bytes, now: datetime, products: Products | None, errors: FieldErrors
+) -> OrderInput:
+    """Returns the order that was sent. `products` is None if they were not read, because the body is wrong already.
 
-
-def _parsed(sent: CreatePaymentOrder, body: bytes, now: datetime, products: Products) -> OrderInput:
-    try:
-        with BAD_INPUT_AS_400:
-            parsed = _order_input(sent, now, products)
-            check_stored_text(parsed, "", body, sent_pan(sent.payment_method))
-    except ApiError as refused:
-        raise _decode.refusal(body, refused, lambda sent, errors: _check_fields(sent, now, products, errors)) from None
-    return parsed
+    Raises ApiError (400), with every wrong field.
+    """
+    with BAD_INPUT_AS_400:
+        amount = errors.check(positive_amount, sent.amount, "amount")
+        virtual = errors.check(virtual_terminal, sent.virtual_terminal, sent.is_virtual_terminal)
+        billing = errors.check(billing_address, sent.billing_address)
+        due_date = None if sent.due_date is None else errors.check(_due_date, sent.due_date, now)
+        content = errors.check(metadata, sent.metadata)
+        rate = errors.check(exchange_rate, sent.exchange_rate)
+        is_unknown = errors.has("externalMerchantReference")
+        order_id = None if is_unknown else errors.check(_external_id, sent)
+        customer = customer_input(sent.customer, sent.customer_id, errors)
+        fiscal = fiscal_data(sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config, errors)
+        # The method is checked even if the order is created pending and does not use it.
+        method = None if sent.payment_method is None else payment_method(sent.payment_method, now.date(), errors)
+        if not sent.pending and not errors.has("pending"):
+            _require_payable(sent.payment_method, sent.billing_address, billing, errors)
+        if sent.items is not None and not errors.has("lineItems", "items"):
+            errors.check(one_of_aliases, "lineItems", sent.line_items, "items", sent.items)
+        lines = line_items(sent.line_items or sent.items, amount, products, errors)
+        if not is_harmless(body, sent_pan(sent.payment_method)):
+            stored = None if sent.pending or sent.payment_method is None else stored_part(sent.payment_method)
+            search_texts(replace(sent, payment_method=stored), errors)
+    errors.refuse()
+    assert amount is not None, "what is wrong was refused"
+    assert order_id is not None, "what is wrong was refused"
+    assert customer is not None, "what is wrong was refused"
+    ordered = OrderTerms(
+        external_id=order_id,
+        amount=amount,
+        currency=sent.currency,
+        allow_partials=bool(sent.pending) and bool(sent.allow_partials),
+        capture_method=CaptureMethod(sent.capture_method or CaptureMethod.AUTOMATIC),
+        virtual_terminal=bool(virtual),
+        description=sent.description,
+        invoice_number=sent.invoice_number,
+        due_date=due_date,
+        metadata=content or UNSET,
+        billing_address=billing,
+        device_information=sent.device_information,
+        fiscal=fiscal,
+        line_items=lines,
+    )
+    return OrderInput(
+        terms=ordered,
+        customer=customer,
+        # The billing address and the payer's device are the order's, not its payment's.
+        payment=None if sent.pending or method is None else replace(method, virtual_terminal=bool(virtual)),
+        exchange_rate=rate,
+    )
 
 
 def _due_date(text: str, now: datetime) -> datetime:
@@ -148,86 +182,34 @@ def _due_date(text: str, now: datetime) -> datetime:
     return due_date
 
 
-def _order_input(sent: CreatePaymentOrder, now: datetime, products: Products) -> OrderInput:
-    amount = positive_amount(sent.amount, "amount")
-    external_id = one_of_aliases(
-        "externalId", sent.external_id, "externalMerchantReference", sent.external_merchant_reference
-    )
-    if external_id is None:
+def _external_id(sent: CreatePaymentOrder) -> str:
+    found = external_id(sent.external_id, sent.external_merchant_reference)
+    if found is None:
         raise required("externalId")
-    virtual = one_of_aliases("virtualTerminal", sent.virtual_terminal, "isVirtualTerminal", sent.is_virtual_terminal)
-    billing = billing_address(sent.billing_address)
-    # The method is checked even where the order is created pending and does not use it.
-    method = None if sent.payment_method is None else payment_method(sent.payment_method, now.date())
-    pending = bool(sent.pending)
-    if not pending and method is None:
-        raise invalid("paymentMethod", "is required, unless pending is true: such an order is paid later", "REQUIRED")
-    if not pending and billing is None and method is not None and method.card is not None:
-        raise billing_address_required(sent.billing_address)
-    lines = one_of_aliases("lineItems", sent.line_items, "items", sent.items)
-    terms = OrderTerms(
-        external_id=printable(external_id, "externalId"),
-        amount=amount,
-        currency=sent.currency,
-        allow_partials=pending and bool(sent.allow_partials),
-        capture_method=CaptureMethod(sent.capture_method or CaptureMethod.AUTOMATIC),
-        virtual_terminal=bool(virtual),
-        description=sent.description,
-        invoice_number=sent.invoice_number,
-        due_date=None if sent.due_date is None else _due_date(sent.due_date, now),
-        metadata=metadata(sent.metadata),
-        billing_address=billing,
-        device_information=sent.device_information,
-        fiscal=fiscal_data(sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config),
-        line_items=line_items(lines, amount, products),
-    )
-    return OrderInput(
-        terms=terms,
-        customer=customer_input(sent.customer, sent.customer_id),
-        # The billing address and the payer's device are the order's, not its payment's.
-        payment=None if pending or method is None else replace(method, virtual_terminal=bool(virtual)),
-        exchange_rate=exchange_rate(sent.exchange_rate),
-    )
+    return found
 
 
-def _check_fields(sent: CreatePaymentOrder, now: datetime, products: Products | None, errors: FieldErrors) -> None:
-    """Adds every error of a body. Products are None where they have not been read."""
-    customer = Customer(external_id="-")
-    valid = CreatePaymentOrder(amount=Raw(b"1"), currency="MXN", external_id="-", customer=customer, pending=True)
-    errors.check_alone(
-        lambda alone: _order_input(alone, now, NO_PRODUCTS),
-        sent,
-        valid,
-        *(("amount",), ("virtual_terminal", "is_virtual_terminal"), ("billing_address",), ("due_date",), ("metadata",)),
-        ("exchange_rate",),
-        *(() if errors.has("externalMerchantReference") else (("external_id", "external_merchant_reference"),)),
-    )
-    check_customer(sent.customer, sent.customer_id, errors)
-    check_fiscal_data((sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config), errors)
-    method = sent.payment_method
-    if method is not None:
-        check_payment_method(method, now.date(), errors)
-        method = right_method(method)
-    if not errors.has("pending") and not errors.has("billingAddress"):
-        paid = replace(valid, pending=sent.pending, payment_method=method, billing_address=sent.billing_address)
-        errors.check(_order_input, paid, now, NO_PRODUCTS)
-    total = None if errors.has("amount") else positive_amount(sent.amount, "amount")
-    if not errors.has("lineItems") and not errors.has("items"):
-        errors.check(one_of_aliases, "lineItems", sent.line_items, "items", sent.items)
-    check_lines(sent.line_items or sent.items, total, products, errors)
-    stored = None if sent.pending or sent.payment_method is None else stored_part(sent.payment_method)
-    check_each_text(replace(sent, payment_method=stored), errors)
+def _require_payable(
+    method: PaymentMethod | None, sent: BillingAddress | None, billing: terms.BillingAddress | None, errors: FieldErrors
+) -> None:
+    """Adds what an order that is paid at once lacks."""
+    if method is None:
+        errors.add(
+            invalid("paymentMethod", "is required, unless pending is true: such an order is paid later", "REQUIRED")
+        )
+    else:
+        require_billing_address(method, sent, billing, errors)
 
 
 async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders: 201 for a new order or a new payment, 200 for one that existed, 422 for a decline."""
     body = await request.body(deps.body_limit)
     now = merchant_now(deps, request)
-    sent = _decoded(body, now)
-    products = NO_PRODUCTS
-    if named := product_ids(sent.line_items or sent.items):
+    sent, errors = _decode.gather(body)
+    products = None if errors else NO_PRODUCTS
+    if not errors and (named := product_ids(sent.line_items or sent.items)):
         products = await deps.queries.products_by_id(request.principal.merchant_id, named)
-    parsed = _parsed(sent, body, now, products)
+    parsed = _order_input(sent, body, now, products, errors)
     require_whole(request.principal.settings, ("amount", parsed.terms.amount))
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_order(deps.ledger, request.actor, parsed, key)

@@ -6,18 +6,18 @@ numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
-from msgspec.structs import replace
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_each_text, check_stored_text
-from api.decoding.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text
-from api.errors import ApiError, invalid, required
-from api.fields.values import one_of_aliases, positive_amount, printable, require_whole
+from api.decoding.stored_text import check_texts
+from api.decoding.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text, alias_of
+from api.errors import invalid, required
+from api.fields.values import external_id, positive_amount, require_whole
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
@@ -68,7 +68,7 @@ class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     external_id: Annotated[Id | None, Meta(description="The merchant's id of the refund, unique within the order.")] = (
         None
     )
-    external_merchant_reference: Annotated[Id | None, Meta(description="Alias of externalId.")] = None
+    external_merchant_reference: Annotated[Id | None, alias_of("externalId")] = None
     allocations: Annotated[
         Annotated[list[Allocation], Meta(max_length=ALLOCATIONS_MAX)] | None,
         Meta(description="The amount that each payment gives back; their sum must be `amount`."),
@@ -83,46 +83,34 @@ _decode: Final = BodyDecoder(RefundPaymentOrder)
 
 def parse_refund(body: bytes) -> RefundInput:
     """Returns the refund that a body asks for. Raises ApiError (400), with every wrong field."""
-    try:
-        sent = _decode(body)
-        with BAD_INPUT_AS_400:
-            parsed = _refund_input(sent)
-            check_stored_text(_without_clabe(parsed), "", body, None)
-    except ApiError as refused:
-        raise _decode.refusal(body, refused, _check_fields) from None
-    return parsed
-
-
-def _check_fields(sent: RefundPaymentOrder, errors: FieldErrors) -> None:
-    errors.check_alone(
-        _refund_input,
-        sent,
-        RefundPaymentOrder(amount=Raw(b"1")),
-        *(("amount",), ("external_id", "external_merchant_reference"), ("destination",)),
-    )
-    for at, each in enumerate(sent.allocations or ()):
-        if each is not None:
-            errors.check(positive_amount, each.amount, f"allocations[{at}].amount")
-    check_each_text(sent, errors)
-
-
-def _refund_input(sent: RefundPaymentOrder) -> RefundInput:
-    external_id = one_of_aliases(
-        "externalId", sent.external_id, "externalMerchantReference", sent.external_merchant_reference
-    )
+    sent, errors = _decode.gather(body)
+    with BAD_INPUT_AS_400:
+        amount = errors.check(positive_amount, sent.amount, "amount")
+        refund_id = errors.check(external_id, sent.external_id, sent.external_merchant_reference)
+        allocations = _allocations(sent.allocations, errors)
+        destination = errors.check(_destination, sent.destination)
+        check_texts(sent, body, errors)
+    errors.refuse()
+    assert amount is not None, "what is wrong was refused"
     return RefundInput(
-        amount=positive_amount(sent.amount, "amount"),
+        amount=amount,
         reason=sent.reason or _UNSPECIFIED,
         payment_id=sent.payment_id,
-        external_id=printable(external_id, "externalId"),
-        allocations=tuple(
-            commands.Allocation(
-                payment_id=each.payment_id, amount=positive_amount(each.amount, f"allocations[{at}].amount")
-            )
-            for at, each in enumerate(sent.allocations or ())
-        ),
-        destination=_destination(sent.destination),
+        external_id=refund_id,
+        allocations=allocations,
+        destination=destination,
     )
+
+
+def _allocations(sent: Sequence[Allocation | None] | None, errors: FieldErrors) -> tuple[commands.Allocation, ...]:
+    """Returns the parts of the refund. Adds their errors. An entry that cannot be decoded is None."""
+    parts = []
+    for at, each in enumerate(sent or ()):
+        if each is not None:
+            amount = errors.check(positive_amount, each.amount, f"allocations[{at}].amount")
+            if amount is not None:
+                parts.append(commands.Allocation(payment_id=each.payment_id, amount=amount))
+    return tuple(parts)
 
 
 def _destination(sent: Destination | None) -> terms.Destination | None:
@@ -135,12 +123,6 @@ def _destination(sent: Destination | None) -> terms.Destination | None:
             "destination.clabe", "must have 18 digits, the last of which is the correct check digit", "INVALID_CLABE"
         )
     return terms.Destination(clabe=sent.clabe, account_holder=sent.account_holder)
-
-
-def _without_clabe(parsed: RefundInput) -> RefundInput:
-    if parsed.destination is None:
-        return parsed
-    return replace(parsed, destination=replace(parsed.destination, clabe=""))
 
 
 class OrderWithRefund(OrderDocument, frozen=True, kw_only=True, rename="camel"):

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.bodies import BODY as WHOLE_BODY
-from api.decoding.stored_text import check_stored_text
+from api.decoding.stored_text import check_texts
 from api.decoding.types import Country, Email, Text
 from api.decoding.unknown_names import UNKNOWN_FIELD, UnknownNames, note_ignored
 from api.errors import ApiError, FieldError, invalid
@@ -115,8 +115,9 @@ def _checked(sent: Mapping[str, Raw]) -> tuple[dict[str, Any], list[FieldError]]
 
 def _value(name: str, body: bytes) -> Any:
     """Returns the value of the one field of a body. Raises ApiError (400)."""
-    parsed = _decode(body)
-    check_stored_text(parsed, "", body, None)
+    parsed, errors = _decode.gather(body)
+    check_texts(parsed, body, errors)
+    errors.refuse()
     value = getattr(parsed, _FIELDS[name])
     if value is None:
         return None

@@ -75,8 +75,10 @@ async def parse_import(body: bytes) -> Sequence[ProductInput]:
 
     Other requests are served in between: a large import takes longer than all else that a request does here.
     """
+    sent, errors = _decode.gather(body)
+    errors.refuse()
     parsed = []
-    for index, product in enumerate(_decode(body).products):
+    for index, product in enumerate(sent.products):
         if index % _PARSED_AT_ONCE == _PARSED_AT_ONCE - 1:
             await asyncio.sleep(0)
         with BAD_INPUT_AS_400:

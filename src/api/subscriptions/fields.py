@@ -9,9 +9,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_stored_text
+from api.decoding.stored_text import check_texts
 from api.decoding.types import Id, Metadata
-from api.errors import ApiError, required
+from api.errors import required
 from api.fields.values import is_given, metadata, moment, printable
 from api.operation import Json
 from ledger.domain.rejections import InvalidField
@@ -140,7 +140,9 @@ def parse_change(body: bytes) -> SubscriptionUpdate:
 
 def parse_cancel(body: bytes) -> bool:
     """Returns whether a body cancels at the end of the period. Raises ApiError (400)."""
-    return _decode_cancel(body).at_period_end is not False
+    sent, errors = _decode_cancel.gather(body)
+    errors.refuse()
+    return sent.at_period_end is not False
 
 
 def _checked(sent: CreateSubscription | ChangeSubscription, body: bytes, errors: FieldErrors) -> Raw | None | UnsetType:
@@ -151,16 +153,11 @@ def _checked(sent: CreateSubscription | ChangeSubscription, body: bytes, errors:
     content: Raw | None | UnsetType = errors.check(metadata, sent.metadata)
     if isinstance(sent.metadata, Raw) and not is_given(sent.metadata):
         content = None
-    kept = _Kept(external_id=getattr(sent, "external_id", None), metadata=content)
-    try:
-        check_stored_text(kept, "", body, None)
-    except ApiError:
-        errors.check(check_stored_text, _Kept(external_id=kept.external_id), "", body, None)
-        errors.check(check_stored_text, _Kept(metadata=kept.metadata), "", body, None)
+    check_texts(_Kept(external_id=getattr(sent, "external_id", None), metadata=content), body, errors)
     return content
 
 
-class _Kept(Struct, frozen=True, kw_only=True):
+class _Kept(Struct, frozen=True, kw_only=True, rename="camel"):
     """The texts of a request that are stored."""
 
     external_id: str | None = None

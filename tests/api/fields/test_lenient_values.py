@@ -30,8 +30,8 @@ def test_every_enumerated_value_of_an_order_is_read_in_any_case():
 
 
 def test_values_of_the_sandbox_and_of_lists_are_read_in_any_case():
-    assert settlements._decode(b'{"stage":"listed"}').stage == "LISTED"
-    assert disputes._decode(encoded({"paymentId": "0" * 32, "outcome": "won"})).outcome == "WON"
+    assert settlements._decode.gather(b'{"stage":"listed"}')[0].stage == "LISTED"
+    assert disputes._decode.gather(encoded({"paymentId": "0" * 32, "outcome": "won"}))[0].outcome == "WON"
     found = parse_order_query(b"status=completed&sortOrder=ASC", NOW)
     assert (found.statuses, found.ascending) == ((OrderStatus.COMPLETED,), True)
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Struct, inspect
-from tests.api.bodies import ABSENT, APPROVED, NOW, card, charge, encoded, line, order, paid_order, refusal_of
+from tests.api.bodies import ABSENT, APPROVED, NOW, by_card, card, charge, encoded, line, order, paid_order, refusal_of
 from tests.api.http.malformed_actions import CLABE, PAYMENT_ID
 
 from api.errors import ApiError
@@ -200,6 +200,16 @@ def test_wrong_fields_are_named_together(name: str, wrong: Callable[[str, list[i
         (order(customer={"email": "x"}, customerId="c", due="x"), ["customer.email"]),
         (order(virtualTerminal=True, isVirtualTerminal=False, amount=-1), ["amount", "virtualTerminal", "isVirtualTerminal"]),
         (order(amount=1, lineItems=[line()], invoiceNumber="x" * 65), ["lineItems", "invoiceNumber"]),
+        (order(lineItems=[line(productId="p", description=ABSENT)], currency=1), ["currency"]),
+        (order(metadata={"a": 5}, lineItems=[line(metadata={"cvc": "123"})], currency=1), [
+            "lineItems[0].metadata", "currency"
+        ]),
+        (paid_order(paymentMethod=ABSENT, billingAddress={"country": "MEX"}), ["billingAddress.country", "paymentMethod"]),
+        (paid_order(paymentMethod=by_card(options={"card": card(cvc="999", number="5555555555554444")})), [
+            f"paymentMethod.{place}.{name}" for place in ("cardDetails", "options.card") for name in ("cvc", "number")
+        ]),
+        (order(paymentMethod={"type": "spei", "paymentMethodId": APPROVED}, pending=False, amount=0), ["amount"]),
+        (paid_order(metadata={"a": {"b": "x" * 40_000, "c": APPROVED}}, amount=0), ["amount", "metadata"]),
         (order(amount=0, lineItems=[line()], invoiceNumber="x" * 65), ["amount", "invoiceNumber"]),
         (order(lineItems=[1, {"name": 1}, line(quantity=-1)]), [
             "lineItems[0]", "lineItems[1].name", "lineItems[1].quantity", "lineItems[1].unitPrice", "lineItems[2].quantity"

@@ -8,7 +8,8 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
-from api.decoding.stored_text import check_stored_text
+from api.decoding.stored_text import check_texts
+from api.decoding.types import alias_of
 from api.fields.people import CustomerFiscalData, fiscal_data
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
@@ -33,8 +34,8 @@ class StampPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbi
         CustomerFiscalData | None,
         Meta(description="The receiver of every document that is not stamped yet. Absent: the order's own."),
     ] = None
-    customer_fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="Alias of fiscalConfig.")] = None
-    fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="Alias of fiscalConfig.")] = None
+    customer_fiscal_data: Annotated[CustomerFiscalData | None, alias_of("fiscalConfig")] = None
+    fiscal_data: Annotated[CustomerFiscalData | None, alias_of("fiscalConfig")] = None
     scope: Annotated[StampScope | None, Meta(description="The documents to stamp; default ALL.")] = None
     complement_ids: Annotated[
         Annotated[list[UUID], Meta(max_length=_IDS_MAX)] | None,
@@ -51,13 +52,12 @@ def parse_stamp(body: bytes) -> StampInput:
     sent, errors = _decode.gather(body)
     with BAD_INPUT_AS_400:
         names = sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config
-        fiscal = errors.check(fiscal_data, *names, place="fiscalConfig")
+        fiscal = fiscal_data(*names, errors, place="fiscalConfig")
         rate = errors.check(exchange_rate, sent.exchange_rate)
-        request = StampRequest(scope=sent.scope or StampScope.ALL, document_ids=tuple(sent.complement_ids or ()))
-        parsed = StampInput(stamp=request, fiscal=fiscal, exchange_rate=rate)
-        errors.check(check_stored_text, parsed, "", body, None)
+        check_texts(sent, body, errors)
     errors.refuse()
-    return parsed
+    request = StampRequest(scope=sent.scope or StampScope.ALL, document_ids=tuple(sent.complement_ids or ()))
+    return StampInput(stamp=request, fiscal=fiscal, exchange_rate=rate)
 
 
 async def stamp(deps: Dependencies, request: ApiRequest) -> ApiResponse:

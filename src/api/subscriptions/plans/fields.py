@@ -13,9 +13,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
-from api.decoding.stored_text import check_stored_text
+from api.decoding.stored_text import check_texts
 from api.decoding.types import NUMBER_MAX, Id, LongText, Metadata
-from api.errors import ApiError, required
+from api.errors import required
 from api.fields.values import is_given, metadata, positive_amount, printable, require_whole
 from api.http.request import ApiRequest
 from api.operation import Json
@@ -164,7 +164,7 @@ def _parse(
     content = errors.check(metadata, sent.metadata)
     if isinstance(sent.metadata, Raw) and not is_given(sent.metadata):
         content = None
-    _check_texts(sent, content, body, errors)
+    check_texts(sent, body, errors)
     return terms, content
 
 
@@ -174,18 +174,6 @@ def _amount(raw: Raw, settings: MerchantSettings) -> Decimal:
     value = positive_amount(Raw(text[1:-1]) if text[:1] == b'"' else raw, "amount")
     require_whole(settings, ("amount", value))
     return value
-
-
-def _check_texts(sent: PlanBody, content: Raw | None | UnsetType, body: bytes, errors: FieldErrors) -> None:
-    texts = PlanUpdate(
-        external_id=sent.external_id or UNSET, name=sent.name or UNSET, description=sent.description, metadata=content
-    )
-    try:
-        check_stored_text(texts, "", body, None)
-    except ApiError:
-        for name in ("external_id", "name", "description", "metadata"):
-            alone = PlanUpdate(**{name: getattr(texts, name)})
-            errors.check(check_stored_text, alone, "", body, None)
 
 
 def _is_sent(value: Any) -> bool:
