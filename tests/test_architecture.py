@@ -44,7 +44,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.ttl_cache", "ledger.tasks", "ledger.back_off", "ledger.month_names"): ((), ()),
+    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.tasks", "ledger.back_off", "ledger.month_names"): ((), ()),
     ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
         ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.context.ledger",
          "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),
@@ -71,16 +71,16 @@ PACKAGES = {
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (
-        ("ledger.processors", "ledger.domain", *STORE, "ledger.tasks", "msgspec", "psycopg", "structlog"),
+        ("ledger.processors", "ledger.call_failures", "ledger.domain", *STORE, "ledger.tasks", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
-        ("ledger.invoicing", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.tasks", "cryptography", "fpdf", "lxml", "msgspec",
+        ("ledger.invoicing", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.tasks", "cryptography", "fpdf", "lxml", "msgspec",
          "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.notifications",): (  # the only one that knows templates and mail servers
-        ("ledger.notifications", "ledger.month_names", "aiosmtplib", "jinja2", "msgspec", "structlog"),
+        ("ledger.notifications", "ledger.call_failures", "ledger.month_names", "aiosmtplib", "jinja2", "msgspec", "structlog"),
         (),
     ),
     ("ledger.operations.context.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.context.clock"): (
@@ -88,12 +88,12 @@ PACKAGES = {
         (),
     ),
     ("ledger.background",): (  # owns due times, the cursors and the queue of jobs, and the only one that knows procrastinate
-        ("ledger.operations", "ledger.background", "ledger.journal", "ledger.processors", "ledger.back_off", "ledger.settings", "ledger.telemetry",
+        ("ledger.operations", "ledger.background", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.back_off", "ledger.settings", "ledger.telemetry",
          "ledger.domain", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
-        ("ledger.operations", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
+        ("ledger.operations", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
          "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.tasks", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),

@@ -21,6 +21,7 @@ from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
 from ledger.notifications.contract import Notifier
 from ledger.notifications.log import LogNotifier
+from ledger.operations.calls import CALLS
 from ledger.operations.context.clock import Clock, MerchantClocks
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
@@ -83,6 +84,7 @@ async def open_ledger(
             journal,
             processor,
             order_numbers,
+            calls=CALLS,
             clock=clock,
             vault=vault,
             invoicing=_invoicing(settings, secrets, url, stack),

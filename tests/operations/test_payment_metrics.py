@@ -86,7 +86,7 @@ async def test_a_decline_is_counted_by_its_code(
     }
     for text in ("05 4242", "51 ana@example.com"):
         event = PaymentDeclined(payment_id=order.payments[0].payment_id, code=text, at=order.updated_at)
-        payment_metrics.count(Change(order.terms.order_id, 4, [event], order, order))
+        payment_metrics.count(order.terms.order_id, Change(order.terms.order_id, 4, [event], order, order))
     assert counted(name) == {(name, "INSUFFICIENT_FUNDS", "ISSUER", *CARD): 1, (name, "other", "ISSUER", *CARD): 2}
 
 

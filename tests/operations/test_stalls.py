@@ -30,7 +30,7 @@ from tests.operations.test_action_recovery import (
 from ledger.background.recovery import Recovery, Windows
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.pipeline import execute
+from ledger.operations.pipeline import calls as pipeline_calls
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.settings import SettingWrong, read_settings
 from projections.orders.open_calls import OpenCalls
@@ -71,10 +71,10 @@ async def test_a_call_whose_deadline_has_passed_is_not_made(
 
     stalling.journal.commit = commit_and_stall  # type: ignore[method-assign]
     if clock == "monotonic":
-        monkeypatch.setattr(execute, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + stalled_s[0]))
+        monkeypatch.setattr(pipeline_calls, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + stalled_s[0]))
     else:
         real = SimpleNamespace(now=lambda zone: datetime.now(zone) + timedelta(seconds=stalled_s[0]))
-        monkeypatch.setattr(execute, "datetime", real)
+        monkeypatch.setattr(pipeline_calls, "datetime", real)
     if action.method in REPEATED:
         waits = await action.do(stalling, merchant)
         assert waits.order.open_intent is not None

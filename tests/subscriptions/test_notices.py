@@ -18,10 +18,10 @@ from ledger.domain.customers.state import Customer
 from ledger.domain.subscriptions.notice_events import NoticeDroppedBecause, NoticeEvent, NoticeKind
 from ledger.domain.subscriptions.state import Subscription
 from ledger.notifications.contract import NotificationRefused, NotificationUnanswered
-from ledger.notifications.hand_over import AttemptRunning
 from ledger.notifications.smtp import SmtpNotifier, parse_server
 from ledger.operations.context.inputs import CustomerFields
 from ledger.operations.customers.change import change_customer
+from ledger.operations.message_call import AttemptRunning
 from ledger.operations.subscriptions import notify
 from ledger.operations.subscriptions.change import change_subscription
 from ledger.operations.subscriptions.notify import notify_customer

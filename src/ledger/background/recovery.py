@@ -1,4 +1,4 @@
-"""Recovery: looks up at the processor every call that has no outcome, and sends again what never reached it.
+"""Recovery: looks up every call to an outside system that has no outcome, and sends again what never reached it.
 
 Never send an authorisation again: the card is not kept. Captures, voids, refunds and payouts are sent again under their
 own keys for a day. After that, "not found" is final only when the processor can no longer apply the call late: it has
@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -23,24 +23,16 @@ from ledger.back_off import back_off_s
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
-from ledger.domain.orders.decide.outcomes import Outcome
-from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
-from ledger.domain.orders.invoices.state import Document
-from ledger.domain.orders.payment import Intent
-from ledger.domain.orders.processor_outcomes import NotFound
-from ledger.domain.orders.state import Order
+from ledger.call_failures import TimedOut, Unavailable
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.orders.invoices.recover import recover_document
+from ledger.operations.orders.open_calls import open_calls
+from ledger.operations.pipeline.calls import Call, LookUp
 from ledger.operations.pipeline.execute import record_outcome
-from ledger.operations.pipeline.processor_metrics import LOOK_UP, observed
-from ledger.operations.pipeline.processor_requests import look_up_call
-from ledger.operations.pipeline.repeat_call import repeat_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
 from ledger.postgres.faults import Fault
-from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.logs import stack_locations
-from ledger.telemetry.metrics import REPEATED, SETTLED
+from ledger.telemetry.metrics import SETTLED
 
 _log = structlog.get_logger()
 
@@ -123,108 +115,55 @@ class Recovery:
             _log.error("recovery_failed", order_id=str(order_id), reason=reason, at=stack_locations(fault))
 
     async def _recover(self, merchant_id: UUID, order_id: UUID) -> None:
+        """Finds the outcomes of the order's calls that are over, one after another."""
         order = await load_order(self._ledger, merchant_id, order_id)
-        for payment in order.payments:
-            if payment.intent is None or self._next_try(payment.intent) > datetime.now(UTC):
-                continue
-            repeats = self._can_repeat(order, payment.intent)
-            if repeats and payment.intent.unsent:
-                order = await self._send_again(merchant_id, order, payment.intent)
-                continue
-            outcome = await self._look_up(merchant_id, order, payment.intent, fence=not repeats)
-            if outcome is None:
-                self._retry_later(payment.intent.idempotency_key)
-            elif repeats and isinstance(outcome, NotFound):
-                order = await self._send_again(merchant_id, order, payment.intent)
-            else:
-                order = await self._record(merchant_id, order, payment.intent, outcome)
-        order = await self._recover_documents(merchant_id, order)
-        intents = (payment.intent for payment in order.payments if payment.intent is not None)
-        documents = () if order.invoices is None else order.invoices.documents
-        stamps = (self._next_look_up(each) for each in documents if each.open_intent is not None)
-        next_at = min((*map(self._next_try, intents), *stamps), default=None)
+        has_changed = False
+        for call in open_calls(self._ledger, merchant_id, order):
+            if self._next_try(call) <= datetime.now(UTC):
+                has_changed |= await self._settle(call)
+        if has_changed:
+            order = await load_order(self._ledger, merchant_id, order_id)
         self._tries.pop(order_id, None)
+        next_at = min(map(self._next_try, open_calls(self._ledger, merchant_id, order)), default=None)
         if next_at is not None:  # another process may see a call of the order come back before that
             self._tries[order_id] = (0, min(next_at, datetime.now(UTC) + timedelta(seconds=_RELOAD_S)))
 
-    async def _recover_documents(self, merchant_id: UUID, order: Order) -> Order:
-        """Finds the outcomes of the order's calls to the stamping provider; returns the order after them."""
-        for document in () if order.invoices is None else order.invoices.documents:
-            if document.open_intent is None or self._next_look_up(document) > datetime.now(UTC):
-                continue
-            windows, key = self._windows, document.document_id
-            found = await recover_document(
-                self._ledger, merchant_id, order, document, late_s=windows.late_s, timeout_s=windows.look_up_s
-            )
-            if not found:
-                self._retry_later(str(key))
-                continue
-            self._tries.pop(str(key), None)
+    async def _settle(self, call: Call) -> bool:
+        """Looks up a call and records its outcome, or sends it again. Returns False if it is to be looked at later."""
+        repeats = call.is_repeated(self._windows.repeat_s)
+        outcome = None
+        if not (repeats and call.is_unsent):
+            outcome = await self._look_up(call, fence=not repeats)
+            if outcome is None:
+                self._retry_later(call.key)
+                return False
+        if repeats and (call.is_unsent or call.never_arrived(outcome)):
+            if not await call.repeat():
+                self._retry_later(call.key)
+                return False
+        else:
+            actor = Actor(merchant_id=call.merchant_id, request_id="recovery")
+            await record_outcome(UnitOfWork(self._ledger, actor, cause=call.cause), call, outcome)
             SETTLED.inc()
-            order = await load_order(self._ledger, merchant_id, order.terms.order_id)
-        return order
+            _log.info(call.recovered, outcome=type(outcome).__name__, **call.about)
+        self._tries.pop(call.key, None)
+        return True
 
-    async def _record(self, merchant_id: UUID, order: Order, intent: Intent, outcome: Outcome) -> Order:
-        order_id = order.terms.order_id
-        actor = Actor(merchant_id=merchant_id, request_id="recovery")
-        uow = UnitOfWork(self._ledger, actor, cause=intent.payment_id)
-        await record_outcome(uow, order_id, intent, outcome)
-        self._tries.pop(intent.idempotency_key, None)
-        SETTLED.inc()
-        _log.info(
-            "payment_recovered",
-            order_id=str(order_id),
-            call=intent.action,
-            outcome=type(outcome).__name__,
-        )
-        return await uow.order(order_id)
-
-    def _can_repeat(self, order: Order, intent: Intent) -> bool:
-        """Returns whether the call is sent again where the processor does not have it."""
-        until = (intent.first_deadline_at or intent.deadline_at) + timedelta(seconds=self._windows.repeat_s)
-        return datetime.now(UTC) < until and can_be_repeated(order, intent)
-
-    async def _send_again(self, merchant_id: UUID, order: Order, intent: Intent) -> Order:
-        order_id = order.terms.order_id
-        after = await repeat_call(self._ledger, merchant_id, order_id, intent)
-        if intent in (payment.intent for payment in after.payments):
-            self._retry_later(intent.idempotency_key)  # its payer is being erased
-            return after
-        REPEATED.inc()
-        _log.info("call_sent_again", order_id=str(order_id), call=intent.action, tries=intent.tries + 1)
-        self._tries.pop(intent.idempotency_key, None)
-        return after
-
-    async def _look_up(self, merchant_id: UUID, order: Order, intent: Intent, *, fence: bool) -> Outcome | None:
+    async def _look_up(self, call: Call, *, fence: bool) -> Any:
         """Returns the outcome, or None where it is still unknown.
 
-        Before a "not found" is final, a processor that can fence refuses the key where `fence` is True.
+        Before a "not found" is final, an outside system that can fence refuses the key where `fence` is True.
         """
-        processor = self._ledger.processor
-        if processor is None:
-            return None
-        can_fence, late_s = processor.capabilities.can_fence, self._windows.late_s
-        if not can_fence:
-            late_s = max(late_s, processor.capabilities.late_arrival_s)
-        is_final = datetime.now(UTC) >= intent.deadline_at + timedelta(seconds=late_s)
+        how = LookUp(late_s=self._windows.late_s, timeout_s=self._windows.look_up_s, fence=fence)
         try:
-            with self._ledger.timeouts.within(self._windows.look_up_s):
-                look_up = look_up_call(processor, merchant_id, order, intent, fence=fence and is_final and can_fence)
-                found = await observed(intent.processor, LOOK_UP, look_up)
-        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
+            return await call.look_up(how)
+        except (TimedOut, Unavailable, TimeoutError):
             return None
-        return NotFound() if found is None and is_final else found
 
-    def _next_try(self, intent: Intent) -> datetime:
+    def _next_try(self, call: Call) -> datetime:
         """Returns when this call may be looked up, for the first time or again."""
-        tried = self._tries.get(intent.idempotency_key)
-        return intent.over_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
-
-    def _next_look_up(self, document: Document) -> datetime:
-        """Returns when the open call about this document may be looked up, for the first time or again."""
-        tried, intent = self._tries.get(str(document.document_id)), document.open_intent
-        assert intent is not None, "only a document with an open call is looked up"
-        return intent.deadline_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
+        tried = self._tries.get(call.key)
+        return call.over_at + timedelta(seconds=self._windows.margin_s) if tried is None else tried[1]
 
     def _retry_later(self, key: str | UUID) -> None:
         tries = self._tries.get(key, (0, None))[0]

@@ -15,6 +15,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.call_failures import TimedOut, Unavailable
+
 if TYPE_CHECKING:
     from satcfdi.models import Signer
 
@@ -106,11 +108,11 @@ class DocumentStatus(Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class ProviderTimedOut(Exception):
+class ProviderTimedOut(TimedOut):
     """The outcome is unknown: the answer did not arrive before the deadline, or is unreadable."""
 
 
-class ProviderUnavailable(Exception):
+class ProviderUnavailable(Unavailable):
     """The request has no effect: it was never sent."""
 
 

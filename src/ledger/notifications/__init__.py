@@ -3,7 +3,6 @@
 In reading order:
 
 - `contract`: what an operation may ask of a notifier, and what it may answer.
-- `hand_over`: one attempt to hand a message over, with its outcome.
 - `not_sent`: why a message was not sent, in words for operators.
 - `smtp`: hands messages to a mail server. `log`: records in the log that there was one.
 - `messages`: every message from plain values, as text and HTML. `words`: their sentences in Spanish and English.

@@ -15,6 +15,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.call_failures import TimedOut, Unavailable
+
 
 class MessageKind(StrEnum):
     """What a message is about."""
@@ -60,11 +62,11 @@ class NotificationRefused(NotificationFailed):
     """The message is refused for good: another attempt would be refused, too."""
 
 
-class NotifierUnavailable(NotificationFailed):
+class NotifierUnavailable(NotificationFailed, Unavailable):
     """The message was certainly not accepted; another attempt may succeed."""
 
 
-class NotificationUnanswered(NotificationFailed):
+class NotificationUnanswered(NotificationFailed, TimedOut):
     """The message was handed over, and no answer came: it may have been accepted."""
 
 

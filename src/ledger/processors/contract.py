@@ -19,6 +19,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.call_failures import TimedOut, Unavailable
 from ledger.domain.money import ZERO
 from ledger.domain.orders.processor_outcomes import (
     ActionRequired,
@@ -178,14 +179,14 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whether it is simulated: no money moves, and a transaction's id may choose how its authentication ends."""
 
 
-class ProcessorTimedOut(Exception):
+class ProcessorTimedOut(TimedOut):
     """The outcome is unknown: the answer did not arrive before the deadline, or is unreadable.
 
     It does not mean declined.
     """
 
 
-class ProcessorUnavailable(Exception):
+class ProcessorUnavailable(Unavailable):
     """The request has no effect: it was never sent, or its key was fenced before it arrived."""
 
 

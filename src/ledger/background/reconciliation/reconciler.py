@@ -38,6 +38,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.processor_call import ProcessorCall
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_requests import look_up_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
@@ -159,7 +160,8 @@ class Reconciliation:
         intent, outcome = answer
         actor = Actor(merchant_id=record.merchant_id, request_id="reconciliation")
         uow = UnitOfWork(self._ledger, actor, cause=payment.payment_id)
-        await record_outcome(uow, order.terms.order_id, intent, outcome)
+        call = ProcessorCall(ledger=self._ledger, merchant_id=record.merchant_id, order=order, intent=intent)
+        await record_outcome(uow, call, outcome)
         repaired = await uow.order(order.terms.order_id)
         return is_recorded(repaired.payment(payment.payment_id), repaired, record)
 

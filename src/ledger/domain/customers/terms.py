@@ -96,10 +96,3 @@ def after_failure(message: Attempts, outcome: Refused | NotAccepted) -> timedelt
     if message.attempts > len(_PAUSES):
         return GivenUpBecause.UNDELIVERED
     return _PAUSES[message.attempts - 1]
-
-
-def attempt_outcome(code: str | None, *, refused: bool, unknown: bool) -> AttemptOutcome:
-    """Returns the outcome of an attempt that ended with this code of the notifier, None where it was accepted."""
-    if code is None:
-        return Accepted()
-    return Refused(code) if refused else NotAccepted(code, unknown)

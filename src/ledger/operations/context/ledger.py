@@ -5,7 +5,7 @@ Never cancel an operation with its request. It runs to its outcome in a task of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -44,7 +44,10 @@ class CallTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """One process's access to everything that operations need. Operations are functions that take it first."""
+    """One process's access to everything that operations need. Operations are functions that take it first.
+
+    `calls` has the call to an outside system that each event announces (`operations.calls`).
+    """
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Ledger:
         processor: Processor | None,
         order_numbers: OrderNumbers,
         *,
+        calls: Mapping[type[Any], Callable[..., Any]],
         clock: Clock | None = None,
         vault: CardVault | None = None,
         invoicing: Invoicing | None = None,
@@ -62,6 +66,7 @@ class Ledger:
         self.journal = journal
         self.processor = processor
         self.order_numbers = order_numbers
+        self.calls = calls
         self.clock = clock or Clock()
         self.vault = vault
         self.invoicing = invoicing

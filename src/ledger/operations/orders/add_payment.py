@@ -16,7 +16,7 @@ from ledger.operations.context.inputs import Actor, PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult
 from ledger.operations.orders.new_payment import new_payment, payment_plan
-from ledger.operations.pipeline.execute import execute_request
+from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -26,7 +26,7 @@ async def add_payment(
     """Pays `request.amount` of the order's subtotal, in minor units, or all that is unpaid (contract N32 to N34,
     section 8.7).
 
-    Raises like `execute_request`; OrderNotFound, PaymentMethodNotFound, MethodNotEnabled, PartialsNotAllowed,
+    Raises like `execute_on_order`; OrderNotFound, PaymentMethodNotFound, MethodNotEnabled, PartialsNotAllowed,
     OrderNotPayable, AmountExceedsPending, IdempotencyMismatch, InvalidField.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
@@ -40,4 +40,4 @@ async def add_payment(
 
         return await payment_plan(uow, order, request, payment, decide)
 
-    return await ledger.complete(execute_request(uow, attempt))
+    return await ledger.complete(execute_on_order(uow, attempt))

@@ -21,7 +21,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, DeviceDataInput, ValidateInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
-from ledger.operations.pipeline.execute import execute_request
+from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -30,7 +30,7 @@ async def submit_device_data(
 ) -> OrderResult:
     """Continues the payment that waits for its payer's device data (contract N18).
 
-    Raises like `execute_request`; OrderNotFound, InvalidField on `referenceId`, InvalidOrderState,
+    Raises like `execute_on_order`; OrderNotFound, InvalidField on `referenceId`, InvalidOrderState,
     PayerAuthenticationFailed, AmountExceedsPending where the payment no longer fits.
     """
     uow = UnitOfWork(ledger, actor, key)
@@ -47,7 +47,7 @@ async def submit_device_data(
         )
         return _plan(uow, order, decide_device_data(order, command))
 
-    return _checked(await ledger.complete(execute_request(uow, attempt)))
+    return _checked(await ledger.complete(execute_on_order(uow, attempt)))
 
 
 async def validate(
@@ -71,7 +71,7 @@ async def validate(
         )
         return _plan(uow, order, decide_validation(order, command))
 
-    return _checked(await ledger.complete(execute_request(uow, attempt)))
+    return _checked(await ledger.complete(execute_on_order(uow, attempt)))
 
 
 def _is_simulated(ledger: Ledger, transaction_id: str) -> bool:

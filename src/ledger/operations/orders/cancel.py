@@ -17,7 +17,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CancelInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
-from ledger.operations.pipeline.execute import execute_request
+from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -26,7 +26,7 @@ async def cancel_order(
 ) -> OrderResult:
     """Cancels the order that `reference` names (contract N40), or the one payment of it that the request names.
 
-    Raises like `execute_request`; OrderNotFound, PaymentNotFound, OrderHasCapturedFunds, InvalidOrderState.
+    Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderHasCapturedFunds, InvalidOrderState.
     """
     uow = UnitOfWork(ledger, actor, key)
 
@@ -36,7 +36,7 @@ async def cancel_order(
         change = uow.change_order(order.terms.order_id, events)
         return Plan(changes=[change], target=RequestTarget(payment_id=request.payment_id))
 
-    return await ledger.complete(execute_request(uow, attempt))
+    return await ledger.complete(execute_on_order(uow, attempt))
 
 
 def _decide(uow: UnitOfWork, order: Order, request: CancelInput) -> list[OrderEvent]:

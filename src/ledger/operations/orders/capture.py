@@ -14,7 +14,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CaptureInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
-from ledger.operations.pipeline.execute import execute_request
+from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -23,7 +23,7 @@ async def capture_order(
 ) -> OrderResult:
     """Captures `request.amount`, gross and in minor units, or all that is left of the authorisation (contract N41).
 
-    Raises like `execute_request`; OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState,
+    Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState,
     CaptureExceedsAuthorized, AmountExceedsPending.
     """
     uow = UnitOfWork(ledger, actor, key)
@@ -42,4 +42,4 @@ async def capture_order(
         target = next((RequestTarget(payment_id=payment_id) for payment_id in captured), WHOLE_ORDER)
         return Plan(changes=[uow.change_order(order.terms.order_id, events)], target=target)
 
-    return await ledger.complete(execute_request(uow, attempt))
+    return await ledger.complete(execute_on_order(uow, attempt))

@@ -25,8 +25,8 @@ from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.customers.upsert import upsert_customer
 from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
+from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.payment_methods.charge import decide_with_card
-from ledger.operations.pipeline.execute import execute_request
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -35,7 +35,7 @@ async def create_order(
 ) -> OrderResult:
     """Creates a payment order, or returns the one that has this external id already (contract N25 to N29).
 
-    Raises like `execute_request`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId,
+    Raises like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId,
     InvalidField.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
@@ -68,7 +68,7 @@ async def create_order(
                     raise
         return await _resubmission(uow, request, payment, existing)
 
-    work = execute_request(uow, attempt)
+    work = execute_on_order(uow, attempt)
     if request.payment is None:  # a single commit: a caller that hangs up leaves nothing half done
         return await work
     return await ledger.complete(work)
@@ -92,7 +92,7 @@ async def charge_order(
 
         return await payment_plan(uow, order, request, payment, decide)
 
-    return await ledger.complete(execute_request(uow, attempt))
+    return await ledger.complete(execute_on_order(uow, attempt))
 
 
 async def _new_order(

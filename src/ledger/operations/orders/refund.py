@@ -18,7 +18,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, RefundInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
-from ledger.operations.pipeline.execute import execute_request
+from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
@@ -28,7 +28,7 @@ async def refund_order(
 ) -> OrderResult:
     """Refunds `request.amount`, gross and in minor units (contract N35 to N39, sections 8.7 and 8.11).
 
-    Raises like `execute_request`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress,
+    Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress,
     RefundExceedsBalance, RefundWindowExpired, IdempotencyMismatch, InvalidField, InvalidOrderState.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
@@ -56,7 +56,7 @@ async def refund_order(
             secrets=SecretInputs(destination=request.destination),
         )
 
-    return await ledger.complete(execute_request(uow, attempt))
+    return await ledger.complete(execute_on_order(uow, attempt))
 
 
 def _target_refund(order: Order, command: RefundOrder) -> UUID:

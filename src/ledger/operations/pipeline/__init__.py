@@ -2,9 +2,11 @@
 
 In reading order:
 
-- `unit_of_work`: the streams that a request has loaded, its plans and its commits. `execute`: attempts, commits, calls.
-  `execute_stream`: the same on a stream that needs no processor. `execute_once`: a sandbox's helper, once for a key.
-- `idempotency`: answers that a key has received before. `processor_requests`: requests to processors, from intents.
+- `unit_of_work`: the streams that a request has loaded, its plans and its commits. `calls`: what a call to an outside
+  system is, and how one is made. `execute`: attempts, commits, calls, outcomes.
+- `execute_request`: a request, once under its idempotency key. `execute_stream`: one whose changes announce no call.
+  `execute_once`: a sandbox's helper. `idempotency`: what a key has received before.
+- `processor_requests`: requests to processors, from intents.
   `repeat_call`: a call that never reached the processor, sent again.
 - `payment_metrics`: what orders and payments have come to. `processor_metrics`: how calls to processors end.
 """

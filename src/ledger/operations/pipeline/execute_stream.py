@@ -1,21 +1,22 @@
-"""Executes a merchant's request on a stream that needs no processor, with the record of its idempotency key.
+"""Executes a merchant's request on a stream whose changes announce no call.
 
-The record names the stream and the version that was answered. A repeated request is answered from that version, so the
-record stores nothing of the answer.
+The record of an idempotency key names the stream and the version that was answered. A repeated request is answered from
+that version, so the record stores nothing of the answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from msgspec import Struct
 
 from ledger.domain.fold import fold
-from ledger.domain.rejections import Rejected
-from ledger.operations.pipeline.execute import Attempt, execute
-from ledger.operations.pipeline.idempotency import find_record, record_rejection
-from ledger.operations.pipeline.unit_of_work import UnitOfWork
+from ledger.domain.idempotency.state import IdempotencyRecord
+from ledger.operations.pipeline.execute import Attempt
+from ledger.operations.pipeline.execute_request import execute_request
+from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork
 
 S = TypeVar("S")
 
@@ -33,29 +34,36 @@ class StreamResult(Struct, Generic[S], frozen=True, kw_only=True):
     later: Sequence[Any] = ()
 
 
-async def execute_on_stream(uow: UnitOfWork, attempt: Attempt, evolve: Callable[[S | None, Any], S]) -> StreamResult[S]:
-    """Executes a request, or returns what its idempotency key was answered with before.
+class StreamAnswer(Struct, Generic[S], frozen=True):
+    """Answers with the state of the stream of the plan's first change, which `evolve` folds."""
 
-    `evolve` folds the stream of the plan's first change. Raises what `attempt` raises, ConcurrentUpdate, a Fault of the
-    journal; with a key also IdempotencyKeyReused and RequestInProgress. Records a rejection that will not change.
-    """
-    if uow.key is None:
-        plan = await execute(uow, attempt)
+    evolve: Callable[[S | None, Any], S]
+    when: AnsweredWhen = AnsweredWhen.AT_COMMIT
+
+    async def after(self, uow: UnitOfWork, plan: Plan) -> StreamResult[S]:  # noqa: ARG002 - the protocol's parameter
         return StreamResult(state=plan.changes[0].after, replayed=not plan.events)
-    record = await find_record(uow)
-    if record is not None:
-        assert record.stream_id is not None, "an accepted request names its stream"
+
+    async def again(self, uow: UnitOfWork, record: IdempotencyRecord) -> StreamResult[S] | None:
         assert record.answer is not None, "without calls, a request is accepted and answered in one commit"
-        events = await uow.ledger.journal.reader.stream(uow.merchant_id, record.stream_id)
-        answered, later = events[: record.answer.stream_version], events[record.answer.stream_version :]
-        state = fold(evolve, None, answered)
-        assert state is not None, "an answered version has events"
-        return StreamResult(state=state, replayed=record.answer.replayed, repeated=True, later=later)
-    try:
-        plan = await execute(uow, attempt)
-        if not plan.events:
-            await uow.record_answer(plan, replayed=True)
-    except Rejected as rejection:
-        await record_rejection(uow, rejection)
-        raise
-    return StreamResult(state=plan.changes[0].after, replayed=not plan.events)
+        return await answered(uow, record, self.evolve)
+
+
+async def execute_on_stream(uow: UnitOfWork, attempt: Attempt, evolve: Callable[[S | None, Any], S]) -> StreamResult[S]:
+    """Executes a request on the stream that `evolve` folds. Raises like `execute_request`."""
+    return await execute_request(uow, attempt, StreamAnswer(evolve))
+
+
+async def answered(uow: UnitOfWork, record: IdempotencyRecord, evolve: Callable[[S | None, Any], S]) -> StreamResult[S]:
+    """Returns the answer that a record names: the stream's state in the answered version. Raises a Fault."""
+    assert record.answer is not None, "the request was answered"
+    version = record.answer.stream_version
+    events = await uow.ledger.journal.reader.stream(uow.merchant_id, stream_of(record))
+    state = fold(evolve, None, events[:version])
+    assert state is not None, "an answered version has events"
+    return StreamResult(state=state, replayed=record.answer.replayed, repeated=True, later=events[version:])
+
+
+def stream_of(record: IdempotencyRecord) -> UUID:
+    """Returns the stream that an accepted request is about."""
+    assert record.stream_id is not None, "an accepted request names its stream"
+    return record.stream_id

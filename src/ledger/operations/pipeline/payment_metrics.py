@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from itertools import zip_longest
 from typing import Any, Final
+from uuid import UUID
+
+import structlog
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders import events
@@ -19,12 +22,15 @@ from ledger.journal.append import Change
 from ledger.telemetry.metrics import (
     CAPTURED,
     CHARGED_BACK,
+    CONTRADICTIONS,
     DECLINES,
     ORDERS_CREATED,
     PAYMENT_EVENTS,
     REFUNDED,
     LabelCache,
 )
+
+_log = structlog.get_logger()
 
 OTHER: Final = "other"
 """The label of a decline code that the contract does not have."""
@@ -57,6 +63,16 @@ _COUNTED: Final = frozenset(
     }
 )
 _TOPICS: Final = {kind: topic.partition(".")[0] for topic, kind in events.TOPICS.items() if kind in _COUNTED}
+_CONTRADICTIONS: Final = frozenset(
+    {
+        events.LateAuthorizationReported,
+        events.LateCaptureReported,
+        events.LateRefundReported,
+        events.RefundReopened,
+    }
+)
+"""What the ledger records if a processor reports an effect of a call that the ledger had settled otherwise."""
+
 _MOVES_MONEY: Final = frozenset(
     {
         events.PaymentCaptured,
@@ -79,12 +95,14 @@ _refunded: Final = LabelCache(REFUNDED)
 _charged_back: Final = LabelCache(CHARGED_BACK)
 
 
-def count(change: Change) -> None:
+def count(merchant_id: UUID, change: Change) -> None:
     """Counts what a committed change of an order has appended, and the money that its payments have moved by it."""
     order: Order = change.after
     moved = False
     for event in change.events:
         kind = type(event)
+        if kind in _CONTRADICTIONS:
+            _report_contradiction(merchant_id, order, event)
         if kind is events.OrderCreated:
             _orders[order.terms.currency,].inc()
             continue
@@ -98,6 +116,13 @@ def count(change: Change) -> None:
             _declines[code, event.refused_by.value, *labels].inc()
     if moved:
         _count_money(change.before, order)
+
+
+def _report_contradiction(merchant_id: UUID, order: Order, event: Any) -> None:
+    kind = type(event).__name__
+    CONTRADICTIONS.labels(kind).inc()
+    ids = {"merchant_id": str(merchant_id), "order_id": str(order.terms.order_id)}
+    _log.error("processor_contradicts_ledger", kind=kind, payment_id=str(event.payment_id), **ids)
 
 
 def _count_money(before: Order | None, order: Order) -> None:

@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-import structlog
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ledger.back_off import back_off_s
 from ledger.domain.orders.decide.outcomes import Outcome
@@ -18,22 +16,18 @@ from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.processor_outcomes import NotSent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
-from ledger.operations.context.ledger import Ledger
-from ledger.operations.pipeline.processor_metrics import WITHDRAWAL, observed
 from ledger.processors import contract
-from ledger.processors.contract import Card, Processor, ProcessorUnavailable
+from ledger.processors.contract import Card, Processor
 from ledger.processors.saved_card import SavedCard
 
 _REPEAT_FIRST_S, _REPEAT_MAX_S = 5.0, 600.0
 """The first and the longest pause before a call that never reached the processor is sent again."""
 
-_log = structlog.get_logger()
-
 
 class SecretInputs(Struct, frozen=True, kw_only=True):
     """What a processor call needs and no state keeps. It goes from the request to the call and nowhere else.
 
-    A card is either the payer's, or a saved one, whose number `with_number` gets at the last moment.
+    A card is either the payer's, or a saved one, whose number comes from the vault at the last moment.
     """
 
     card: Card | None = None
@@ -42,24 +36,6 @@ class SecretInputs(Struct, frozen=True, kw_only=True):
 
 
 NO_SECRETS: Final = SecretInputs()
-
-
-async def with_number(ledger: Ledger, merchant_id: UUID, intent: Intent, secrets: SecretInputs) -> SecretInputs | None:
-    """Returns what the call of an intent needs, with the number of its saved card from the vault.
-
-    Returns None where the card was deleted meanwhile. Raises ProcessorUnavailable where the vault cannot open it: the
-    call is not made.
-    """
-    saved = secrets.saved_card
-    if saved is None or intent.action is not EntryAction.AUTHORIZATION:
-        return secrets
-    assert ledger.vault is not None, "a saved card was found, so there is a vault"
-    try:
-        number = await ledger.vault.open(merchant_id, saved.payment_method_id, _payment_id(intent))
-    except Exception as fault:  # whatever it was, nothing was sent
-        _log.error("saved_card_unavailable", reason=type(fault).__name__, payment_id=str(intent.payment_id))
-        raise ProcessorUnavailable("the vault cannot open the saved card") from fault
-    return None if number is None else replace(secrets, card=saved.with_number(number))
 
 
 async def look_up_call(
@@ -94,31 +70,6 @@ def not_sent(order: Order, intent: Intent) -> NotSent:
         return NotSent()
     pause_s = back_off_s(intent.tries - 1, _REPEAT_MAX_S, _REPEAT_FIRST_S) - _REPEAT_FIRST_S
     return NotSent(until=datetime.now(UTC) + timedelta(seconds=pause_s))
-
-
-async def withdraw_reference(
-    ledger: Ledger, merchant_id: UUID, order: Order, payment: Payment, until: datetime
-) -> None:
-    """Asks the processor to stop showing a reference.
-
-    Nothing depends on the answer: later money is recorded as late.
-    """
-    if ledger.processor is None or payment.processor_reference is None:
-        return
-    request = contract.ReferenceCancellation(
-        merchant_id=merchant_id,
-        idempotency_key=f"{payment.payment_id}:withdrawal",
-        deadline_at=until,
-        at=order.updated_at,
-        order_id=order.terms.order_id,
-        payment_id=payment.payment_id,
-        processor_reference=payment.processor_reference,
-    )
-    try:
-        with ledger.timeouts.within((until - datetime.now(UTC)).total_seconds()):
-            await observed(payment.processor, WITHDRAWAL, ledger.processor.cancel_reference(request))
-    except Exception as fault:  # noqa: BLE001 - whatever it was, the reference may go on being shown
-        _log.warning("reference_not_withdrawn", processor=payment.processor, reason=type(fault).__name__)
 
 
 def send_request(

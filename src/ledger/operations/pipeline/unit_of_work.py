@@ -7,6 +7,7 @@ leaves exactly what recovery can finish.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
@@ -83,14 +84,24 @@ class Loaded(Struct, frozen=True):
 _NEW: Final = Loaded(None, 0)
 
 
+class AnsweredWhen(Enum):
+    """What records the answer to a request under an idempotency key."""
+
+    AT_COMMIT = auto()
+    """The commit of its last outcome, or its only commit."""
+    AFTER_CALLS = auto()
+    """Its only commit; after calls, the caller, which decides the answer by their outcomes."""
+    AT_END = auto()
+    """The caller."""
+
+
 class UnitOfWork:
     """Loads streams for an actor, folds decided events, and commits plans with the idempotency record of `key`.
 
     `now` is the merchant's time of the latest load, aware, in UTC. `streams` holds the loaded streams as the last
     commit left them. `creates` is true where the request makes something new. `cause` is the id that the events name as
     their causation; the first commit that announces processor calls becomes the cause of the commits after it.
-    `calls_open` counts the announced calls without an outcome, `calls_ended` and `calls_sent` those with one.
-    `not_sent_because` is why a call was not made where that was a decision of the merchant.
+    `answered_when` is what records the answer under `key`. `withheld_because` is why a call was not made if that was a decision of the merchant.
     """
 
     def __init__(
@@ -108,8 +119,9 @@ class UnitOfWork:
         self.creates = creates
         self.now = ledger.clock.now(actor.merchant_id)
         self.streams: dict[UUID, Loaded] = {}
-        self.calls_open = self.calls_ended = self.calls_sent = 0
-        self.not_sent_because: Rejected | None = None
+        self.withheld_because: Rejected | None = None
+        self._calls_open = self._calls_ended = self._calls_sent = 0
+        self.answered_when: AnsweredWhen = AnsweredWhen.AT_COMMIT
         self._actor = actor
         self._cause = cause
         self._found: UUID | None = None
@@ -126,6 +138,18 @@ class UnitOfWork:
             loaded = await self._read(stream_id, evolve)
         state: S | None = loaded.state
         return state
+
+    async def state(self, stream_id: UUID, evolve: Callable[[S | None, Any], S]) -> S | None:
+        """Returns the state of a stream as loaded, and reads the clock too if it reads the log."""
+        if stream_id not in self.streams:
+            await self._read(stream_id, evolve)
+            self.now = await self.ledger.clock.refresh(self.merchant_id)
+        state: S | None = self.streams[stream_id].state
+        return state
+
+    def forget(self, stream_id: UUID) -> None:
+        """Drops what was loaded of a stream: the next load reads the log."""
+        self.streams.pop(stream_id, None)
 
     async def order(self, order_id: UUID) -> Order:
         """Returns an order that exists."""
@@ -174,7 +198,7 @@ class UnitOfWork:
         return Change(order_id, loaded.version, events, loaded.state, fold(evolve_order, loaded.state, events))
 
     async def commit(self, plan: Plan, calls: int = 0) -> None:
-        """Commits a plan that announces `calls` processor calls, with what it means for the idempotency record.
+        """Commits a plan that announces `calls` calls to outside systems, with what it means for the idempotency record.
 
         Raises Conflict, after it has dropped what it knew of the stream in conflict; RequestInProgress where another
         request under the same key was first; a Fault of the journal.
@@ -198,16 +222,42 @@ class UnitOfWork:
             if not change.events:
                 continue
             if isinstance(change.after, Order):
-                payment_metrics.count(change)
+                payment_metrics.count(self.merchant_id, change)
                 note_order(change.stream_id)
             elif isinstance(change.after, Customer):
                 self.ledger.customers.put(self.merchant_id, change.after, version)
             elif isinstance(change.after, Merchant):
                 self.ledger.forget_merchant(self.merchant_id)
         self._accepted = True
-        self.calls_open += calls
+        self._calls_open += calls
         if calls and self._cause is None:
             self._cause = command_id
+
+    # -------------------------------------------------------------------------------------------------- the calls
+
+    @property
+    def nothing_was_sent(self) -> bool:
+        """Whether calls were announced and none of them left this process, or will."""
+        return self._calls_ended > 0 and self._calls_sent == 0
+
+    async def end_call(self, *, was_sent: bool) -> None:
+        """Takes note that a call has its outcome now, and reads the clock: the call took time."""
+        self._calls_open -= 1
+        self._calls_ended += 1
+        self._calls_sent += was_sent
+        self.now = await self.ledger.clock.refresh(self.merchant_id)
+
+    def begin_call(self) -> None:
+        """Takes note of a call that no commit announces."""
+        self._calls_open += 1
+
+    def count_as_unsent(self) -> None:
+        """Takes back that the latest call counts as sent."""
+        self._calls_sent -= 1
+
+    def withhold(self, rejection: Rejected) -> None:
+        """Takes note of why a call is not made: the request is rejected so if nothing was sent."""
+        self.withheld_because = rejection
 
     # ------------------------------------------------------------------------------------- the idempotency record
 
@@ -226,18 +276,44 @@ class UnitOfWork:
         await self.load_record()
         return seen is None or self.streams[self._record_id].version != seen.version
 
-    async def record_answer(self, plan: Plan, *, replayed: bool) -> None:
-        """Records that the request is answered with the order of the plan as it is loaded now."""
-        events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan)]
-        events.append(
-            self._answer(self.streams[plan.stream_id].version, created=self.creates and not replayed, replayed=replayed)
-        )
+    async def record_answer(self, stream_id: UUID, target: RequestTarget, *, replayed: bool) -> None:
+        """Records that the request is answered with this stream as it is loaded now, unless that is recorded.
+
+        Raises RequestInProgress, a Fault of the journal.
+        """
+        if self.key is None or self._is_answered():
+            return
+        if self.answered_when is not AnsweredWhen.AT_COMMIT:
+            await self.load_record()  # a repetition may have waited for the same outcome, and been answered first
+            if self._is_answered():
+                return
+        events: list[RequestEvent] = [] if self._accepted else [self._acceptance(stream_id, target)]
+        version = self.streams[stream_id].version
+        events.append(self._answer(version, created=self.creates and not replayed, replayed=replayed))
         await self._commit_record(events)
 
     async def release(self) -> None:
         """Records that nothing of an accepted request was sent, so that its key can be used for it again."""
-        if self.key is not None and self._accepted:
+        record = self._record
+        if record is not None and self._accepted and not (self._is_answered() or record.released):
             await self._commit_record([RequestReleased(at=self.now)])
+
+    @property
+    def _record(self) -> IdempotencyRecord | None:
+        loaded = None if self._record_id is None else self.streams.get(self._record_id)
+        return None if loaded is None else loaded.state
+
+    @property
+    def _is_answered_later(self) -> bool:
+        """Whether the caller decides the answer, so that no commit records it."""
+        if self.answered_when is AnsweredWhen.AFTER_CALLS:
+            return self._calls_ended > 0
+        return self.answered_when is AnsweredWhen.AT_END
+
+    def _is_answered(self) -> bool:
+        """Returns whether the request under this key has its answer, or was refused for good."""
+        record = self._record
+        return record is not None and (record.answer is not None or record.refusal is not None)
 
     async def record_result(self, result: Raw) -> None:
         """Records the result of a request that changed nothing. Raises RequestInProgress, a Fault of the journal."""
@@ -258,9 +334,9 @@ class UnitOfWork:
             return None
         if plan.result is not None:
             return self.change(self._record_id, evolve_record, [self._completion(plan.result)])
-        events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan)]
-        if self.calls_open + calls == 0:
-            if self.calls_ended and not self.calls_sent:
+        events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan.stream_id, plan.target)]
+        if self._calls_open + calls == 0 and not self._is_answered_later:
+            if self.nothing_was_sent:
                 events.append(RequestReleased(at=self.now))
             else:
                 change = plan.changes[0]
@@ -271,14 +347,14 @@ class UnitOfWork:
         assert self.key is not None, "only a request with a key has a record"
         return RequestCompleted(fingerprint=self.key.fingerprint, result=result, at=self.now)
 
-    def _acceptance(self, plan: Plan) -> RequestAccepted:
+    def _acceptance(self, stream_id: UUID, target: RequestTarget) -> RequestAccepted:
         assert self.key is not None, "only a request with a key has a record"
         return RequestAccepted(
             fingerprint=self.key.fingerprint,
-            stream_id=plan.stream_id,
+            stream_id=stream_id,
             at=self.now,
-            payment_id=plan.target.payment_id,
-            refund_id=plan.target.refund_id,
+            payment_id=target.payment_id,
+            refund_id=target.refund_id,
         )
 
     def _answer(self, stream_version: int, *, created: bool, replayed: bool = False) -> RequestAnswered:

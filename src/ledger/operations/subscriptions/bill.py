@@ -11,14 +11,13 @@ from uuid import UUID
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.commands import RunDue
 from ledger.domain.subscriptions.decide.due_work import decide_due
-from ledger.domain.subscriptions.events import ChargeBegun
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.execute import execute, record_outcome
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.subscriptions.charge import charge_outcome, load_charge_order, record_charge, settle_charge
+from ledger.operations.subscriptions.charge import ChargeCall, charge_in_progress, charge_outcome, load_charge_order
 from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
 
 
@@ -35,17 +34,20 @@ async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: 
         return await subscription_plan(uow, subscription_id, decide_due(state, RunDue(at=uow.now)))
 
     unknown: UUID | None = None  # the order of a charge whose outcome is not known yet
-    begun_now = False
     state = await load_subscription(uow, subscription_id)
     while state is not None:
         charge = state.charge
         if charge is not None and charge.order_id != unknown:
-            unknown = None if await settle_charge(uow, state, begun_now=begun_now) else charge.order_id
+            call = charge_in_progress(ledger, merchant_id, state)
+            outcome = await call.look_up()
+            if outcome is None:
+                unknown = charge.order_id
+            else:
+                await record_outcome(uow, call, outcome)
         else:
             plan = await execute(uow, attempt)
             if not plan.events:
                 return state
-            begun_now = any(isinstance(event, ChargeBegun) for event in plan.events)
         state = await load_subscription(uow, subscription_id)
     return None
 
@@ -60,10 +62,10 @@ async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
     if order is None or subscription_id is None:
         return
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
-    if await load_subscription(uow, subscription_id) is None:
+    state = await load_subscription(uow, subscription_id)
+    outcome = None if state is None else await charge_outcome(ledger, merchant_id, order)
+    if state is None or outcome is None:
         return
-    outcome = await charge_outcome(uow, order)
-    if outcome is None:
-        return
-    await record_charge(uow, subscription_id, order_id, outcome)
+    call = ChargeCall(ledger=ledger, merchant_id=merchant_id, subscription=state, order_id=order_id)
+    await record_outcome(uow, call, outcome)
     await bill_subscription(ledger, merchant_id, subscription_id)

@@ -6,8 +6,10 @@ committed before. Never begin another charge before the outcome of this one is r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, ClassVar, Final, NoReturn
 from uuid import UUID
 
 import structlog
@@ -33,15 +35,16 @@ from ledger.domain.subscriptions.commands import (
     RecordCharge,
 )
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
-from ledger.domain.subscriptions.state import Charge, Subscription
-from ledger.journal.append import Conflict
+from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
+from ledger.domain.subscriptions.evolve import evolve
+from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput, PaymentInput, RefundInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
-from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.calls import Call, Failure, LookUp
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
+from ledger.operations.subscriptions.commit import subscription_plan
 from ledger.processors.contract import ProcessorUnavailable
 
 _log = structlog.get_logger()
@@ -52,39 +55,103 @@ _PARTIAL: Final = "INSUFFICIENT_FUNDS"
 _PASSING: Final = (ConcurrentUpdate, RequestInProgress)
 
 
-async def settle_charge(uow: UnitOfWork, subscription: Subscription, *, begun_now: bool = False) -> bool:
-    """Makes the payment order of the charge in progress, unless it is made, and records its outcome.
+class ChargeCall(Call, frozen=True, kw_only=True):
+    """The charge of an invoice, by a payment order that the subscription has begun.
 
-    `begun_now`: the caller has just begun the charge, so its order is not looked for before it is made. Returns False
-    where the outcome is not known yet. Raises ConcurrentUpdate, a Fault.
-    """
-    charge = subscription.charge
-    assert charge is not None, "a charge is in progress"
-    order = None if begun_now else await load_charge_order(uow.ledger, uow.merchant_id, charge.order_id)
-    outcome = await _make(uow, subscription, charge) if order is None else await charge_outcome(uow, order)
-    if outcome is None:
-        return False
-    await record_charge(uow, subscription.subscription_id, charge.order_id, outcome)
-    return True
-
-
-async def record_charge(uow: UnitOfWork, subscription_id: UUID, order_id: UUID, outcome: ChargeOutcome) -> None:
-    """Records the outcome of a charge, once. Refunds an order that paid what another one had paid, or nothing at all.
-
-    Raises ConcurrentUpdate, a Fault.
+    It has no deadline: it consists of the calls of its order, each with a deadline of its own.
     """
 
-    async def attempt(_: Conflict | None) -> Plan:
-        state = await load_subscription(uow, subscription_id)
-        if isinstance(outcome, ChargePaid) and is_surplus(state, order_id):
-            await _refund(uow, order_id)
-        assert state is not None, "a charge's subscription was requested"
-        command = RecordCharge(
-            order_id=order_id, outcome=outcome, at=uow.now, unpaid_days=uow.ledger.subscription_unpaid_days
+    subscription: Subscription
+    order_id: UUID
+
+    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+
+    @property
+    def stream_id(self) -> UUID:
+        return self.subscription.subscription_id
+
+    @property
+    def deadline_at(self) -> None:
+        return None
+
+    async def send(self, prepared: None = None, left_s: float = 0.0) -> ChargeOutcome | None:  # noqa: ARG002 - no deadline
+        """Creates the order. A request that the ledger refuses before any call is a decline of the charge.
+
+        Raises ConcurrentUpdate, RequestInProgress, a Fault.
+        """
+        actor = Actor(merchant_id=self.merchant_id, request_id="subscription")
+        try:
+            order = (await create_order(self.ledger, actor, _order_input(self.subscription))).order
+        except _PASSING:
+            raise
+        except ProcessorUnavailable:
+            made = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
+            return ChargeNotSent() if made is None else await charge_outcome(self.ledger, self.merchant_id, made)
+        except Rejected as rejection:
+            code = "CARD_EXPIRED" if isinstance(rejection, PaymentMethodExpired) else rejection.code
+            ids = {"merchant_id": str(self.merchant_id), "subscription_id": str(self.stream_id)}
+            _log.warning("subscription_charge_refused", code=code, **ids)
+            return ChargeFailed(code=code, hard=False)
+        return await charge_outcome(self.ledger, self.merchant_id, order)
+
+    def without_answer(self, failure: Failure) -> NoReturn:
+        """Raises what was raised: the order has the unknown outcome, and the charge is looked up by it."""
+        assert failure.fault is not None, "no deadline of it can pass"
+        raise failure.fault
+
+    async def look_up(self, how: LookUp | None = None) -> ChargeOutcome | None:  # noqa: ARG002 - reads the log alone
+        """Returns what became of the charge's order, which is made now if a crash has prevented it."""
+        order = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
+        if order is None:
+            return await self.send()
+        return await charge_outcome(self.ledger, self.merchant_id, order)
+
+    def needs_first(self, state: Subscription | None, outcome: ChargeOutcome) -> Call | None:
+        """Returns the refund of an order that paid what another one had paid, or nothing at all.
+
+        It comes before the outcome: after a crash in between, the charge is looked up and refunded again, once.
+        """
+        if not isinstance(outcome, ChargePaid) or not is_surplus(state, self.order_id):
+            return None
+        return _SurplusRefund(
+            ledger=self.ledger, merchant_id=self.merchant_id, subscription=self.subscription, order_id=self.order_id
         )
-        return await subscription_plan(uow, subscription_id, decide_outcome(state, command))
 
-    await execute(uow, attempt, is_fact=True)
+    def record(self, state: Subscription, outcome: ChargeOutcome, now: datetime) -> Sequence[SubscriptionEvent]:
+        days = self.ledger.subscription_unpaid_days
+        return decide_outcome(state, RecordCharge(order_id=self.order_id, outcome=outcome, at=now, unpaid_days=days))
+
+    async def plan(self, uow: UnitOfWork, events: Sequence[SubscriptionEvent]) -> Plan:
+        return await subscription_plan(uow, self.stream_id, events)
+
+
+class _SurplusRefund(ChargeCall, frozen=True, kw_only=True):
+    """Refunds the order of a charge; its outcome is that of the charge."""
+
+    async def send(self, prepared: None = None, left_s: float = 0.0) -> ChargePaid:  # noqa: ARG002 - no deadline
+        await _refund(self.ledger, self.merchant_id, self.order_id)
+        return ChargePaid()
+
+    def needs_first(self, state: Subscription | None, outcome: ChargeOutcome) -> None:  # noqa: ARG002 - it has ended
+        return None
+
+
+def charge_call(
+    ledger: Ledger, merchant_id: UUID, subscription: Subscription, event: ChargeBegun, _: object = None
+) -> ChargeCall | None:
+    """Returns the charge that an event of this subscription begins; None if it has ended already."""
+    charge = subscription.charge
+    if charge is None or charge.order_id != event.order_id:
+        return None
+    return charge_in_progress(ledger, merchant_id, subscription)
+
+
+def charge_in_progress(ledger: Ledger, merchant_id: UUID, subscription: Subscription) -> ChargeCall:
+    """Returns the charge that a subscription has in progress."""
+    assert subscription.charge is not None, "a charge is in progress"
+    return ChargeCall(
+        ledger=ledger, merchant_id=merchant_id, subscription=subscription, order_id=subscription.charge.order_id
+    )
 
 
 async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order | None:
@@ -94,7 +161,7 @@ async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -
     return order
 
 
-async def charge_outcome(uow: UnitOfWork, order: Order) -> ChargeOutcome | None:
+async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order) -> ChargeOutcome | None:
     """Returns what became of a charge's order, None where that is not known yet.
 
     The issuer may have approved a part: it is refunded, and the charge counts as declined.
@@ -104,7 +171,7 @@ async def charge_outcome(uow: UnitOfWork, order: Order) -> ChargeOutcome | None:
     if any(payment.status in LIVE or payment.intent is not None for payment in order.payments):
         return None
     if order.net > 0:
-        await _refund(uow, order.terms.order_id)
+        await _refund(ledger, merchant_id, order.terms.order_id)
     if order.amount_paid > 0:
         return ChargeFailed(code=_PARTIAL, hard=False)
     return _failure(order.payments[-1])
@@ -120,27 +187,10 @@ def _failure(payment: Payment) -> ChargeOutcome:
     return ChargeFailed(code=reason.code, hard=reason.advice is Advice.DO_NOT_RETRY, by_risk=by_risk)
 
 
-async def _make(uow: UnitOfWork, subscription: Subscription, charge: Charge) -> ChargeOutcome | None:
-    """Creates the order of a charge. A request that the ledger refuses before any call is a decline of the charge."""
-    ledger = uow.ledger
-    actor = Actor(merchant_id=uow.merchant_id, request_id="subscription")
-    try:
-        order = (await create_order(ledger, actor, _order_input(subscription, charge))).order
-    except _PASSING:
-        raise
-    except ProcessorUnavailable:
-        made = await load_charge_order(ledger, uow.merchant_id, charge.order_id)
-        return ChargeNotSent() if made is None else await charge_outcome(uow, made)
-    except Rejected as rejection:
-        code = "CARD_EXPIRED" if isinstance(rejection, PaymentMethodExpired) else rejection.code
-        ids = {"merchant_id": str(uow.merchant_id), "subscription_id": str(subscription.subscription_id)}
-        _log.warning("subscription_charge_refused", code=code, **ids)
-        return ChargeFailed(code=code, hard=False)
-    return await charge_outcome(uow, order)
-
-
-def _order_input(subscription: Subscription, charge: Charge) -> OrderInput:
+def _order_input(subscription: Subscription) -> OrderInput:
     """Returns the payment order of an attempt: merchant-initiated, of the invoice's amount and no surcharge."""
+    charge = subscription.charge
+    assert charge is not None, "a charge is in progress"
     invoice = subscription.invoice(charge.invoice_id)
     external_id = charge_ids.external_id(subscription.subscription_id, invoice.ordinal, charge.attempt)
     return OrderInput(
@@ -164,15 +214,15 @@ def _order_input(subscription: Subscription, charge: Charge) -> OrderInput:
     )
 
 
-async def _refund(uow: UnitOfWork, order_id: UUID) -> None:
+async def _refund(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> None:
     """Refunds what an order of a charge holds, once."""
-    order = await load_charge_order(uow.ledger, uow.merchant_id, order_id)
+    order = await load_charge_order(ledger, merchant_id, order_id)
     if order is None or order.refundable <= Decimal(0):
         return
-    actor = Actor(merchant_id=uow.merchant_id, request_id="subscription")
+    actor = Actor(merchant_id=merchant_id, request_id="subscription")
     request = RefundInput(amount=order.refundable, reason="subscription", external_id=f"{order_id}:surplus")
     try:
-        await refund_order(uow.ledger, actor, str(order_id), request)
+        await refund_order(ledger, actor, str(order_id), request)
     except _PASSING:
         raise
     except Rejected as rejection:  # the money stays on the order, where the merchant sees it

@@ -41,14 +41,13 @@ async def subscription_plan(
 ) -> Plan:
     """Returns the plan of a subscription's events. `others` are further streams that the commit changes or checks.
 
-    A charge that begins counts as a call in progress: the request is answered once it has an outcome.
+    The plan of a charge that begins is about its payment.
     """
     change = uow.change(subscription_id, evolve, events)
     changes = [change, *others]
     if events:
         changes += await _moves(uow, change)
     begun = next((event for event in events if isinstance(event, ChargeBegun)), None)
-    uow.calls_open = int(begun is not None)
     target = WHOLE_ORDER if begun is None else RequestTarget(payment_id=begun.payment_id)
     return Plan(changes=changes, claims=claims, target=target)
 

@@ -8,23 +8,25 @@ more: then the customer may receive the message twice, under one Message-ID.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
 from uuid import UUID
 
 import structlog
 
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
-from ledger.domain.customers.terms import Accepted, AttemptOutcome, attempt_outcome
+from ledger.domain.customers.terms import Accepted, AttemptOutcome
 from ledger.domain.payment_methods.evolve import evolve as evolve_methods
-from ledger.domain.payment_methods.state import SavedMethods, stream_of
+from ledger.domain.payment_methods.state import stream_of
 from ledger.domain.subscriptions.commands import (
     NotifyCustomer,
     RecordNotice,
 )
 from ledger.domain.subscriptions.decide.messages import decide_notice, decide_notice_outcome
 from ledger.domain.subscriptions.events import SubscriptionEvent
+from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.notice_events import (
     NoticeDropped,
     NoticeDroppedBecause,
@@ -34,13 +36,13 @@ from ledger.domain.subscriptions.notice_events import (
 )
 from ledger.domain.subscriptions.notices import Notice
 from ledger.domain.subscriptions.state import Subscription
-from ledger.journal.append import Conflict
+from ledger.journal.append import Change, Conflict
 from ledger.notifications.contract import Message, Notification
-from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, payment_failed, renewal_receipt, trial_will_end
 from ledger.notifications.not_sent import in_words
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.message_call import AttemptRunning, MessageCall, message_deadline
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
@@ -49,44 +51,80 @@ from ledger.telemetry.metrics import SUBSCRIPTION_NOTICES
 _log = structlog.get_logger()
 
 
+class NoticeCall(MessageCall, frozen=True, kw_only=True):
+    """An attempt to send a message that the subscription has as running."""
+
+    subscription: Subscription
+    notice: Notice
+
+    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+
+    @property
+    def stream_id(self) -> UUID:
+        return self.subscription.subscription_id
+
+    @property
+    def deadline_at(self) -> datetime:
+        assert self.notice.deadline_at is not None, "the attempt was just recorded"
+        return self.notice.deadline_at
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        return _about(self.merchant_id, self.subscription.subscription_id)
+
+    async def prepare(self) -> Notification:
+        return await _notification(self)
+
+    def record(self, state: Subscription, outcome: AttemptOutcome, now: datetime) -> Sequence[SubscriptionEvent]:
+        command = RecordNotice(notice_id=self.notice.notice_id, outcome=outcome, at=now)
+        return decide_notice_outcome(state, command)
+
+    def recorded(self, outcome: AttemptOutcome, change: Change) -> bool:
+        _report(self.merchant_id, change)
+        if isinstance(outcome, Accepted):
+            SUBSCRIPTION_NOTICES.labels("sent").inc()
+        return True
+
+
+def notice_call(
+    ledger: Ledger, merchant_id: UUID, subscription: Subscription, event: NoticeRequested, _: object = None
+) -> NoticeCall | None:
+    """Returns the attempt that an event of this subscription announces."""
+    notice = next((each for each in subscription.notices if each.notice_id == event.notice_id), None)
+    if notice is None:
+        return None
+    return NoticeCall(ledger=ledger, merchant_id=merchant_id, subscription=subscription, notice=notice)
+
+
 async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UUID) -> None:
     """Sends every message of a subscription that is due by its merchant's clock, or records why it is not sent.
 
     Raises AttemptRunning, ConcurrentUpdate, a Fault: run it again later.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=subscription_id)
-    notifier = ledger.notifier
 
     async def attempt(_: Conflict | None) -> Plan:
         state = await load_subscription(uow, subscription_id)
         assert state is not None, "a subscription with messages was requested"
-        real_at = datetime.now(UTC)
         command = NotifyCustomer(
-            notifier=notifier.name,
-            deadline_at=real_at + timedelta(seconds=notifier.timeout_s) + MARGIN,
-            real_at=real_at,
+            notifier=ledger.notifier.name,
+            deadline_at=message_deadline(ledger),
+            real_at=datetime.now(UTC),
             at=uow.now,
             withheld=_withheld(await _customer(uow, state)) if state.notices else {},
         )
         return await subscription_plan(uow, subscription_id, decide_notice(state, command))
 
-    while True:
-        plan = await execute(uow, attempt)
-        _report(uow, subscription_id, plan.events)
-        state: Subscription = plan.changes[0].after
-        for event in plan.events:
-            if isinstance(event, NoticeRequested):
-                notice = next(each for each in state.notices if each.notice_id == event.notice_id)
-                await _record(uow, subscription_id, notice, await _send(uow, state, notice))
-        if not plan.events:
-            if any(notice.deadline_at is not None for notice in state.notices):
-                raise AttemptRunning
-            return
+    while (plan := await execute(uow, attempt)).events:
+        _report(merchant_id, plan.changes[0])
+    state: Subscription = plan.changes[0].after
+    if any(notice.deadline_at is not None for notice in state.notices):
+        raise AttemptRunning
 
 
 async def _customer(uow: UnitOfWork, state: Subscription) -> Customer:
     """Returns the customer with the latest preferences."""
-    uow.streams.pop(state.customer_id, None)
+    uow.forget(state.customer_id)
     customer = await uow.load(state.customer_id, evolve_customer)
     assert customer is not None, "a subscription's customer is never deleted"
     return customer
@@ -105,18 +143,10 @@ def _withheld(customer: Customer) -> Mapping[NoticeKind, NoticeDroppedBecause]:
     return unwanted if customer.email else {**dict.fromkeys(NoticeKind, NoticeDroppedBecause.NO_ADDRESS), **unwanted}
 
 
-async def _send(uow: UnitOfWork, state: Subscription, notice: Notice) -> AttemptOutcome:
-    """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
-    assert notice.deadline_at is not None, "the attempt was just recorded"
-    about = _about(uow, state.subscription_id)
-    written = _notification(uow, state, notice, about)
-    ended = await hand_over(uow.ledger.notifier, written, notice.deadline_at, **about)
-    return attempt_outcome(ended.code, refused=ended.refused, unknown=ended.unknown)
-
-
-async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice, about: Mapping[str, str]) -> Notification:
-    merchant = await uow.ledger.merchant(uow.merchant_id)
-    customer: Customer | None = await uow.load(state.customer_id, evolve_customer)  # as the attempt was decided on it
+async def _notification(call: NoticeCall) -> Notification:
+    state, notice = call.subscription, call.notice
+    merchant = await call.ledger.merchant(call.merchant_id)
+    customer, _ = await call.ledger.journal.load(call.merchant_id, state.customer_id, evolve_customer)
     assert customer is not None, "a subscription's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     addressee = Addressee(
@@ -125,13 +155,13 @@ async def _notification(uow: UnitOfWork, state: Subscription, notice: Notice, ab
         customer_name=customer.first_name,
         language=customer.preferences.language,
     )
-    message = _message(addressee, state, notice, await _last4(uow, state, notice))
+    message = _message(addressee, state, notice, await _last4(call))
     return Notification(
         notification_id=notice.notice_id,
         sender_name=merchant.name,
         recipient=customer.email,
         message=message,
-        about=about,
+        about=call.about,
     )
 
 
@@ -172,31 +202,21 @@ def _message(to: Addressee, state: Subscription, notice: Notice, card_last4: str
     )
 
 
-async def _last4(uow: UnitOfWork, state: Subscription, notice: Notice) -> str | None:
+async def _last4(call: NoticeCall) -> str | None:
     """Returns the last four digits of the card that was charged; None where it is not known or was deleted."""
-    if notice.payment_method_id is None:
+    method_id = call.notice.payment_method_id
+    if method_id is None:
         return None
-    methods: SavedMethods | None = await uow.load(stream_of(state.customer_id), evolve_methods)
-    method = None if methods is None else methods.method(notice.payment_method_id)
+    stream_id = stream_of(call.subscription.customer_id)
+    methods, _ = await call.ledger.journal.load(call.merchant_id, stream_id, evolve_methods)
+    method = None if methods is None else methods.method(method_id)
     return None if method is None or method.card is None else method.card.last4
 
 
-async def _record(uow: UnitOfWork, subscription_id: UUID, notice: Notice, outcome: AttemptOutcome) -> None:
-    async def attempt(_: Conflict | None) -> Plan:
-        state = await load_subscription(uow, subscription_id)
-        assert state is not None, "a subscription is never deleted"
-        command = RecordNotice(notice_id=notice.notice_id, outcome=outcome, at=uow.now)
-        return await subscription_plan(uow, subscription_id, decide_notice_outcome(state, command))
-
-    _report(uow, subscription_id, (await execute(uow, attempt, is_fact=True)).events)
-    if isinstance(outcome, Accepted):
-        SUBSCRIPTION_NOTICES.labels("sent").inc()
-
-
-def _report(uow: UnitOfWork, subscription_id: UUID, events: Sequence[SubscriptionEvent]) -> None:
+def _report(merchant_id: UUID, change: Change) -> None:
     """Counts and logs what was not sent. Only what a mail server caused is a warning."""
-    about = _about(uow, subscription_id)
-    for event in events:
+    about = _about(merchant_id, change.stream_id)
+    for event in change.events:
         if isinstance(event, NoticePostponed):
             SUBSCRIPTION_NOTICES.labels("postponed").inc()
             _log.info("notice_postponed", code=event.code, **about)
@@ -209,6 +229,6 @@ def _report(uow: UnitOfWork, subscription_id: UUID, events: Sequence[Subscriptio
                 _log.warning("notice_dropped", code=event.code, kind=event.kind, **reason, **about)
 
 
-def _about(uow: UnitOfWork, subscription_id: UUID) -> dict[str, str]:
+def _about(merchant_id: UUID, subscription_id: UUID) -> dict[str, str]:
     """Returns what the log lines of a subscription's message name."""
-    return {"merchant_id": str(uow.merchant_id), "subscription_id": str(subscription_id)}
+    return {"merchant_id": str(merchant_id), "subscription_id": str(subscription_id)}

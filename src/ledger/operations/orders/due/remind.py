@@ -1,4 +1,4 @@
-"""Reminds an order's payer of its due date: records the intent, hands the message to the notifier, records the outcome.
+"""Reminds an order's payer of its due date: records the attempt, hands the message over, records the outcome.
 
 A reminder is decided on the order as it is. Two workers that run the same reminder make one attempt, because the
 version of the order decides which intent is recorded. After a crash in the middle of an attempt there is one more:
@@ -7,35 +7,86 @@ then the payer may receive the message twice, under one Message-ID.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
 from uuid import UUID
 
 import structlog
 
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
-from ledger.domain.customers.terms import Accepted, AttemptOutcome, attempt_outcome
-from ledger.domain.orders.commands import (
-    RecordReminder,
-    RemindPayer,
+from ledger.domain.customers.terms import Accepted, AttemptOutcome
+from ledger.domain.orders.commands import RecordReminder, RemindPayer
+from ledger.domain.orders.events import (
+    OrderEvent,
+    ReminderDropped,
+    ReminderDroppedBecause,
+    ReminderKind,
+    ReminderPostponed,
+    ReminderRequested,
 )
-from ledger.domain.orders.events import ReminderDropped, ReminderDroppedBecause, ReminderKind, ReminderPostponed
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.evolve.reminders import Reminder
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import decide_reminder, decide_reminder_outcome
-from ledger.journal.append import Conflict
+from ledger.journal.append import Change, Conflict
 from ledger.notifications.contract import Notification
-from ledger.notifications.hand_over import MARGIN, AttemptRunning, hand_over
 from ledger.notifications.messages import Addressee, Row, payment_reminder
 from ledger.notifications.not_sent import in_words
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.message_call import AttemptRunning, MessageCall, message_deadline
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.telemetry.metrics import REMINDERS
 
 _log = structlog.get_logger()
+
+
+class ReminderCall(MessageCall, frozen=True, kw_only=True):
+    """An attempt to send a reminder that the order has as running."""
+
+    order: Order
+    reminder: Reminder
+
+    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+
+    @property
+    def stream_id(self) -> UUID:
+        return self.order.terms.order_id
+
+    @property
+    def deadline_at(self) -> datetime:
+        assert self.reminder.deadline_at is not None, "the attempt was just recorded"
+        return self.reminder.deadline_at
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        return _about(self.merchant_id, self.order.terms.order_id)
+
+    async def prepare(self) -> Notification:
+        return await _notification(self)
+
+    def record(self, state: Order, outcome: AttemptOutcome, now: datetime) -> Sequence[OrderEvent]:
+        command = RecordReminder(reminder_id=self.reminder.reminder_id, outcome=outcome, at=now)
+        return decide_reminder_outcome(state, command)
+
+    def recorded(self, outcome: AttemptOutcome, change: Change) -> bool:
+        _report(self.merchant_id, change)
+        if isinstance(outcome, Accepted):
+            REMINDERS.labels("sent").inc()
+        return True
+
+
+def reminder_call(
+    ledger: Ledger, merchant_id: UUID, order: Order, event: ReminderRequested, _: object = None
+) -> ReminderCall | None:
+    """Returns the attempt that an event of this order announces."""
+    reminder = None if order.reminders is None else order.reminders.pending
+    if reminder is None or reminder.reminder_id != event.reminder_id:
+        return None
+    return ReminderCall(ledger=ledger, merchant_id=merchant_id, order=order, reminder=reminder)
 
 
 async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> None:
@@ -44,38 +95,27 @@ async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
     Does nothing where none is due. Raises AttemptRunning, ConcurrentUpdate, a Fault: run it again later.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
-    notifier = ledger.notifier
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.order(order_id)
-        uow.streams.pop(order.terms.customer_id, None)  # the latest preferences count
-        customer = await _customer(uow, order)
-        real_at = datetime.now(UTC)
+        uow.forget(order.terms.customer_id)  # the latest preferences count
+        customer = await uow.load(order.terms.customer_id, evolve_customer)
+        assert customer is not None, "an order's customer is never deleted"
         command = RemindPayer(
-            notifier=notifier.name,
-            deadline_at=real_at + timedelta(seconds=notifier.timeout_s) + MARGIN,
-            real_at=real_at,
+            notifier=ledger.notifier.name,
+            deadline_at=message_deadline(ledger),
+            real_at=datetime.now(UTC),
             at=uow.now,
             withheld=_withheld(customer),
         )
         return Plan(changes=[uow.change_order(order_id, decide_reminder(order, command))])
 
     plan = await execute(uow, attempt)
-    _report(uow, plan)
-    order = await uow.order(order_id)
+    _report(merchant_id, plan.changes[0])
+    order: Order = plan.changes[0].after
     reminder = None if order.reminders is None else order.reminders.pending
-    if reminder is None or reminder.deadline_at is None:
-        return
-    if not plan.events:
+    if not plan.events and reminder is not None and reminder.deadline_at is not None:
         raise AttemptRunning
-    outcome = await _send(uow, order, reminder)
-    await _record(uow, order_id, reminder, outcome)
-
-
-async def _customer(uow: UnitOfWork, order: Order) -> Customer:
-    customer = await uow.load(order.terms.customer_id, evolve_customer)
-    assert customer is not None, "an order's customer is never deleted"
-    return customer
 
 
 def _withheld(customer: Customer) -> ReminderDroppedBecause | None:
@@ -88,17 +128,11 @@ def _withheld(customer: Customer) -> ReminderDroppedBecause | None:
     return None if customer.email else ReminderDroppedBecause.NO_ADDRESS
 
 
-async def _send(uow: UnitOfWork, order: Order, reminder: Reminder) -> AttemptOutcome:
-    """Makes the attempt that was just recorded. Never raises: whatever goes wrong is an outcome."""
-    assert reminder.deadline_at is not None, "the attempt was just recorded"
-    about = _about(uow, order.terms.order_id)
-    written = _notification(uow, order, reminder, about)
-    ended = await hand_over(uow.ledger.notifier, written, reminder.deadline_at, **about)
-    return attempt_outcome(ended.code, refused=ended.refused, unknown=ended.unknown)
-
-
-async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder, about: Mapping[str, str]) -> Notification:
-    merchant, customer = await uow.ledger.merchant(uow.merchant_id), await _customer(uow, order)
+async def _notification(call: ReminderCall) -> Notification:
+    ledger, order, reminder = call.ledger, call.order, call.reminder
+    merchant = await ledger.merchant(call.merchant_id)
+    customer, _ = await ledger.journal.load(call.merchant_id, order.terms.customer_id, evolve_customer)
+    assert customer is not None, "an order's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     assert order.reminders is not None, "only an order with a due date has reminders"
     addressee = Addressee(
@@ -114,7 +148,7 @@ async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder, about
         currency=order.terms.currency,
         due_date=reminder.due_date,
         description=order.terms.description,
-        references=_references(order, uow.now),
+        references=_references(order, ledger.clock.now(call.merchant_id)),
         overdue=reminder.kind is ReminderKind.OVERDUE,
     )
     return Notification(
@@ -122,7 +156,7 @@ async def _notification(uow: UnitOfWork, order: Order, reminder: Reminder, about
         sender_name=merchant.name,
         recipient=customer.email,
         message=message,
-        about=about,
+        about=call.about,
     )
 
 
@@ -140,23 +174,10 @@ def _references(order: Order, now: datetime) -> list[Row]:
     return []
 
 
-async def _record(uow: UnitOfWork, order_id: UUID, reminder: Reminder, outcome: AttemptOutcome) -> None:
-    uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the attempt took time
-
-    async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.order(order_id)
-        command = RecordReminder(reminder_id=reminder.reminder_id, outcome=outcome, at=uow.now)
-        return Plan(changes=[uow.change_order(order_id, decide_reminder_outcome(order, command))])
-
-    _report(uow, await execute(uow, attempt, is_fact=True))
-    if isinstance(outcome, Accepted):
-        REMINDERS.labels("sent").inc()
-
-
-def _report(uow: UnitOfWork, plan: Plan) -> None:
+def _report(merchant_id: UUID, change: Change) -> None:
     """Counts and logs what was not sent. Only what a mail server caused is a warning."""
-    about = _about(uow, plan.stream_id)
-    for event in plan.events:
+    about = _about(merchant_id, change.stream_id)
+    for event in change.events:
         if isinstance(event, ReminderPostponed):
             REMINDERS.labels("postponed").inc()
             _log.info("reminder_postponed", code=event.code, **about)
@@ -169,6 +190,6 @@ def _report(uow: UnitOfWork, plan: Plan) -> None:
                 _log.warning("reminder_dropped", code=event.code, **reason, **about)
 
 
-def _about(uow: UnitOfWork, order_id: UUID) -> dict[str, str]:
+def _about(merchant_id: UUID, order_id: UUID) -> dict[str, str]:
     """Returns what the log lines of an order's reminder name."""
-    return {"merchant_id": str(uow.merchant_id), "order_id": str(order_id)}
+    return {"merchant_id": str(merchant_id), "order_id": str(order_id)}

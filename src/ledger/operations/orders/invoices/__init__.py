@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `stamp`: the loop that announces documents, calls the provider and records what it answered. `call`: one call.
-- `recover`: looks up calls without an answer. `cancel`: cancels stamped documents.
+- `provider_calls`: the calls to the stamping provider. `document_request`: how a request that makes them is answered.
+- `stamp`: announces documents that are due, and starts their stamping. `cancel`: cancels stamped documents.
 - `deadline`: warns of missing receipts. `policy`: the settings of the merchant.
 """

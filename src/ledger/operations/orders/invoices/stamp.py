@@ -7,39 +7,29 @@ call. A crash between two commits leaves at most one open call, which recovery l
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 from ledger.domain.fold import fold
-from ledger.domain.invoices.commands import (
-    EnableInvoicing,
-    NotSent,
-    RecordStamping,
-    Stamped,
-    StampingOutcome,
-    StampNext,
-    StampRequest,
-)
-from ledger.domain.invoices.decide.stamping import decide_enabling, decide_next, decide_outcome
+from ledger.domain.invoices.commands import EnableInvoicing, Stamped, StampingOutcome, StampNext, StampRequest
+from ledger.domain.invoices.decide.stamping import decide_enabling, decide_next
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import InvoiceEvent, InvoicingBlocked, StampingRequested
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
-from ledger.domain.rejections import FiscalDataIncomplete, Rejected, RequestInProgress
+from ledger.domain.rejections import FiscalDataIncomplete, Rejected
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, StampInput
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.orders.invoices.call import load_libraries, stamp
+from ledger.operations.orders.invoices.document_request import DocumentAnswer, DocumentResult, is_being_called
 from ledger.operations.orders.invoices.policy import invoicing_policy
-from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.idempotency import answered_before, find_record, record_rejection
+from ledger.operations.orders.invoices.provider_calls import load_libraries
+from ledger.operations.pipeline.execute import Attempt, Continue, execute
+from ledger.operations.pipeline.execute_request import execute_request, wait_until
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 _NO_PROVIDER: Final = "STAMPING_NOT_CONFIGURED"
@@ -49,33 +39,27 @@ _LINES_ON_LOOP: Final = 20
 """For how many lines an invoice is composed on the event loop, at 0.1 ms each; one of more lines in a thread."""
 
 
-class StampResult(Struct, frozen=True, kw_only=True):
-    """The order after a request to stamp it. `repeated` marks the answer that its idempotency key received before."""
-
-    order: Order
-    repeated: bool = False
-
-
-class _Step(Struct, frozen=True, kw_only=True):
-    """The outcome of a call, to be recorded with the next step."""
-
-    document_id: UUID
-    outcome: StampingOutcome
-
-
 async def stamp_due(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
     """Stamps what is due on an order by its merchant's clock, and returns the order.
 
     Does nothing where nothing is due. Raises ConcurrentUpdate, a Fault.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
-    await _stamp_in_order(uow, order_id, None, StampInput())
+
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.order(order_id)
+        return Plan(changes=[uow.change_order(order_id, await _next(uow, order, None, is_first=True))])
+
+    async def go_on(order: Order, outcome: StampingOutcome) -> Sequence[InvoiceEvent]:
+        return await _next(uow, order, None, is_first=False) if isinstance(outcome, Stamped) else ()
+
+    await execute(uow, attempt, go_on=go_on)
     return await uow.order(order_id)
 
 
 async def stamp_order(
     ledger: Ledger, actor: Actor, reference: str, request: StampInput, key: IdempotencyKey | None = None
-) -> StampResult:
+) -> DocumentResult:
     """Stamps the pending and failed documents that the request asks for (contract N43), and returns the order.
 
     A document that the provider refuses stays FAILED, and one whose outcome is unknown PENDING. Raises OrderNotFound,
@@ -83,111 +67,45 @@ async def stamp_order(
     could not be reached; ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused and RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
-    return await ledger.complete(_execute_request(uow, reference, request))
-
-
-async def _execute_request(uow: UnitOfWork, reference: str, request: StampInput) -> StampResult:
-    if uow.key is not None:
-        answered = await answered_stamping(uow)
-        if answered is not None:
-            return answered
-    uow.calls_open += 1  # until the last document is done, no commit answers the request
-    try:
-        order_id = (await uow.find_order(reference)).terms.order_id
-        last, stamped = await _stamp_beside_others(uow, order_id, request)
-    except Rejected as rejection:
-        if uow.key is not None:
-            await record_rejection(uow, rejection)
-        raise
-    uow.calls_open -= 1
-    if isinstance(last, NotSent) and not stamped:
-        await uow.release()
-        raise ProviderUnavailable("the stamping provider could not be reached")
-    order = await uow.order(order_id)
-    if uow.key is not None:
-        await uow.record_answer(Plan(changes=[uow.change_order(order_id, [])]), replayed=False)
-    return StampResult(order=order)
-
-
-async def _stamp_beside_others(
-    uow: UnitOfWork, order_id: UUID, request: StampInput
-) -> tuple[StampingOutcome | None, int]:
-    """Stamps what is asked for, and waits a limited time for a call that the worker or another request has open."""
-    until = time.monotonic() + uow.ledger.call_timeouts.replay_wait_s
-    pause = 0.01
-    while True:
-        last, stamped = await _stamp_in_order(uow, order_id, request.stamp, request)
-        if last is not None or time.monotonic() > until or not _has_open_call(await uow.order(order_id)):
-            return last, stamped
-        await asyncio.sleep(pause)
-        pause = min(1.5 * pause, 0.25)
-        uow.streams.pop(order_id, None)
-
-
-def _has_open_call(order: Order) -> bool:
-    """Returns whether a call about a document is under way. A call whose outcome is unknown does not count."""
-    intent = None if order.invoices is None else order.invoices.open_intent
-    return intent is not None and not intent.unknown
-
-
-async def answered_stamping(uow: UnitOfWork) -> StampResult | None:
-    """Returns the answer that the key has, None for a new request. Raises RequestInProgress while a call is open."""
-    record = await find_record(uow)
-    if record is None:
-        return None
-    if record.answer is None and record.stream_id is not None and _has_open_call(await uow.order(record.stream_id)):
-        raise RequestInProgress(
-            "A request with this Idempotency-Key is being carried out: send the request again after a second."
-        )
-    answer = await answered_before(uow)
-    return None if answer is None else StampResult(order=answer.order, repeated=True)
-
-
-async def _stamp_in_order(
-    uow: UnitOfWork, order_id: UUID, request: StampRequest | None, given: StampInput
-) -> tuple[StampingOutcome | None, int]:
-    """Stamps documents until none is due, or one is not stamped; returns the last outcome and how many were stamped."""
-    step: _Step | None = None
-    stamped = 0
-    while True:
-        started = await _commit(uow, order_id, request, given, step)
-        if started is None:
-            return None if step is None else step.outcome, stamped
-        order = await uow.order(order_id)
-        assert order.invoices is not None, "a document was started"
-        document = order.invoices.document(started)
-        assert document is not None, "the order has the document that was started"
-        assert document.intent is not None, "its intent was just committed"
-        outcome = await stamp(uow.ledger, uow.merchant_id, order, document, document.intent)
-        uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the call took time
-        stamped += isinstance(outcome, Stamped)
-        step = _Step(document_id=started, outcome=outcome)
-
-
-async def _commit(
-    uow: UnitOfWork, order_id: UUID, request: StampRequest | None, given: StampInput, step: _Step | None
-) -> UUID | None:
-    """Commits the last call's outcome and the start of the next document; returns that document's id, or None."""
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.order(order_id)
-        events: list[InvoiceEvent] = []
-        if step is not None:
-            record = RecordStamping(document_id=step.document_id, outcome=step.outcome, at=uow.now)
-            events += decide_outcome(order, record)
-        elif request is not None:
-            events += await _enabling(uow, order, given)
-        if step is None or isinstance(step.outcome, Stamped):
-            after = fold(evolve, order, events)
-            events += await _next(uow, after, request, is_first=step is None)
-        return Plan(changes=[uow.change_order(order_id, events)])
+        order = await uow.find_order(reference)
+        events = await _enabling(uow, order, request)
+        events += await _next(uow, fold(evolve, order, events), request.stamp, is_first=True)
+        return Plan(changes=[uow.change_order(order.terms.order_id, events)])
 
-    plan = await execute(uow, attempt, is_fact=step is not None)
-    return _started(plan.events)
+    async def go_on(order: Order, outcome: StampingOutcome) -> Sequence[InvoiceEvent]:
+        return await _next(uow, order, request.stamp, is_first=False) if isinstance(outcome, Stamped) else ()
+
+    return await ledger.complete(execute_request(uow, attempt, _StampingAnswer(attempt, go_on), go_on=go_on))
 
 
-def _started(events: Sequence[Any]) -> UUID | None:
-    return next((event.document_id for event in events if isinstance(event, StampingRequested)), None)
+class _StampingAnswer(DocumentAnswer):
+    """Waits also for a call that the worker or another request has open, and stamps what is left then."""
+
+    def __init__(self, attempt: Attempt, go_on: Continue) -> None:
+        self._attempt = attempt
+        self._go_on = go_on
+
+    async def after(self, uow: UnitOfWork, plan: Plan) -> DocumentResult:
+        tried: Plan | None = plan
+
+        async def has_ended() -> bool:
+            nonlocal tried
+            if tried is None:
+                uow.forget(plan.stream_id)
+                tried = await execute(uow, self._attempt, go_on=self._go_on)
+            if _starts(tried) or not is_being_called(await uow.order(plan.stream_id)):
+                return True
+            tried = None
+            return False
+
+        await wait_until(uow.ledger, has_ended)
+        return await super().after(uow, plan)
+
+
+def _starts(plan: Plan) -> bool:
+    return any(isinstance(event, StampingRequested) for event in plan.events)
 
 
 async def _enabling(uow: UnitOfWork, order: Order, given: StampInput) -> list[InvoiceEvent]:

@@ -1,0 +1,98 @@
+"""Executes a merchant's request on an order, with the calls to the processor that it announces."""
+
+from __future__ import annotations
+
+from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.idempotency.state import IdempotencyRecord
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
+from ledger.operations.context.results import NothingSent, OrderResult, RequestTarget
+from ledger.operations.pipeline.execute import Attempt
+from ledger.operations.pipeline.execute_request import execute_request, in_progress, wait_until
+from ledger.operations.pipeline.execute_stream import answered, stream_of
+from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork
+
+
+async def execute_on_order(uow: UnitOfWork, attempt: Attempt) -> OrderResult:
+    """Executes a request on an order. Raises like `execute_request`; ProcessorUnavailable if nothing was sent."""
+    return await execute_request(uow, attempt, _OrderAnswer())
+
+
+class _OrderAnswer:
+    """Answers with the order, its customer, and the payment or refund that the request is about."""
+
+    when = AnsweredWhen.AT_COMMIT
+
+    async def after(self, uow: UnitOfWork, plan: Plan) -> OrderResult:
+        if not plan.events:
+            await wait_until(uow.ledger, lambda: _has_no_open_call(uow, plan))
+        elif uow.nothing_was_sent:
+            raise uow.withheld_because or NothingSent(await uow.order(plan.stream_id))
+        order = await uow.order(plan.stream_id)
+        customer = await uow.load(order.terms.customer_id, evolve_customer)
+        assert customer is not None, "an order's customer is never deleted"
+        return OrderResult(
+            order=order,
+            customer=customer,
+            payment_id=plan.target.payment_id,
+            refund_id=plan.target.refund_id,
+            created=uow.creates and bool(plan.events),
+            replayed=not plan.events,
+        )
+
+    async def again(self, uow: UnitOfWork, record: IdempotencyRecord) -> OrderResult | None:
+        target = RequestTarget(payment_id=record.payment_id, refund_id=record.refund_id)
+        order = await answered_order(uow, record, target)
+        if order is None:
+            return None
+        customer = await uow.ledger.customers.by_id(uow.merchant_id, order.terms.customer_id)
+        assert customer is not None, "an order's customer is never deleted"
+        return OrderResult(
+            order=order,
+            customer=customer.customer,
+            payment_id=target.payment_id,
+            refund_id=target.refund_id,
+            created=uow.creates if record.answer is None else record.answer.created,
+            replayed=record.answer is not None and record.answer.replayed,
+            repeated=True,
+        )
+
+
+async def answered_order(uow: UnitOfWork, record: IdempotencyRecord, target: RequestTarget) -> Order | None:
+    """Returns the order as the request was answered with it, or as it is if only the answer is missing.
+
+    Returns None for a call that was not sent, of a record that was written before releases were. Raises
+    RequestInProgress while a call about the target is under way.
+    """
+    if record.answer is not None:
+        return (await answered(uow, record, evolve)).state
+    order = await uow.order(stream_of(record))
+    if target.payment_id is not None and order.payment(target.payment_id).was_not_sent:
+        return None
+    if has_open_call(order, target):
+        raise in_progress()
+    return order
+
+
+async def _has_no_open_call(uow: UnitOfWork, plan: Plan) -> bool:
+    """Returns whether no call about the plan's target is under way, and reads the order again the next time if one
+    is.
+    """
+    if not has_open_call(await uow.order(plan.stream_id), plan.target):
+        return True
+    uow.forget(plan.stream_id)
+    return False
+
+
+def has_open_call(order: Order, target: RequestTarget) -> bool:
+    """Returns whether a processor call about the target is under way.
+
+    A call whose outcome is unknown does not count, and one that is sent again later does not either.
+    """
+    for payment in order.payments:
+        intent = payment.intent
+        if intent is None or intent.unknown or intent.unsent or target.payment_id not in {None, payment.payment_id}:
+            continue
+        if target.refund_id in {None, intent.refund_id}:
+            return True
+    return False

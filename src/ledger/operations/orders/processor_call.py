@@ -1,0 +1,237 @@
+"""The calls to payment processors: what an order's events announce, and what the recovery looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+import structlog
+from msgspec.structs import replace
+
+from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
+from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
+from ledger.domain.orders.events import OrderEvent, PaymentCancelled
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.payment import EntryAction, Intent, Payment
+from ledger.domain.orders.processor_outcomes import ActionRequired, NotFound, NotSent, Unanswered
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S
+from ledger.domain.rejections import PaymentMethodNotFound
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp, Withheld
+from ledger.operations.pipeline.processor_metrics import LOOK_UP, OPERATIONS, WITHDRAWAL, observed
+from ledger.operations.pipeline.processor_requests import (
+    NO_SECRETS,
+    SecretInputs,
+    look_up_call,
+    not_sent,
+    send_request,
+)
+from ledger.operations.pipeline.repeat_call import repeat_call
+from ledger.processors import contract
+from ledger.processors.card_data import masked
+from ledger.telemetry.metrics import REPEATED
+
+_log = structlog.get_logger()
+
+_SILENT: Final = "The processor did not answer in time."
+_UNREADABLE: Final = "The processor's answer could not be read."
+
+
+class ProcessorCall(Call, frozen=True, kw_only=True):
+    """The call of an intent. `order` has it as open; `secrets` are what the request brought and no state keeps."""
+
+    order: Order
+    intent: Intent
+    secrets: SecretInputs = NO_SECRETS
+
+    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+    recovered: ClassVar[str] = "payment_recovered"
+
+    @property
+    def stream_id(self) -> UUID:
+        return self.order.terms.order_id
+
+    @property
+    def deadline_at(self) -> datetime:
+        return self.intent.deadline_at
+
+    @property
+    def payment(self) -> Payment:
+        assert self.intent.payment_id is not None, "an intent is a payment's"
+        return self.order.payment(self.intent.payment_id)
+
+    async def prepare(self) -> SecretInputs:
+        """Returns what the call needs, with the number of its saved card from the vault.
+
+        Raises Withheld if the card was deleted meanwhile, ProcessorUnavailable if the vault cannot open it.
+        """
+        saved = self.secrets.saved_card
+        if saved is None or self.intent.action is not EntryAction.AUTHORIZATION:
+            return self.secrets
+        assert self.ledger.vault is not None, "a saved card was found, so there is a vault"
+        try:
+            number = await self.ledger.vault.open(self.merchant_id, saved.payment_method_id, self.payment.payment_id)
+        except Exception as fault:  # whatever it was, nothing was sent
+            reason, payment_id = type(fault).__name__, str(self.intent.payment_id)
+            _log.error("saved_card_unavailable", reason=reason, payment_id=payment_id)
+            raise contract.ProcessorUnavailable("the vault cannot open the saved card") from fault
+        if number is None:
+            raise Withheld(PaymentMethodNotFound("The saved payment method was deleted; nothing was charged."))
+        return replace(self.secrets, card=saved.with_number(number))
+
+    async def send(self, prepared: SecretInputs, left_s: float) -> Outcome:  # noqa: ARG002 - its request has the deadline
+        processor = self.ledger.processor
+        assert processor is not None, "no intent is committed without a processor"
+        request = send_request(processor, self.merchant_id, self.order, self.intent, prepared)
+        answer = await observed(self.intent.processor, OPERATIONS[self.intent.action], request)
+        if isinstance(answer, ActionRequired) and self.payment.started.virtual_terminal:
+            return _come_back(_UNREADABLE)  # no payer is present, and the request did not allow it
+        return answer
+
+    def without_answer(self, failure: Failure) -> Outcome:
+        about = {"processor": self.intent.processor}
+        match failure.ended:
+            case Ended.NOT_SENT if failure.fault is None:
+                late_s = round((datetime.now(UTC) - self.intent.deadline_at).total_seconds(), 1)
+                _log.warning("processor_call_not_made", call=self.intent.action, late_s=late_s, **about)
+                return not_sent(self.order, self.intent)
+            case Ended.NOT_SENT:
+                return not_sent(self.order, self.intent)
+            case Ended.TIMED_OUT:
+                return _come_back(_SILENT)
+            case Ended.UNREADABLE:
+                _log.error("processor_failed", reason=type(failure.fault).__name__, **about)
+                return _come_back(_UNREADABLE)
+
+    def was_sent(self, outcome: Outcome) -> bool:
+        return not isinstance(outcome, NotSent) or outcome.until is not None  # it will be sent
+
+    async def look_up(self, how: LookUp) -> Outcome | None:
+        """Returns the outcome; NotFound once the processor can no longer apply the call, or has fenced its key."""
+        processor = self.ledger.processor
+        if processor is None:
+            return None
+        can_fence, late_s = processor.capabilities.can_fence, processor.capabilities.late_arrival_s
+        is_final = how.is_final(self.intent.deadline_at, can_fence=can_fence, late_arrival_s=late_s)
+        fence = how.fence and is_final and can_fence
+        with self.ledger.timeouts.within(how.timeout_s):
+            look_up = look_up_call(processor, self.merchant_id, self.order, self.intent, fence=fence)
+            found = await observed(self.intent.processor, LOOK_UP, look_up)
+        return NotFound() if found is None and is_final else found
+
+    def record(self, state: Order, outcome: Outcome, now: datetime) -> Sequence[OrderEvent]:
+        command = outcome_command(self.intent, masked(outcome), now, *_payer_times(self.ledger))
+        return decide_outcome(state, command)
+
+    def recorded(self, outcome: Outcome, change: Any) -> bool:
+        """Returns whether the call counts as sent: the recovery may have settled it as never arrived meanwhile."""
+        if not isinstance(outcome, NotSent) or outcome.until is None:
+            return self.was_sent(outcome)
+        order: Order = change.after
+        return any(
+            each.intent is not None and each.intent.idempotency_key == self.intent.idempotency_key
+            for each in order.payments
+        )
+
+    @property
+    def key(self) -> str:
+        return self.intent.idempotency_key
+
+    @property
+    def cause(self) -> UUID:
+        return self.payment.payment_id
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        return {"order_id": str(self.stream_id), "call": self.intent.action}
+
+    @property
+    def over_at(self) -> datetime:
+        return self.intent.over_at
+
+    @property
+    def is_unsent(self) -> bool:
+        return self.intent.unsent
+
+    def is_repeated(self, for_s: float) -> bool:
+        until = (self.intent.first_deadline_at or self.intent.deadline_at) + timedelta(seconds=for_s)
+        return datetime.now(UTC) < until and can_be_repeated(self.order, self.intent)
+
+    def never_arrived(self, outcome: Outcome) -> bool:
+        return isinstance(outcome, NotFound)
+
+    async def repeat(self) -> bool:
+        """Sends the call again. Returns False while its payer is being erased."""
+        after = await repeat_call(self.ledger, self.merchant_id, self.stream_id, self.intent)
+        if self.intent in (payment.intent for payment in after.payments):
+            return False
+        REPEATED.inc()
+        _log.info("call_sent_again", tries=self.intent.tries + 1, **self.about)
+        return True
+
+
+class WithdrawalCall(Call, frozen=True, kw_only=True):
+    """Asks a processor to stop showing the reference of a cancelled payment. Later money is recorded as late."""
+
+    order: Order
+    payment: Payment
+    deadline_at: datetime
+
+    is_recorded: ClassVar[bool] = False
+
+    async def send(self, prepared: None, left_s: float) -> None:  # noqa: ARG002 - its request has the deadline
+        processor = self.ledger.processor
+        assert processor is not None, "a reference was issued by a processor"
+        assert self.payment.processor_reference is not None, "an issued reference has a name"
+        request = contract.ReferenceCancellation(
+            merchant_id=self.merchant_id,
+            idempotency_key=f"{self.payment.payment_id}:withdrawal",
+            deadline_at=self.deadline_at,
+            at=self.order.updated_at,
+            order_id=self.order.terms.order_id,
+            payment_id=self.payment.payment_id,
+            processor_reference=self.payment.processor_reference,
+        )
+        await observed(self.payment.processor, WITHDRAWAL, processor.cancel_reference(request))
+
+    def without_answer(self, failure: Failure) -> None:
+        reason = type(failure.fault).__name__
+        _log.warning("reference_not_withdrawn", processor=self.payment.processor, reason=reason)
+
+
+def processor_call(
+    ledger: Ledger, merchant_id: UUID, order: Order, event: Any, secrets: SecretInputs
+) -> ProcessorCall | None:
+    """Returns the call that an event of this order announces; None if a later event has given its outcome already."""
+    intent = order.payment(event.payment_id).intent
+    if intent is None or intent.idempotency_key != event.idempotency_key:
+        return None
+    return ProcessorCall(ledger=ledger, merchant_id=merchant_id, order=order, intent=intent, secrets=secrets)
+
+
+def withdrawal_call(
+    ledger: Ledger, merchant_id: UUID, order: Order, event: PaymentCancelled, _: SecretInputs
+) -> WithdrawalCall | None:
+    """Returns the call that withdraws the reference of a cancelled payment, if it has one."""
+    payment = order.payment(event.payment_id)
+    if payment.reference is None or payment.processor_reference is None or ledger.processor is None:
+        return None
+    return WithdrawalCall(
+        ledger=ledger, merchant_id=merchant_id, order=order, payment=payment, deadline_at=ledger.call_deadline()
+    )
+
+
+def _come_back(reason: str) -> Unanswered:
+    """Returns the outcome of a call that came back now, so that the recovery does not wait for its deadline."""
+    return Unanswered(reason=reason, came_back_at=datetime.now(UTC))
+
+
+def _payer_times(ledger: Ledger) -> tuple[int, int]:
+    """Returns how long a payer has to act and how long an authorisation can be captured, in seconds."""
+    if ledger.processor is None:
+        return CHALLENGE_S, AUTHORIZATION_S
+    capabilities = ledger.processor.capabilities
+    return int(capabilities.authentication_session_s), int(capabilities.authorization_validity_s)
