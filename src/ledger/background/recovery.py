@@ -145,7 +145,7 @@ class Recovery:
             actor = Actor(merchant_id=call.merchant_id, request_id="recovery")
             await record_outcome(UnitOfWork(self._ledger, actor, cause=call.cause), call, outcome)
             SETTLED.inc()
-            _log.info(call.recovered, outcome=type(outcome).__name__, **call.about)
+            call.log_recovered(outcome)
         self._tries.pop(call.key, None)
         return True
 

@@ -48,7 +48,6 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
     secrets: SecretInputs = NO_SECRETS
 
     evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
-    recovered: ClassVar[str] = "payment_recovered"
 
     @property
     def stream_id(self) -> UUID:
@@ -82,7 +81,7 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
             raise Withheld(PaymentMethodNotFound("The saved payment method was deleted; nothing was charged."))
         return replace(self.secrets, card=saved.with_number(number))
 
-    async def send(self, prepared: SecretInputs, left_s: float) -> Outcome:  # noqa: ARG002 - its request has the deadline
+    async def send(self, prepared: SecretInputs, left_s: float) -> Outcome:  # noqa: ARG002 - the request has it
         processor = self.ledger.processor
         assert processor is not None, "no intent is committed without a processor"
         request = send_request(processor, self.merchant_id, self.order, self.intent, prepared)
@@ -163,6 +162,9 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
     def never_arrived(self, outcome: Outcome) -> bool:
         return isinstance(outcome, NotFound)
 
+    def log_recovered(self, outcome: Outcome) -> None:
+        _log.info("payment_recovered", outcome=type(outcome).__name__, **self.about)
+
     async def repeat(self) -> bool:
         """Sends the call again. Returns False while its payer is being erased."""
         after = await repeat_call(self.ledger, self.merchant_id, self.stream_id, self.intent)
@@ -182,7 +184,7 @@ class WithdrawalCall(Call, frozen=True, kw_only=True):
 
     is_recorded: ClassVar[bool] = False
 
-    async def send(self, prepared: None, left_s: float) -> None:  # noqa: ARG002 - its request has the deadline
+    async def send(self, prepared: None, left_s: float) -> None:  # noqa: ARG002 - the request has it
         processor = self.ledger.processor
         assert processor is not None, "a reference was issued by a processor"
         assert self.payment.processor_reference is not None, "an issued reference has a name"

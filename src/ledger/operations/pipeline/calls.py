@@ -74,8 +74,6 @@ class Call(Struct, frozen=True, kw_only=True):
 
     evolve: ClassVar[Callable[[Any, Any], Any]]
     """The fold of the stream that records the outcome."""
-    recovered: ClassVar[str] = ""
-    """What the log says once the recovery has found the outcome."""
     is_recorded: ClassVar[bool] = True
     """False for a call on whose outcome nothing depends: it is made in the background and recorded nowhere."""
 
@@ -122,6 +120,10 @@ class Call(Struct, frozen=True, kw_only=True):
     def never_arrived(self, outcome: Any) -> bool:  # noqa: ARG002 - as above
         """Returns whether the outside system certainly does not have the call."""
         return False
+
+    def log_recovered(self, outcome: Any) -> None:
+        """Logs that the recovery has found this outcome."""
+        raise NotImplementedError
 
     async def repeat(self) -> bool:
         """Sends the call again under its key. Returns whether it needs no further look. Raises a Fault."""

@@ -101,7 +101,8 @@ class UnitOfWork:
     `now` is the merchant's time of the latest load, aware, in UTC. `streams` holds the loaded streams as the last
     commit left them. `creates` is true where the request makes something new. `cause` is the id that the events name as
     their causation; the first commit that announces processor calls becomes the cause of the commits after it.
-    `answered_when` is what records the answer under `key`. `withheld_because` is why a call was not made if that was a decision of the merchant.
+    `answered_when` is what records the answer under `key`. `withheld_because` is why a call was not made if that was a
+    decision of the merchant.
     """
 
     def __init__(
@@ -198,7 +199,8 @@ class UnitOfWork:
         return Change(order_id, loaded.version, events, loaded.state, fold(evolve_order, loaded.state, events))
 
     async def commit(self, plan: Plan, calls: int = 0) -> None:
-        """Commits a plan that announces `calls` calls to outside systems, with what it means for the idempotency record.
+        """Commits a plan that announces so many calls to outside systems, with what it means for the idempotency
+        record.
 
         Raises Conflict, after it has dropped what it knew of the stream in conflict; RequestInProgress where another
         request under the same key was first; a Fault of the journal.

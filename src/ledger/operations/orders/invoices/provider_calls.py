@@ -66,7 +66,6 @@ class DocumentCall(Call, frozen=True, kw_only=True):
     document: Document
 
     evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
-    recovered: ClassVar[str] = "document_recovered"
 
     @property
     def stream_id(self) -> UUID:
@@ -89,6 +88,9 @@ class DocumentCall(Call, frozen=True, kw_only=True):
     def cause(self) -> UUID:
         return self.document.document_id
 
+    def log_recovered(self, outcome: StampingOutcome | CancellationOutcome) -> None:
+        _log.info("document_recovered", outcome=type(outcome).__name__, **self.about)
+
     @property
     def about(self) -> Mapping[str, str]:
         return {"order_id": str(self.stream_id), "document_id": str(self.document.document_id)}
@@ -104,7 +106,7 @@ class StampingCall(DocumentCall, frozen=True, kw_only=True):
             raise ProviderUnavailable("no stamping provider is configured")
         return await sealed_xml(invoicing, self.merchant_id, self.document, self.intent)
 
-    async def send(self, prepared: bytes, left_s: float) -> StampingOutcome:  # noqa: ARG002 - its request has the deadline
+    async def send(self, prepared: bytes, left_s: float) -> StampingOutcome:  # noqa: ARG002
         invoicing = self.ledger.invoicing
         assert invoicing is not None, "the call was prepared"
         assert invoicing.provider is not None, "the call was prepared"
@@ -178,7 +180,7 @@ class CancellationCall(DocumentCall, frozen=True, kw_only=True):
             raise ProviderUnavailable("the document's file is missing")
         return xml, signer
 
-    async def send(self, prepared: tuple[bytes, Any], left_s: float) -> CancellationOutcome:  # noqa: ARG002 - its request has the deadline
+    async def send(self, prepared: tuple[bytes, Any], left_s: float) -> CancellationOutcome:  # noqa: ARG002
         invoicing, stamp, cancellation = self.ledger.invoicing, self.document.stamp, self.document.cancellation
         assert invoicing is not None, "the call was prepared"
         assert invoicing.provider is not None, "the call was prepared"
@@ -215,7 +217,7 @@ class CancellationCall(DocumentCall, frozen=True, kw_only=True):
     def was_sent(self, outcome: CancellationOutcome) -> bool:
         return outcome is not _NOT_CANCELLED
 
-    async def look_up(self, how: LookUp | None = None) -> CancellationOutcome:  # noqa: ARG002 - asks within the provider's time
+    async def look_up(self, how: LookUp | None = None) -> CancellationOutcome:  # noqa: ARG002
         """Returns what SAT reports now: PENDING if it reports nothing else. Raises a Fault."""
         invoicing, stamp = self.ledger.invoicing, self.document.stamp
         if invoicing is None or invoicing.provider is None or stamp is None:
