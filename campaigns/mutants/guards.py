@@ -252,25 +252,25 @@ IDEMPOTENCY: Final = (
     Mutant(
         "key-without-replay",
         "a repeated request is answered without a second call",
-        f"{_PIPELINE}/execute.py",
-        "answer = await answered_before(uow)",
-        "answer = None",
+        f"{_PIPELINE}/execute_request.py",
+        "record = None if uow.key is None else await find_record(uow)",
+        "record = None",
         ("tests/operations/test_idempotency.py",),
     ),
     Mutant(
         "key-answered-while-its-call-is-open",
         "a repeated request is not answered while the first one is under way",
-        f"{_PIPELINE}/idempotency.py",
-        "        if has_open_call(order, target):",
-        "        if False:",
+        "src/ledger/operations/orders/order_request.py",
+        "    if has_open_call(order, target):\n        raise in_progress()",
+        "    if False:\n        raise in_progress()",
         ("tests/operations/test_idempotency.py",),
     ),
     Mutant(
         "key-answered-with-a-newer-order",
         "a repeated request gets the order as it was answered then",
-        f"{_PIPELINE}/idempotency.py",
-        "order = fold(evolve, None, events[: record.answer.stream_version])",
-        "order = fold(evolve, None, events)",
+        f"{_PIPELINE}/execute_stream.py",
+        "fold(evolve, None, events[:version])",
+        "fold(evolve, None, events)",
         ("tests/operations/test_idempotency.py",),
     ),
     Mutant(
@@ -409,72 +409,59 @@ FENCE: Final = (
         "a crash during a call leaves an intent that the recovery finds",
         f"{_PIPELINE}/execute.py",
         """\
-        try:
-            await uow.commit(plan, calls=len(intents))
-        except Conflict as met:
-            conflict = met
-            continue
-        kinds = set(map(type, change.events))
-        if PaymentCancelled in kinds:
-            _withdraw_references(uow, change)
-        if not _CONTRADICTIONS.isdisjoint(kinds):
-            _report_contradictions(uow, plan)
-        if intents:
-            await _make_calls(uow, plan, intents, latest_s)
-        return plan
+    plan, announced = await _commit(uow, attempt, ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS)
+    await _make(uow, announced, go_on)
+    return plan
 """,
         """\
-        answers = [await _call(uow, change.after, intent, plan.secrets, latest_s) for intent in intents]
-        try:
-            await uow.commit(plan, calls=len(intents))
-        except Conflict as met:
-            conflict = met
-            continue
-        _withdraw_references(uow, change)
-        for intent, outcome in answers:
-            await record_outcome(uow, plan.stream_id, intent, outcome, plan.secrets)
-        return plan
+    early = await attempt(None)
+    if early.events:
+        for call in _announced(uow, early):
+            await make_call(uow, call, read_clocks())
+    plan, announced = await _commit(uow, attempt, ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS)
+    await _make(uow, announced, go_on)
+    return plan
 """,
         ("tests/operations/test_crash_points.py", "tests/operations/test_orders.py"),
     ),
     Mutant(
         "silence-taken-for-unsent",
         "a call without an answer may have charged the payer",
-        f"{_PIPELINE}/execute.py",
-        "return intent, _come_back(_SILENT)",
-        "return intent, NotSent()",
+        "src/ledger/operations/orders/processor_call.py",
+        "return _come_back(_SILENT)",
+        "return NotSent()",
         ("tests/operations/test_orders.py",),
     ),
     Mutant(
         "unreadable-answer-taken-for-unsent",
         "a call whose answer cannot be read may have charged the payer",
-        f"{_PIPELINE}/execute.py",
-        "reason=type(fault).__name__)\n        return intent, _come_back(_UNREADABLE)",
-        "reason=type(fault).__name__)\n        return intent, NotSent()",
+        "src/ledger/operations/orders/processor_call.py",
+        "reason=type(failure.fault).__name__, **about)\n                return _come_back(_UNREADABLE)",
+        "reason=type(failure.fault).__name__, **about)\n                return NotSent()",
         ("tests/operations/test_orders.py",),
     ),
     Mutant(
         "call-after-its-deadline",
         "a process that was stopped does not make a call that the recovery may have settled",
-        f"{_PIPELINE}/execute.py",
-        "    if left_s <= 0:",
-        "    if left_s <= -1e9:",
+        f"{_PIPELINE}/calls.py",
+        "        if left_s <= 0:",
+        "        if left_s <= -1e9:",
         ("tests/operations/test_stalls.py",),
     ),
     Mutant(
         "deadline-by-real-time-alone",
         "a machine whose clock was set back still ends the time for a call",
-        f"{_PIPELINE}/execute.py",
-        "left_s = min((intent.deadline_at - datetime.now(UTC)).total_seconds(), latest_s - time.monotonic())",
-        "left_s = (intent.deadline_at - datetime.now(UTC)).total_seconds()",
+        f"{_PIPELINE}/calls.py",
+        "return min(left_s, (deadline_at - self.at).total_seconds() - passed_s)",
+        "return left_s",
         ("tests/operations/test_stalls.py",),
     ),
     Mutant(
         "not-found-without-a-fence",
         "a call that was not found has no effect when it arrives later",
-        _RECOVERY,
-        "fence=fence and is_final and can_fence",
-        "fence=False",
+        "src/ledger/operations/orders/processor_call.py",
+        "fence = how.fence and is_final and can_fence",
+        "fence = False",
         ("tests/operations/test_stalls.py",),
     ),
     Mutant(
@@ -489,8 +476,8 @@ FENCE: Final = (
         "call-given-up-without-a-fence",
         "a call that was sent again for a day counts as never arrived only after its key is fenced",
         _RECOVERY,
-        "outcome = await self._look_up(merchant_id, order, payment.intent, fence=not repeats)",
-        "outcome = await self._look_up(merchant_id, order, payment.intent, fence=False)",
+        "outcome = await self._look_up(call, fence=not repeats)",
+        "outcome = await self._look_up(call, fence=False)",
         ("tests/operations/test_stalls.py",),
     ),
     Mutant(
@@ -524,14 +511,6 @@ FENCE: Final = (
         "if order.invoices is not None and order.invoices.open_intent is not None:\n        return []",
         "if False:\n        return []",
         (f"{_CORE_TESTS}::test_a_document_without_an_answer_waits_for_its_look_up", _WORKER_TESTS),
-    ),
-    Mutant(
-        "cancellation-sent-late",
-        "a document is not cancelled after the deadline of the call, when the recovery may settle it",
-        "src/ledger/operations/orders/invoices/cancel.py",
-        "    if left_s <= 0:",
-        "    if False:",
-        ("tests/api/invoices/test_stamp.py",),
     ),
 )
 
