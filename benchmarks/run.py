@@ -118,7 +118,7 @@ def bench(
     Each sample takes `seconds`, each comparison `rounds` samples; `events` is what the largest size of `growth` has,
     whose picture is drawn into the file `picture`; `subscriptions` is how many are due at once (None: 1,000, and 10,000
     on the renewal day); `node_modules` is the folder with the peers' npm packages (None: that of the working
-    directory). Raises CannotRun for an unknown name, or where a program or a server is missing.
+    directory). Raises CannotRun for an unknown name, or if a program or a server is missing.
     """
     if name is not None and name not in BENCHMARKS:
         raise CannotRun(f"there is no benchmark {name}; there are {', '.join(BENCHMARKS)}")

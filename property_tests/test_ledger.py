@@ -110,7 +110,7 @@ def order(name: str, card: str | None, amount: Decimal, split: bool, customer: s
 
 
 async def run_steps(ledger: Ledger, steps: list[tuple[Any, ...]], *, twice: bool) -> UUID:
-    """Carries out the steps for a new merchant, each twice concurrently where `twice`. Returns the merchant's id."""
+    """Carries out the steps for a new merchant, each twice concurrently if `twice`. Returns the merchant's id."""
     actor = await register(ledger)
     for step in steps:
         await asyncio.gather(*[send_step(ledger, actor, step) for _ in range(2 if twice else 1)])

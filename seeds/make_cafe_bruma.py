@@ -405,7 +405,7 @@ def trouble(dice: Chance) -> tuple[str | None, float, tuple[int, int]]:
 
 
 def web_order(scenario: Scenario, payer: Payer, at: datetime) -> None:
-    """Somebody orders coffee in the web shop, and tries again where the card is refused."""
+    """Somebody orders coffee in the web shop, and tries again if the card is refused."""
     dice, day = scenario.dice, at.date()
     metadata: Body = {"canal": "web", "carrito": f"c-{dice.whole(0, 16**6):06x}"}
     if day >= BUEN_FIN:

@@ -164,7 +164,7 @@ def _journal(plan: CommitPlan) -> Journal:
 
 
 async def run(plan: CommitPlan, go: Go) -> Sample:
-    """Commits what the plan describes. Raises psycopg.OperationalError where the database does not answer."""
+    """Commits what the plan describes. Raises psycopg.OperationalError if the database does not answer."""
     journal = _journal(plan)
     await journal.start()
     make = _lean if plan.shape == "lean" else _order(plan.customers)

@@ -1,7 +1,7 @@
 """A process that appends to another event store as fast as it can: what the journal is compared to.
 
 Each append is one event of a new stream in a transaction of its own, of the bytes that the journal appends. Never make
-a peer slower than its own clients do: each is called in one round trip where it allows that, with prepared statements.
+a peer slower than its own clients do: each is called in one round trip if it allows that, with prepared statements.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _Latencies:
 
 
 async def run(plan: PeerPlan, go: Go) -> Sample:
-    """Appends what the plan describes. Raises psycopg.OperationalError where the database does not answer."""
+    """Appends what the plan describes. Raises psycopg.OperationalError if the database does not answer."""
     if plan.store in ("recorder", "aggregates"):
         return await asyncio.to_thread(_in_threads, plan, go)
     async with _open(plan) as append:

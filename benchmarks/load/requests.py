@@ -1,6 +1,6 @@
 """The load generator for HTTP: connections that each send one request at a time, alone or in walks of several.
 
-Never run it in the process under test: it would measure itself. An answer is decoded only where its step reads JSON.
+Never run it in the process under test: it would measure itself. An answer is decoded only if its step reads JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GRACE_S: Final = 15.0
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One request and the answer that it expects: a POST of `body`, or a GET where that is None.
+    """One request and the answer that it expects: a POST of `body`, or a GET if that is None.
 
     `values` are what the answer's JSON must have, by dotted names; `text` is what the answer must contain. `saves` are
     values for later steps: a name in braces, and where the answer's JSON has the value. A path may be a whole address.
@@ -95,7 +95,7 @@ class _Request:
         return b"POST %b HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (path, self._headers, len(body), body)
 
     def check(self, status: int, body: bytes, known: dict[bytes, bytes]) -> str | None:
-        """Saves what later steps use. Returns what is wrong with the answer, None where it is as expected."""
+        """Saves what later steps use. Returns what is wrong with the answer, None if it is as expected."""
         step = self._step
         if status == step.expect and not self._reads_answer:
             return None
@@ -234,7 +234,7 @@ def _value(answer: Any, name: str) -> Any:
 
 
 async def run(plan: LoadPlan, go: Go) -> Sample:
-    """Does what the plan describes. Raises OSError where the server refuses a connection."""
+    """Does what the plan describes. Raises OSError if the server refuses a connection."""
     go()
     loop = asyncio.get_running_loop()
     state = _Run(plan)

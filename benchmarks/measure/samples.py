@@ -23,7 +23,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     """What one run did. Latencies in milliseconds; `cpu_s` is the processor time of the generating process.
 
     `others` counts unexpected outcomes; a sample with any is not a result. `ended` counts what was done from the first
-    request to the last answer, outside the `seconds` too; 0 where that was not counted.
+    request to the last answer, outside the `seconds` too; 0 if that was not counted.
     """
 
     done: int

@@ -86,7 +86,7 @@ def report(
 def stamp(url: str, under_test: Service, folder: Path, documents: int) -> Sample:
     """Has so many orders of a new merchant paid, and waits until the worker has stamped an invoice of each.
 
-    Raises CannotRun where a document is refused, or the last one takes longer than a quarter of an hour.
+    Raises CannotRun if a document is refused, or the last one takes longer than a quarter of an hour.
     """
     merchant = under_test.of_merchant(*new_merchant(url, folder))
     body = {**json.loads(order_body.body(f"pedido-{UNIQUE}", "card")), **RECEIVER}

@@ -209,7 +209,7 @@ def _runs(size: _Size, ids: list[UUID], seconds: float) -> Mapping[str, Callable
 
 
 def _cost(costs: Costs, what: str) -> float:
-    """Returns the processor time of an operation, in µs: of Postgres, and of the API process where it serves it."""
+    """Returns the processor time of an operation, in µs: of Postgres, and of the API process if it serves it."""
     parts = costs.means(what)
     return parts["Postgres"] + (parts["API"] if what != _APPEND else 0)
 

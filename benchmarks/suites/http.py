@@ -110,7 +110,7 @@ class Service:
         return self._load(order_actions.authentication(self._orders), seconds, in_flight)
 
     def post_each(self, path: str, body: str, values: Sequence[str], in_flight: int = IN_FLIGHT) -> Sample:
-        """POSTs the body once with each of these values as `ORDER`. Raises CannotRun where an answer is not 201."""
+        """POSTs the body once with each of these values as `ORDER`. Raises CannotRun if an answer is not 201."""
         one = self._load(
             [Step(path=f"{self._base_path}{path}", body=body, expect=201)], _FILL_MAX_S, in_flight, values, 1
         )

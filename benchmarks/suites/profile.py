@@ -65,7 +65,7 @@ _STAGES: Final = (
 def report(url: str, settings: Settings, folder: Path, seconds: float, names: Collection[str] = OPERATIONS) -> Report:
     """Measures each of these operations for so many seconds.
 
-    Raises CannotRun without py-spy, or where it may not sample.
+    Raises CannotRun without py-spy, or if it may not sample.
     """
     sampler = _sampler()
     facts: dict[str, str] = {}

@@ -58,7 +58,7 @@ class Subscribers(Struct, frozen=True, kw_only=True):
     def bill(self) -> Sample:
         """Waits until the worker has billed all, and returns how long each was due until its invoice was paid.
 
-        Raises CannotRun where that takes longer than half an hour, or an invoice is paid twice.
+        Raises CannotRun if that takes longer than half an hour, or an invoice is paid twice.
         """
         until = time.monotonic() + _PATIENCE_S
         while unpaid := self.unpaid():
@@ -77,7 +77,7 @@ class Subscribers(Struct, frozen=True, kw_only=True):
 def subscribe(url: str, under_test: Service, folder: Path, count: int, *, spare_s: float = 0.0) -> Subscribers:
     """Creates a merchant with so many subscriptions; they are due once all are created, and `spare_s` later.
 
-    Raises CannotRun where a request is refused.
+    Raises CannotRun if a request is refused.
     """
     merchant = under_test.of_merchant(*new_merchant(url, folder))
     show_progress(f"{count:,} customers save their cards")

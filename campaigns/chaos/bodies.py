@@ -36,7 +36,7 @@ def create(external_id: str, amount: int, card: str | None = None, customer: str
 
 
 def charge(card: str, external_id: str | None = None) -> bytes:
-    """Returns a payment of all that is unpaid by the card of this name, with the merchant's own id for it where given."""
+    """Returns a payment of all that is unpaid by the card of this name, with the merchant's own id for it if given."""
     return json.dumps(_payment(card) | ({} if external_id is None else {"externalId": external_id})).encode()
 
 

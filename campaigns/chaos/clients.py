@@ -54,7 +54,7 @@ class Merchant(Struct, frozen=True, kw_only=True):
 
 
 class Ended(Struct, frozen=True):
-    """When a request began and ended, by the monotonic clock, its status (None where no answer came), and its client."""
+    """When a request began and ended, by the monotonic clock, its status (None if no answer came), and its client."""
 
     began: float
     ended: float
@@ -102,7 +102,7 @@ class Load:
                 await asyncio.sleep(0.005)
 
     async def send(self, wire: Wire, asked: Asked, api_key: str, client: int) -> str | None:
-        """Sends one request and records it; returns how it ended, or None where no connection could be opened."""
+        """Sends one request and records it; returns how it ended, or None if no connection could be opened."""
         port = self._port()
         try:
             await wire.open(port)

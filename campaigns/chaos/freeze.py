@@ -38,7 +38,7 @@ _POSITIONS = "select merchant_id, position from merchant_head where position > 0
 
 
 async def _stop_one(service: Service, random: Random) -> float:
-    """Stops an API process and returns when it was replaced. Raises Unmet where a merchant's log grows no more."""
+    """Stops an API process and returns when it was replaced. Raises Unmet if a merchant's log grows no more."""
     stopped = random.choice(service.api_processes())
     await asyncio.sleep(random.uniform(0, 0.05))
     os.kill(stopped, signal.SIGSTOP)
@@ -50,7 +50,7 @@ async def _stop_one(service: Service, random: Random) -> float:
 
 
 async def another_replaces(service: Service, stopped: int, connection: Connection) -> None:
-    """Returns once another process is connected in the place of the stopped one. Raises Unmet where none comes."""
+    """Returns once another process is connected in the place of the stopped one. Raises Unmet if none comes."""
     deadline = time.monotonic() + _REPLACED_S
     while stopped in service.roles() or await (await connection.execute(_CONNECTED)).fetchone() != (2, 1):
         if time.monotonic() > deadline:
@@ -59,7 +59,7 @@ async def another_replaces(service: Service, stopped: int, connection: Connectio
 
 
 async def _every_log_grows(connection: Connection) -> None:
-    """Returns once every merchant has a commit that is later than the first look. Raises Unmet where one has none."""
+    """Returns once every merchant has a commit that is later than the first look. Raises Unmet if one has none."""
     before = dict(await (await connection.execute(_POSITIONS)).fetchall())
     deadline = time.monotonic() + _REPLACED_S
     while True:

@@ -1,6 +1,6 @@
 """A disk that fills up under load: the one with the data, then the one with the write-ahead log.
 
-The disks are small file systems in memory, mounted for the service alone and unmounted with it. Where nothing can be mounted,
+The disks are small file systems in memory, mounted for the service alone and unmounted with it. If nothing can be mounted,
 the campaign raises CannotMount.
 """
 

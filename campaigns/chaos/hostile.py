@@ -30,7 +30,7 @@ _SLOWER_MAX = 3.0
 _ALWAYS_FAST_ENOUGH_S = 0.05
 _TOLD = {"slow head: 408", "slow body: 408", "100 MB by length: 413", "100 MB in chunks: 413", "10 MB header: 431",
          "1,000 headers: 431", "two lengths: 400"}  # fmt: skip
-"""How some connections must end. Besides, useless connections are closed where no room is left."""
+"""How some connections must end. Besides, useless connections are closed if no room is left."""
 _EXPLAINED = frozenset({200, 201, 404, 409, 422})
 
 

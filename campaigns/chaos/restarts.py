@@ -44,7 +44,7 @@ class Restarts:
         self.starts: list[float] = []
 
     async def strike(self, service: Service, random: Random) -> None:
-        """Stops and starts the service again and again. Raises Unmet where an end is not clean."""
+        """Stops and starts the service again and again. Raises Unmet if an end is not clean."""
         for _ in range(self._times):
             slow = await asyncio.to_thread(_slow_clients, service.port)
             await asyncio.sleep(random.uniform(*_RESTS_S))

@@ -29,8 +29,8 @@ _MARGIN_S = 4.0
 """What the recovery may take beyond its window: its sweeps, its back-off, a busy machine."""
 
 Strike = Callable[[Service, Random], Awaitable[float | None]]
-"""Does the harm and, where the campaign includes it, undoes it or restarts the service. Returns when the harm ended, by the
-monotonic clock, where the time until the next write is measured from then."""
+"""Does the harm and, if the campaign includes it, undoes it or restarts the service. Returns when the harm ended, by the
+monotonic clock, if the time until the next write is measured from then."""
 
 Expectation = Callable[[Sequence[Ended]], Sequence[str]]
 """Returns what is wrong with how requests ended after a strike."""

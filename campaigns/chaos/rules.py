@@ -142,7 +142,7 @@ def nothing_is_left_open(evidence: MerchantEvidence, window: timedelta) -> Itera
 
 
 def _differences(columns: Sequence[str], surplus: Iterable[Row], missing: Iterable[Row]) -> Iterator[str]:
-    """Yields in words which rows are surplus and which are missing; the cells, where both are about the same key."""
+    """Yields in words which rows are surplus and which are missing; the cells, if both are about the same key."""
     lacking = {row[:2]: row for row in missing}
     for row in surplus:
         should = lacking.pop(row[:2], None)

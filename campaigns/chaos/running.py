@@ -70,7 +70,7 @@ class Running:
         return self._process.stdout.readline().strip()
 
     def wait_ready(self) -> list[str]:
-        """Returns the words after `ready`. Raises NotReady where the process ends without it."""
+        """Returns the words after `ready`. Raises NotReady if the process ends without it."""
         while line := self.line():
             if line.split()[0] == "ready":
                 return line.split()[1:]
@@ -87,7 +87,7 @@ class Running:
         self._close()
 
     def stop(self) -> int | None:
-        """Sends SIGTERM, and SIGKILL where that is not enough; returns the exit status, None where it had ended before."""
+        """Sends SIGTERM, and SIGKILL if that is not enough; returns the exit status, None if it had ended before."""
         if not self.runs:
             self._close()
             return None

@@ -121,7 +121,7 @@ class Service:
         return pid
 
     def some_process(self, random: Random) -> int:
-        """Returns the pid of an API process or of the worker. Raises IndexError where there is none."""
+        """Returns the pid of an API process or of the worker. Raises IndexError if there is none."""
         return random.choice(list(self.roles()))
 
     def thaw(self, pid: int) -> None:
@@ -138,7 +138,7 @@ class Service:
         return {pid: role for pid in _children_of(self._process().pid) if (role := _role(pid)) is not None}
 
     def stop(self) -> int | None:
-        """Sends SIGTERM, and SIGKILL where that is not enough; returns the exit status, None where it had ended before."""
+        """Sends SIGTERM, and SIGKILL if that is not enough; returns the exit status, None if it had ended before."""
         if self._running is None:
             return None
         self._remember_postmaster()
@@ -216,13 +216,13 @@ def _role(pid: int) -> str | None:
 
 
 def _started(pid: int) -> str:
-    """Returns when a process began, in ticks since the machine's start; "" where there is none, or only a zombie."""
+    """Returns when a process began, in ticks since the machine's start; "" if there is none, or only a zombie."""
     fields = _fields(pid)
     return fields[19] if fields and fields[0] != "Z" else ""
 
 
 def _fields(pid: int) -> list[str]:
-    """Returns the fields of the process's `stat` after its name: state, parent, …; none where the process has ended."""
+    """Returns the fields of the process's `stat` after its name: state, parent, …; none if the process has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return []

@@ -47,7 +47,7 @@ class Stops:
         self.stopped: Counter[str] = Counter()
 
     async def strike(self, service: Service, random: Random) -> float:
-        """Stops one process after the other. Raises Unmet where a process that was not resumed is not replaced."""
+        """Stops one process after the other. Raises Unmet if a process that was not resumed is not replaced."""
         with service.database() as url:
             async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
                 await self._stop_all(service, random, connection)
@@ -110,7 +110,7 @@ def waits(requests: Iterable[Ended]) -> Waits:
 def _longest(ended: Sequence[Ended], by: Callable[[Ended], Hashable], is_final: Callable[[Ended], bool]) -> float:
     """Returns the longest time from one final answer of a merchant or a client to its next: it asks all the time.
 
-    Where no final answer follows any more, the time until the last request of all has ended.
+    If no final answer follows any more, the time until the last request of all has ended.
     """
     since: dict[Hashable, float] = {}
     longest = 0.0

@@ -76,7 +76,7 @@ class Wire:
         return request[-1:]
 
     async def _write(self, data: bytes) -> None:
-        """Writes to the open connection. Raises Lost where it was lost meanwhile: uvloop has a RuntimeError for that."""
+        """Writes to the open connection. Raises Lost if it was lost meanwhile: uvloop has a RuntimeError for that."""
         assert self._writer is not None, "open it first"
         if self._writer.is_closing():
             await self.close()

@@ -3,7 +3,7 @@
 It has no access to the ledger: the two share only HTTP on loopback.
 
 It prints `ready http://127.0.0.1:PORT`. `POST /calls` is a call, `GET /calls/KIND/MERCHANT/KEY` a look-up, and `GET
-/fences/KIND/MERCHANT/KEY` a look-up that has the key refused from then on where it is unknown (410). `POST /modes` with a JSON list sets the modes of the next calls. The calls after those get a random failure, by `--seed`, with
+/fences/KIND/MERCHANT/KEY` a look-up that has the key refused from then on if it is unknown (410). `POST /modes` with a JSON list sets the modes of the next calls. The calls after those get a random failure, by `--seed`, with
 the probability `--trouble`.
 """
 

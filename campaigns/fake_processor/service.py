@@ -1,7 +1,7 @@
 """`python -m campaigns.fake_processor.service PORT`: the service, with the fake processor instead of the sandbox.
 
 The product has no setting for this. This module replaces the name under which the service's processes find the sandbox
-processor. FAKE_PROCESSOR_PORT is the port of the fake processor. It fences keys where FAKE_PROCESSOR_FENCES is set.
+processor. FAKE_PROCESSOR_PORT is the port of the fake processor. It fences keys if FAKE_PROCESSOR_FENCES is set.
 """
 
 from __future__ import annotations

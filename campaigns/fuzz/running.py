@@ -25,7 +25,7 @@ phases.coverage.enabled = false
 
 
 def fuzzed(arguments: Sequence[str], *, patience_s: float, uncovered: Sequence[str] = ()) -> tuple[int, str]:
-    """Runs `st run` with these arguments and returns its exit status and its report: 0 where everything found is excused.
+    """Runs `st run` with these arguments and returns its exit status and its report: 0 if everything found is excused.
 
     Operations that are `uncovered`, by their operationId, are generated and linked to, but their bounds are not covered one by one.
     """

@@ -2,8 +2,8 @@
 
 A test that passes with and without a guard does not protect it. The program copies the code and its tests into a
 temporary directory. For each mutant of `guards` it changes one place of the copy and runs the mutant's tests until the
-first failure. In the end it runs the tests that have failed on the unchanged copy, where they have to pass. It exits 1
-where a mutant is missed or cannot be tested, and where a test fails on the unchanged copy.
+first failure. In the end it runs the tests that have failed on the unchanged copy, if they have to pass. It exits 1
+if a mutant is missed or cannot be tested, and if a test fails on the unchanged copy.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ async def until_answered(requests: Sequence[RaceRequest]) -> list[RaceAnswer]:
 
 
 async def ask(service: RaceService, path: str, body: Any) -> dict[str, Any]:
-    """Sends one request alone. Raises AssertionError where it is refused."""
+    """Sends one request alone. Raises AssertionError if it is refused."""
     return await _asked(service.request(0, path, body))
 
 

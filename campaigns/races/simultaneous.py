@@ -19,7 +19,7 @@ from campaigns.chaos.wire import Wire
 
 
 class RaceAnswer(Struct, frozen=True, kw_only=True):
-    """The answer to one request. `order_id` and `payment_id` are None where the answer has none."""
+    """The answer to one request. `order_id` and `payment_id` are None if the answer has none."""
 
     status: int
     code: str | None

@@ -287,7 +287,7 @@ _STRIKES: Final = (_kill_worker, _kill_postgres, _kill_service)
 async def _finish(service: Service, record: _Record, merchants: list[Merchant], documents: int) -> None:
     """Moves the merchants' clocks over the pauses until each has all of its documents and no call is open.
 
-    Returns also where that does not come to pass: the comparison then names what is missing.
+    Returns even if that does not come to pass: the comparison then names what is missing.
     """
     until = time.monotonic() + _PATIENCE_S
     while time.monotonic() < until:

@@ -94,7 +94,7 @@ def _keys(merchant: MerchantEvidence) -> Mapping[UUID, frozenset[str]]:
 
 
 _SENT_AGAIN = frozenset({"CAPTURE", "VOID", "REFUND", "PAYOUT", "PAY_OUT"})
-"""Calls that the service sends again where they never arrived. Each takes effect once all the same."""
+"""Calls that the service sends again if they never arrived. Each takes effect once all the same."""
 
 
 def _charged_twice(lines: Sequence[Line]) -> list[str]:

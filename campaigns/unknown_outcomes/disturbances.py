@@ -71,7 +71,7 @@ class DisturbedService(FakedService, ThroughProxy):
     async def disturb(self, plan: Disturbances, kind: str, random: Random, paying: asyncio.Future[Any]) -> None:
         """Disturbs a random process for a while, or until all payments are made.
 
-        Raises IndexError or ProcessLookupError where there is no process at the moment.
+        Raises IndexError or ProcessLookupError if there is no process at the moment.
         """
         with ExitStack() as after:
             if kind == "clock":

@@ -121,7 +121,7 @@ async def send(merchant: Merchant, wrong: Wrong) -> httpx.Response:
 
 
 def complaint(wrong: Wrong, answer: httpx.Response) -> str | None:
-    """Returns what is missing in the answer to a wrong request, None where it is as it should be."""
+    """Returns what is missing in the answer to a wrong request, None if it is as it should be."""
     if answer.status_code not in wrong.statuses:
         return f"is answered {answer.status_code}"
     said = answer.json()

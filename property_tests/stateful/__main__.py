@@ -15,7 +15,7 @@ from tests import postgres_server
 
 
 def main() -> None:
-    """Runs the test, and exits with 1 where a rule was never carried out."""
+    """Runs the test, and exits with 1 if a rule was never carried out."""
     parser = argparse.ArgumentParser(prog="python -m property_tests.stateful")
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=50)

@@ -51,7 +51,7 @@ def is_payable(order: Order) -> bool:
 
 
 def may_create_again(machine: MessageRules) -> bool:
-    """Returns whether an order may be created again: once in six requests, and where no order takes a payment, because
+    """Returns whether an order may be created again: once in six requests, and if no order takes a payment, because
     then no other rule may be left.
     """
     recent = machine.requests - machine.last.get("create again", 0) < 6
@@ -142,7 +142,7 @@ class Merchant(MessageRules):
         self._post("validate", order.name, expected, path, {"authenticationTransactionId": typed})
 
     def _transaction(self, order: Order) -> str:
-        """Returns the transaction id of the newest payment's challenge, or an unknown one where it has none."""
+        """Returns the transaction id of the newest payment's challenge, or an unknown one if it has none."""
         shown = self._read(order.name).get("payerAuthentication") or {}
         newest = order.payments[-1] if order.payments else None
         waits = newest is not None and newest.status == "REQUIRES_ACTION" and newest.action in {"CHALLENGE", "REDIRECT"}

@@ -23,7 +23,7 @@ TAKES_PARTS = (
 
 
 class Expected(NamedTuple):
-    """An expected answer: its HTTP status, and its `code` where it is an error."""
+    """An expected answer: its HTTP status, and its `code` if it is an error."""
 
     status: int
     code: str | None = None
@@ -31,7 +31,7 @@ class Expected(NamedTuple):
 
 @dataclass
 class DueMessage:
-    """A message that the sandbox sends when the merchant's clock reaches `at`. `done` where its effect is recorded
+    """A message that the sandbox sends when the merchant's clock reaches `at`. `done` if its effect is recorded
     already."""
 
     at: float
@@ -374,7 +374,7 @@ class Model:
         self._finish(order)
 
     def dispute(self, payment: Payment, outcome: str) -> Expected:
-        """POST /sandbox/disputes about all that a payment holds. WON and LOST open the dispute where none is open."""
+        """POST /sandbox/disputes about all that a payment holds. WON and LOST open the dispute if none is open."""
         if payment.status != "DISPUTED":
             if payment.status not in HELD or payment.refundable <= 0:
                 return Expected(409, "INVALID_ORDER_STATE")

@@ -41,7 +41,7 @@ class Inbox:
     _own: count[int] = field(default_factory=count)
 
     def keep(self, sent: SentMessage) -> Expected:
-        """POST /processor-messages/…: answered 202 where the message is new, and 200 where it was kept before."""
+        """POST /processor-messages/…: answered 202 if the message is new, and 200 if it was kept before."""
         if sent.message_id in self.known:
             return Expected(200)
         self.known[sent.message_id] = sent
@@ -49,7 +49,7 @@ class Inbox:
         return Expected(202)
 
     def deliver_due(self, due_message: DueMessage) -> None:
-        """Applies a message that the sandbox sends when it is due, or keeps it pending where that is too early."""
+        """Applies a message that the sandbox sends when it is due, or keeps it pending if that is too early."""
         name = f"book/{next(self._own)}"
         kind = "refunded" if due_message.kind == "refund" else "opened"
         sent = SentMessage(

@@ -108,7 +108,7 @@ class Payment:
 
 @dataclass
 class Order:
-    """An order. `rate` is the surcharge in thousandths of the amount (3.5 % is 35), None where there is none."""
+    """An order. `rate` is the surcharge in thousandths of the amount (3.5 % is 35), None if there is none."""
 
     name: str
     amount_asked: int

@@ -42,7 +42,7 @@ class Reached(NamedTuple):
 
 
 def run(service: Service, runs: int, steps: int, seed: int, *, shrink: bool = True) -> Reached:
-    """Runs the test. Raises AssertionError where the service and the model differ, with the steps that led there."""
+    """Runs the test. Raises AssertionError if the service and the model differ, with the steps that led there."""
     reached = Reached(Counter(), Counter())
     machine = type("Merchant", (Merchant,), {"service": service, "reached": reached.answers, "runs": reached.lengths})
     phases = [Phase.generate, *([Phase.shrink] if shrink else [])]

@@ -135,7 +135,7 @@ class CustomerWithRelatedDocument(CustomerDetailDocument, frozen=True, kw_only=T
 
 
 class CustomerRow(Struct, frozen=True, gc=False):
-    """A customer as it is stored. `is_related` is true where a chain of sourceId may lead to others."""
+    """A customer as it is stored. `is_related` is true if a chain of sourceId may lead to others."""
 
     customer_id: UUID
     doc: bytes

@@ -37,12 +37,18 @@ UNNAMED = (
 """Instead: the caller, the merchant, the client, the writer, the worker, the processor, the operator."""
 SPEAKING = ("tell", "tells", "told", "telling", "say", "says", "said", "saying", "speak", "speaks", "spoke", "spoken")
 """Instead: return, raise, report, record, answer, log, name, show."""
-OTHERS = ("stands", "stood", "the rule a stranger would break")
-"""Instead: is, exists; and the invariant itself, as an imperative sentence."""
+OTHERS = ("stands", "stood", "the rule a stranger would break", "errand", "errands", "story", "stories")
+"""Instead: is, exists; the invariant itself, as an imperative sentence; set-up; scenario."""
+
+CONDITION = re.compile(
+    r"\b(?:Raises [^.;]*?|None|no events?|nothing|also|even|Exits \d|exits \d|True|False) where\b", re.ASCII
+)
+"""Where a place is meant, `where` is right; behind these words it is a condition: if."""
 
 FORBIDDEN = re.compile(rf"\b({'|'.join((*UNNAMED, *SPEAKING, *OTHERS))})\b", re.IGNORECASE)
 
 ALLOWED: Mapping[str, str] = {
+    "`errand`": "decision 0027 names it as a word that was replaced",
     "`nobody`": "the account of the operating system that Postgres ran as in earlier releases where root starts the service",
 }
 """Texts that may contain such a word, with the reason. A text that no file contains is taken out of this list."""
@@ -86,6 +92,11 @@ def published() -> tuple[str, ...]:
     document = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text())
     found = {plain for text in texts(document) if FORBIDDEN.search(plain := " ".join(text.split()))}
     return tuple(sorted((text for text in found if len(text) >= 25), key=len, reverse=True))
+
+
+def conditions_in(text: str) -> list[str]:
+    """Returns the places of a text in which `where` begins a condition."""
+    return [match[0] for match in CONDITION.finditer(" ".join(text.split()))]
 
 
 def words_in(text: str) -> list[str]:
@@ -147,6 +158,7 @@ def wrong_in_page(page: Path) -> list[Found]:
     for first, text in paragraphs(page):
         lines = enumerate([] if text.startswith(("|", "![")) else text.splitlines(), first)
         wrong += [Found(page, number, f"{len(line)} columns") for number, line in lines if len(line) > COLUMNS]
+    wrong += [Found(page, first, each) for first, text in paragraphs(page) for each in conditions_in(text)]
     return wrong
 
 
@@ -181,6 +193,14 @@ def test_words_are_found_whole_in_any_case_and_over_the_end_of_a_line():
     assert words_in("Nobody is told. Essays and untold, understood, gainsaid.") == ["nobody", "told"]
     assert words_in("No\none answers.") == ["no one"]
     assert words_in("The server runs as `nobody`, and the writer answers.") == []
+
+
+def test_where_is_found_if_it_begins_a_condition_and_left_where_it_is_a_place():
+    assert conditions_in("Raises OrderNotFound where there is none; None\nwhere it ended.") == [
+        "Raises OrderNotFound where",
+        "None where",
+    ]
+    assert conditions_in("Returns where a line is found. It also shows where to look.") == []
 
 
 def test_blocks_of_code_are_left_out_of_a_page_and_code_out_of_a_module(tmp_path):

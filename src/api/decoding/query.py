@@ -63,7 +63,7 @@ def parse_parameters(
     """Returns each parameter once, and what is wrong with them so far; a parameter without a value counts as absent.
 
     The values of a parameter in `lists` are joined by commas; every other `known` one has one value. Raises ApiError
-    (400) where the query cannot be read.
+    (400) if the query cannot be read.
     """
     try:
         values_by_name = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
@@ -123,7 +123,7 @@ def parse_text(given: Mapping[str, str], name: str) -> str | None:
 
 
 def parse_choices(given: Mapping[str, str], name: str, choices: type[E]) -> tuple[E, ...]:
-    """Returns the values of a parameter, separated by commas; none where it is absent. Raises ApiError (400)."""
+    """Returns the values of a parameter, separated by commas; none if it is absent. Raises ApiError (400)."""
     texts = [text.strip().upper() for text in given.get(name, "").split(",") if text.strip()]
     try:
         return tuple([choices(text) for text in texts])
@@ -145,7 +145,7 @@ def described_parameters(parameters: Parameters) -> tuple[Json, ...]:
 
 
 def _described(name: str, description: str, schema: Json) -> Json:
-    # Forms send a parameter without a value where they have none: it counts as absent.
+    # Forms send a parameter without a value if they have none: it counts as absent.
     parameter: Json = {
         "name": name,
         "in": "query",

@@ -101,7 +101,7 @@ def _without_indices(place: str) -> str:
 
 
 def known_name(name: str, known: Collection[str], *, by_letters: bool = True) -> str | None:
-    """Returns the known name that an unknown one is meant to be, None where it is another word.
+    """Returns the known name that an unknown one is meant to be, None if it is another word.
 
     The two differ in case, `_` and `-`, and `by_letters` in at most two edits of a name of four letters or more. A
     shorter unknown name may have one edit.
@@ -145,7 +145,7 @@ def _distance(one: str, other: str) -> int:
 
 
 class _Field(Struct, frozen=True):
-    """A field of a struct: its type where that has structs, else None, and its enumerated values by their letters."""
+    """A field of a struct: its type if that has structs, else None, and its enumerated values by their letters."""
 
     nested: Any
     choices: Mapping[str, str]
@@ -153,7 +153,7 @@ class _Field(Struct, frozen=True):
 
 def as_known(value: bytes | Raw, kind: Any, found: UnknownNames, place: str = "") -> bytes | Raw:
     """Returns JSON of a type as its structs know it: without unknown members, which are added to `found`, and with
-    enumerated values in the interface's case (contract N10). Returns the same object where that changes nothing.
+    enumerated values in the interface's case (contract N10). Returns the same object if that changes nothing.
 
     `place` is the value's path in the body, with a dot at its end for an object. A value of another type is kept.
     """

@@ -14,12 +14,12 @@ _LANGUAGES: Final = ("es", "en")
 
 
 def payer_language(headers: Mapping[bytes, bytes], customers: str = "es") -> str:
-    """Returns `es` or `en`: the one that the header prefers, `customers` where it names neither."""
+    """Returns `es` or `en`: the one that the header prefers, `customers` if it names neither."""
     return accepted_language(headers) or customers
 
 
 def accepted_language(headers: Mapping[bytes, bytes]) -> str | None:
-    """Returns `es` or `en`, the one that the header prefers, or None where it names neither (RFC 9110, 12.5.4)."""
+    """Returns `es` or `en`, the one that the header prefers, or None if it names neither (RFC 9110, 12.5.4)."""
     header = headers.get(_HEADER)
     return None if header is None else _preferred(header)
 

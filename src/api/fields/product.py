@@ -187,7 +187,7 @@ def _unknown_field(name: str, value: Raw, *, harmless: bool) -> dict[str, Raw]:
 
 
 def _attributes(sent: Raw | UnsetType | None, unknown: Mapping[str, Raw]) -> dict[str, Any]:
-    """Returns the attributes that `attributes` and the unknown fields give, an empty dict where there are none.
+    """Returns the attributes that `attributes` and the unknown fields give, an empty dict if there are none.
 
     Raises ApiError (400).
     """

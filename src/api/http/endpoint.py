@@ -35,7 +35,7 @@ class ScopedOperation(Struct, frozen=True):
     """The function that answers one method of a path, the scope that a key needs for it, and its published description.
 
     Without a scope, every valid key may ask. An operation
-    `by_key_alone` needs no `x-merchant-id`, also where the merchant requires that header.
+    `by_key_alone` needs no `x-merchant-id`, even if the merchant requires that header.
     """
 
     handler: Handler

@@ -3,7 +3,7 @@ it.
 
 Do nothing here per request but keep it with its task: one look at all of them every tenth of a second ends them.
 
-Only the request ends. The operation that it began goes on in its own task (`Ledger.complete`): where a commit's fate is
+Only the request ends. The operation that it began goes on in its own task (`Ledger.complete`): if a commit's fate is
 unknown, it is settled once the database is back, and a repeated request gets the outcome.
 """
 
@@ -20,11 +20,11 @@ PATIENCE_S: Final = 0.5
 """How long a request waits in an outage: a connection that was lost alone is replaced within this time."""
 
 LATE_MAX_S: Final = 0.1
-"""How long after its time a request is ended, where the process is not busy."""
+"""How long after its time a request is ended, if the process is not busy."""
 
 
 class OpenRequests:
-    """The open requests, each with its task, which is cancelled `timeout_s` after the request began, or earlier where
+    """The open requests, each with its task, which is cancelled `timeout_s` after the request began, or earlier if
     `has_database` returns false for as long as `PATIENCE_S`.
     """
 

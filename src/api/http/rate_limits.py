@@ -31,7 +31,7 @@ class RateLimiter:
     """Counts the requests of all processes that share a file, by the generic cell rate algorithm (ITU-T I.371).
 
     The file is a hash table. A slot has the id of a key and the times at which its two buckets are full again. Once
-    they are full, another key may take the slot; where all slots of a key are in use, it takes the one that is full
+    they are full, another key may take the slot; if all slots of a key are in use, it takes the one that is full
     first.
 
     `directory` is where the file is; without one, the process counts alone. `clock` is monotonic, in seconds, and the
@@ -64,7 +64,7 @@ class RateLimiter:
         if not (per_minute or per_second):
             return ()
         now, key = self._clock(), key_id.bytes
-        fcntl.lockf(self._lock, fcntl.LOCK_EX)  # the kernel releases it where the process is killed
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)  # the kernel releases it if the process is killed
         try:
             slot, minute_full_at, second_full_at = self._find(key_id.int, key)
             minute, second = max(minute_full_at - now, 0.0), max(second_full_at - now, 0.0)

@@ -47,8 +47,8 @@ class ApiRequest:
     """One HTTP request. `principal` is set once the key is checked; `status` is 0 until an answer is begun.
 
     `is_reading` is true while the body is being received; `rate_headers` are the RateLimit headers of the answer.
-    `began` is in seconds of `perf_counter`. `needs_database` is set where an endpoint begins to use the database,
-    `has_timed_out` where the request is ended, and `lost_database` where the reason is that the database is away.
+    `began` is in seconds of `perf_counter`. `needs_database` is set once an endpoint begins to use the database,
+    `has_timed_out` once the request is ended, and `lost_database` if the reason is that the database is away.
     `errors_url` is the address of the page about errors, `error_code` the code of the answer to a failure, `order_id`
     the id of the order that was found or made.
     """
@@ -129,7 +129,7 @@ class ApiRequest:
         return idempotency_key(header, pepper, self.scope["method"], self.scope["path"], body)
 
     def path_id(self, name: str) -> str | None:
-        """Returns an id of the path, percent-decoded, or None where the text cannot be an id."""
+        """Returns an id of the path, percent-decoded, or None if the text cannot be an id."""
         try:
             text = unquote(self.scope["path_params"][name], errors="strict")
         except UnicodeDecodeError:
@@ -137,7 +137,7 @@ class ApiRequest:
         return text if len(text) <= _ID_MAX and text.isprintable() else None
 
     def order_reference(self) -> str:
-        """Returns the id or external id of the order in the path. Raises OrderNotFound where the text cannot be an
+        """Returns the id or external id of the order in the path. Raises OrderNotFound if the text cannot be an
         id.
         """
         reference = self.path_id("id")
@@ -154,7 +154,7 @@ class ApiRequest:
         return await self._read(limit)
 
     async def optional_body(self, limit: int) -> bytes:
-        """Returns what `body` returns, or `{}` where no body was sent."""
+        """Returns what `body` returns, or `{}` if no body was sent."""
         if b"content-type" in self.headers:
             return await self.body(limit) or b"{}"
         if await self._read(limit):
@@ -234,7 +234,7 @@ def _too_large(limit: int) -> ApiError:
 
 
 def _request_id(sent: bytes | None) -> str:
-    """Returns the caller's own id of the request where it can be logged and stored, else a new one."""
+    """Returns the caller's own id of the request if it can be logged and stored, else a new one."""
     if sent is not None and _REQUEST_ID.fullmatch(sent):
         text = sent.decode()
         if not contains_pan(text):

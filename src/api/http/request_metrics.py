@@ -25,14 +25,14 @@ _CLASSES: Final = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 
 class RequestMetrics:
-    """Counts requests by method, route and status, and writes their lines where there is a log for them."""
+    """Counts requests by method, route and status, and writes their lines if there is a log for them."""
 
     def __init__(self, log: AccessLog | None = None) -> None:
         self._log = log
         self._metrics: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def observe(self, request: ApiRequest, seconds: float) -> None:
-        """Counts a request that has ended. Its status is 0 where the client closed the connection before the answer."""
+        """Counts a request that has ended. Its status is 0 if the client closed the connection before the answer."""
         scope, status = request.scope, request.status
         route = scope["route"].path if "route" in scope else NO_ROUTE
         method = scope["method"]

@@ -107,7 +107,7 @@ def revoked_response(result: KeyResult) -> ApiResponse:
 
 
 def key_id_of(request: ApiRequest) -> UUID:
-    """Returns the id of the key in the path. Raises ApiKeyNotFound where the text cannot be an id."""
+    """Returns the id of the key in the path. Raises ApiKeyNotFound if the text cannot be an id."""
     try:
         return UUID(request.path_id("id") or "")
     except ValueError:

@@ -10,7 +10,7 @@ from api.fields.values import moment, printable
 
 
 def key_name(text: str | None) -> str | None:
-    """Returns a key's name. Raises ApiError (400) where it is not printable or holds card data."""
+    """Returns a key's name. Raises ApiError (400) if it is not printable or holds card data."""
     if text is not None:
         printable(text, "name")
         check_card_data(text, "name")

@@ -132,7 +132,7 @@ def parse_issuer(body: bytes, at: datetime) -> tuple[Issuer, Csd]:
 
 
 def _csd(sent: SetFiscalIssuer, rfc: str | None, at: datetime, errors: FieldErrors) -> Csd | None:
-    """Returns the opened certificate, None where it, or what it is compared with, is wrong."""
+    """Returns the opened certificate, None if it, or what it is compared with, is wrong."""
     certificate = errors.check(_file, sent.certificate, "certificate")
     key = errors.check(_file, sent.private_key, "privateKey")
     if sent.password is None:
@@ -175,7 +175,7 @@ def _file(text: str | None, name: str) -> bytes:
 
 
 async def show_issuer(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """GET /v1/merchant/fiscal-issuer: the issuer, 404 where none is set."""
+    """GET /v1/merchant/fiscal-issuer: the issuer, 404 if none is set."""
     try:
         return json_response(200, _document(await _issuers(deps).find(request.principal.merchant_id)))
     except IssuerMissing:

@@ -67,7 +67,7 @@ def _logo(text: str | None) -> Logo:
 
 
 async def show_logo(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """GET /v1/merchant/fiscal-issuer/logo: the size of the logo, 404 where none is set."""
+    """GET /v1/merchant/fiscal-issuer/logo: the size of the logo, 404 if none is set."""
     png = await _issuers(deps).logo_of(request.principal.merchant_id)
     if png is None:
         raise ApiError(404, "NOT_FOUND", "No logo is set: set one with PUT at this address.")
@@ -83,7 +83,7 @@ async def set_logo(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 
 async def remove_logo(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """DELETE /v1/merchant/fiscal-issuer/logo: 200, also where there was none."""
+    """DELETE /v1/merchant/fiscal-issuer/logo: 200, even if there was none."""
     await request.optional_body(deps.body_limit)
     await _issuers(deps).set_logo(request.principal.merchant_id, None)
     return json_response(200, _NONE)

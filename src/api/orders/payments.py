@@ -1,7 +1,7 @@
 """GET /v2/payment-orders/{id}/payments and …/{paymentId}: an order's payments, together or one of them (section 8.9).
 
 Cut a payment out of the bytes that were rendered at the commit, so that it is the same as in its order. Never render it
-again: only the text for the payer is replaced, where another language is asked for.
+again: only the text for the payer is replaced, if another language is asked for.
 """
 
 from __future__ import annotations

@@ -63,21 +63,21 @@ class _CustomersId(Struct):
 
 
 async def language_of_read(deps: Dependencies, request: ApiRequest, row: OrderRow) -> str:
-    """Returns the language of an order's texts for payers, which costs a read of the customer where the request has
+    """Returns the language of an order's texts for payers, which costs a read of the customer if the request has
     none.
     """
     return accepted_language(request.headers) or await customers_language(deps, request.principal.merchant_id, row)
 
 
 async def customers_language(deps: Dependencies, merchant_id: UUID, row: OrderRow) -> str:
-    """Returns the language of an order's customer, Spanish where the customer was erased."""
+    """Returns the language of an order's customer, Spanish if the customer was erased."""
     customer_id = msgspec.json.decode(row.customer, type=_CustomersId).id
     customer = await deps.queries.customer_detail(merchant_id, customer_id)
     return "es" if customer is None else language_of(customer)
 
 
 def order_response(result: OrderResult, status: int, deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """Returns the order with `status`: 200 where nothing changed, 422 where the payment failed."""
+    """Returns the order with `status`: 200 if nothing changed, 422 if the payment failed."""
     document = order_json(result, deps, request)
     if result.replayed:
         return ApiResponse(200, document, REPLAYED)
@@ -97,7 +97,7 @@ def _language(result: OrderResult, request: ApiRequest) -> str:
 
 
 def declined_response(result: OrderResult, document: bytes, request: ApiRequest) -> ApiResponse | None:
-    """Returns the answer where the result's payment failed (contract N24), else None. `document` is the order as
+    """Returns the answer if the result's payment failed (contract N24), else None. `document` is the order as
     JSON.
     """
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
@@ -108,7 +108,7 @@ def declined_response(result: OrderResult, document: bytes, request: ApiRequest)
 
 
 def capture_refused_response(result: OrderResult, deps: Dependencies, request: ApiRequest) -> ApiResponse | None:
-    """Returns the answer where a requested capture was refused and its payment stays authorised, else None."""
+    """Returns the answer if a requested capture was refused and its payment stays authorised, else None."""
     payment = None if result.payment_id is None else result.order.payment(result.payment_id)
     if payment is None or result.replayed or payment.failure is None or payment.status not in UNCAPTURED_STATUSES:
         return None

@@ -59,7 +59,7 @@ def options(
 
 
 def main() -> None:
-    """Runs the console command. Exits 1 with one line on standard error where the command cannot run."""
+    """Runs the console command. Exits 1 with one line on standard error if the command cannot run."""
     try:
         app()
     except CannotRun as reason:

@@ -165,7 +165,7 @@ def _list_dismissed(data_dir: Path | None, *, json: bool) -> None:
 
 
 def _user() -> str:
-    """Returns the name of the user who runs the command. Raises CannotRun where the system knows none."""
+    """Returns the name of the user who runs the command. Raises CannotRun if the system knows none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -27,7 +27,7 @@ def reconcile(
 ) -> None:
     """Compare captures, refunds and voids of the processor with the log, and list every difference.
 
-    Exits 1 where one is left. What happened in the last fifteen minutes is not compared.
+    Exits 1 if one is left. What happened in the last fifteen minutes is not compared.
     """
     from datetime import UTC, datetime, timedelta
 

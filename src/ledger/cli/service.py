@@ -88,7 +88,7 @@ def rebuild(data_dir: DataDir = None, json: AsJson = False) -> None:
 
 
 def doctor(data_dir: DataDir = None, json: AsJson = False) -> None:
-    """Check the installation and print a line per check: ok, warn or fail, and what to do. Exits 1 where one fails.
+    """Check the installation and print a line per check: ok, warn or fail, and what to do. Exits 1 if one fails.
 
     Checks the settings, the disk, the keys, the database with its clock, roles and migrations, and what waits there. It
     changes nothing, and may run beside the service.
@@ -169,7 +169,7 @@ def restore(
 ) -> None:
     """Restore a backup into a new data directory, and compare every read model with a replay of the log.
 
-    Exits 1 where a read model differs. The directory can be started all the same.
+    Exits 1 if a read model differs. The directory can be started all the same.
     """
     from ledger.backup.restoration import restore as run
 
@@ -192,7 +192,7 @@ def restore(
 
 
 def _settings_to_run(**flags: Any) -> Settings:
-    """Returns the settings of a service. Raises SettingWrong where it is to send traces and cannot."""
+    """Returns the settings of a service. Raises SettingWrong if it is to send traces and cannot."""
     settings = settings_from(**flags)
     if settings.otlp_endpoint:
         with suppress(ModuleNotFoundError):  # of a parent package

@@ -44,7 +44,7 @@ class MessageDelivery(Protocol):
         ...
 
     async def next_due_at(self, merchant_id: UUID, until: datetime) -> datetime | None:
-        """Returns when the merchant's next message is due in the outbox, or None where that is later than `until`."""
+        """Returns when the merchant's next message is due in the outbox, or None if that is later than `until`."""
         ...
 
     async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:

@@ -149,7 +149,7 @@ class GroupCommitter(ABC, Generic[C, R]):
 
     @abstractmethod
     def _connection_lost(self, batch: Sequence[PendingCommand[C, R]]) -> None:
-        """Logs a lost connection; `batch` is the one whose commit is unknown, empty where there is none."""
+        """Logs a lost connection; `batch` is the one whose commit is unknown, empty if there is none."""
 
     @abstractmethod
     def _connection_back(self, committed: int, uncommitted: Sequence[PendingCommand[C, R]]) -> None:

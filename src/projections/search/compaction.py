@@ -5,7 +5,7 @@ appends into few full ones, counts the orders in the full ones, and removes the 
 erased.
 
 A full block is packed once its orders are counted. Counting costs more than all the rest, and spares searches little
-where a merchant has few orders. So the full blocks of a merchant stay unpacked and uncounted, but with what lets a
+if a merchant has few orders. So the full blocks of a merchant stay unpacked and uncounted, but with what lets a
 search skip them, until there are `COUNTED_FROM_BLOCKS` of them. From then on all of the merchant's orders are counted.
 
 One worker at a time does this, for as long as its connection lasts, in transactions that each see one snapshot. An

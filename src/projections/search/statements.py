@@ -36,7 +36,7 @@ strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate 
 
 # `uncounted`: the lines of the orders that the counters lack.
 # `counters.are_exact`: whether counters and uncounted orders together give exact totals, which they do if few orders
-# are uncounted and no e-mail has changed since the others were counted. They are not used where whole blocks are
+# are uncounted and no e-mail has changed since the others were counted. They are not used if whole blocks are
 # uncounted: few orders are read faster than counted one by one.
 _UNCOUNTED: Final = """
 uncounted as materialized (

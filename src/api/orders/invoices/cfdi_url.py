@@ -111,7 +111,7 @@ async def _answer(deps: Dependencies, request: ApiRequest, asked: GetCfdiLinks) 
 def links_of(order: Order, asked: GetCfdiLinks, files: DocumentFiles, now: datetime) -> CfdiLinks:
     """Returns the order's stamped documents with links that end fifteen minutes after `now`, in real time.
 
-    Raises DocumentNotFound, and InvoiceNotReady where nothing that was asked for is stamped.
+    Raises DocumentNotFound, and InvoiceNotReady if nothing that was asked for is stamped.
     """
     invoices = order.invoices
     documents = () if invoices is None else invoices.documents

@@ -32,7 +32,7 @@ KEYED: Final[Codes] = {
 
 
 def exchange_rate(raw: Raw | UnsetType, field: str = "exchangeRate") -> Decimal | None:
-    """Returns pesos per unit of a foreign currency, or None where the field is absent. Raises ApiError (400)."""
+    """Returns pesos per unit of a foreign currency, or None if the field is absent. Raises ApiError (400)."""
     if not is_given(raw):
         return None
     rate = measure(raw, field)

@@ -82,7 +82,7 @@ def parse_month(query: bytes) -> tuple[int, int]:
 
 
 def media_type(accept: bytes) -> str:
-    """Returns the media type that a header Accept prefers (RFC 9110, 12.5.1), JSON where it prefers none of three."""
+    """Returns the media type that a header Accept prefers (RFC 9110, 12.5.1), JSON if it prefers none of three."""
     best, quality = _JSON, 0.0
     for part in accept.decode("latin-1").lower().split(","):
         name, *parameters = (piece.strip() for piece in part.split(";"))

@@ -42,7 +42,7 @@ update procrastinate_jobs set status = 'todo', scheduled_at = now()
 
 
 class FailedJob(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Due work that could not be done yet. `next_at` is in real time, None where the job was given up."""
+    """Due work that could not be done yet. `next_at` is in real time, None if the job was given up."""
 
     job: int
     given_up: bool

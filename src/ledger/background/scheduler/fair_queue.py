@@ -90,7 +90,7 @@ class FairQueue(JobManager):
             self._has_ended.set()
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Takes the next job; returns None where there is none. Raises procrastinate's ConnectorException.
+        """Takes the next job; returns None if there is none. Raises procrastinate's ConnectorException.
 
         While a merchant has as many jobs as it may, a worker of all queues waits here, so that it notices their end.
         """
@@ -116,7 +116,7 @@ class FairQueue(JobManager):
             await super().retry_job(job, *args, **options)
 
     async def update_heartbeat(self, worker_id: int) -> None:
-        """Reports that this worker works, by a new connection where one has broken.
+        """Reports that this worker works, by a new connection if one has broken.
 
         A failure would end the worker, which fetches nothing until the last of its jobs has ended. Raises
         procrastinate's ConnectorException after some seconds.

@@ -117,7 +117,7 @@ class Jobs:
         self._app.task(name=TASK, pass_context=True, retry=JobRetry())(self._run_job)
 
     async def __aenter__(self) -> Self:
-        """Connects. Raises procrastinate's ConnectorException where the database is unreachable."""
+        """Connects. Raises procrastinate's ConnectorException if the database is unreachable."""
         await self._connect()
         return self
 
@@ -276,7 +276,7 @@ class Jobs:
 
 
 class _Undone(Struct, frozen=True):
-    """The tasks of a stream that are not done, and the failure of the first of them, None where it has not begun."""
+    """The tasks of a stream that are not done, and the failure of the first of them, None if it has not begun."""
 
     tasks: Sequence[EnqueueJob]
     failure: Exception | None = None

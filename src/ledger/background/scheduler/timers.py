@@ -34,7 +34,7 @@ _DUE: Final = _TAKE.format(
    order by due_at limit %(limit)s for update skip locked"""
 )
 
-# The same, from each merchant in turn. It reads more where many merchants have timers, so it follows a full batch
+# The same, from each merchant in turn. It reads more if many merchants have timers, so it follows a full batch
 # alone.
 _DUE_IN_TURN: Final = _TAKE.format(
     which=skip_scan(

@@ -11,7 +11,7 @@ from ledger.domain.customers.events import NotificationPreferences
 
 
 class UpsertCustomer(Struct, frozen=True, kw_only=True):
-    """Creates the customer of a payment order where the external id is new, and else updates the customer's details.
+    """Creates the customer of a payment order if the external id is new, and else updates the customer's details.
 
     `customer_id` and `external_id` are used for a new customer only. None sets a detail to null.
     """
@@ -43,7 +43,7 @@ class CreateCustomer(Struct, frozen=True, kw_only=True):
 class ChangeCustomer(Struct, frozen=True, kw_only=True):
     """Changes a customer (contract N61). None sets a field to null, and the preferences to their defaults.
 
-    `external_id`, where given, is what the customer has already: it never changes.
+    `external_id`, if given, is what the customer has already: it never changes.
     """
 
     at: datetime

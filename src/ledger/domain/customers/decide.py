@@ -1,6 +1,6 @@
 """The deciders of a customer.
 
-Never overwrite a field that the request leaves out: only fields that are given and differ are recorded. Where none
+Never overwrite a field that the request leaves out: only fields that are given and differ are recorded. If none
 differs, there is no event.
 """
 
@@ -28,7 +28,7 @@ from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, Inva
 def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[CustomerEvent]:
     """Creates the customer of an order, or records the details that the order changes (contract N8, N9).
 
-    Returns no events where every given detail has its value already.
+    Returns no events if every given detail has its value already.
     """
     assert customer is None or not customer.erased, "a search never finds an erased customer"
     if customer is None:
@@ -41,9 +41,9 @@ def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[Cu
 
 
 def decide_create(customer: Customer | None, command: CreateCustomer) -> list[CustomerEvent]:
-    """Creates a customer; returns no events where it is created already (contract N61).
+    """Creates a customer; returns no events if it is created already (contract N61).
 
-    Raises DuplicateExternalId where `customer` is another one, erased or not, with the external id (section 8).
+    Raises DuplicateExternalId if `customer` is another one, erased or not, with the external id (section 8).
     """
     if customer is not None and customer.customer_id == command.customer_id:
         return []
@@ -69,9 +69,9 @@ def decide_create(customer: Customer | None, command: CreateCustomer) -> list[Cu
 
 
 def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:
-    """Records what of a customer changes; returns no events where nothing differs.
+    """Records what of a customer changes; returns no events if nothing differs.
 
-    Raises CustomerNotFound where the customer is erased, InvalidField for `externalId` and `sourceId`.
+    Raises CustomerNotFound if the customer is erased, InvalidField for `externalId` and `sourceId`.
     """
     if customer.erased:
         raise CustomerNotFound("The merchant has no customer with this id.")
@@ -86,7 +86,7 @@ def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerE
 
 
 def decide_erasure(customer: Customer, command: EraseCustomer) -> list[CustomerEvent]:
-    """Erases the customer (contract N61). Returns no events where the customer is erased already."""
+    """Erases the customer (contract N61). Returns no events if the customer is erased already."""
     return [] if customer.erased else [CustomerErased(customer_id=customer.customer_id, at=command.at)]
 
 

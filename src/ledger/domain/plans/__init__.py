@@ -1,4 +1,4 @@
-"""A plan: what a subscription charges, how often, and what happens where a charge fails. A stream of its own.
+"""A plan: what a subscription charges, how often, and what happens if a charge fails. A stream of its own.
 
 In reading order:
 

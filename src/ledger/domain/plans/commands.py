@@ -27,7 +27,7 @@ class CreatePlan(Struct, frozen=True, kw_only=True):
 class ChangePlan(Struct, frozen=True, kw_only=True):
     """Changes a plan (contract N66): `terms` has the given ones by their names in `PlanTerms`.
 
-    `external_id`, where given, is what the plan has already: it never changes.
+    `external_id`, if given, is what the plan has already: it never changes.
     """
 
     at: datetime

@@ -26,9 +26,9 @@ from ledger.domain.rejections import DuplicateExternalId, InvalidField, PlanInUs
 
 
 def decide_create(plan: Plan | None, command: CreatePlan) -> list[PlanEvent]:
-    """Creates a plan; returns no events where it is created already (contract N65).
+    """Creates a plan; returns no events if it is created already (contract N65).
 
-    Raises InvalidField for `intervalCount`; DuplicateExternalId where `plan` is another one with the external id.
+    Raises InvalidField for `intervalCount`; DuplicateExternalId if `plan` is another one with the external id.
     """
     if plan is not None and plan.plan_id == command.plan_id:
         return []
@@ -51,9 +51,9 @@ def decide_create(plan: Plan | None, command: CreatePlan) -> list[PlanEvent]:
 
 
 def decide_change(plan: Plan, command: ChangePlan) -> list[PlanEvent]:
-    """Records what of a plan changes; returns no events where nothing differs (contract N66).
+    """Records what of a plan changes; returns no events if nothing differs (contract N66).
 
-    Raises InvalidField for `externalId` and `intervalCount`; PlanInUse where a subscription has used the plan and what
+    Raises InvalidField for `externalId` and `intervalCount`; PlanInUse if a subscription has used the plan and what
     it charges would change.
     """
     terms: PlanTerms = replace(plan.terms, **command.terms)
@@ -91,7 +91,7 @@ def decide_use(plan: Plan, command: UsePlan) -> list[PlanEvent]:
 
 
 def decide_archive(plan: Plan, command: ArchivePlan) -> list[PlanEvent]:
-    """Archives a plan (contract N66). Returns no events where it is archived already."""
+    """Archives a plan (contract N66). Returns no events if it is archived already."""
     return [] if plan.archived else [PlanArchived(plan_id=plan.plan_id, at=command.at)]
 
 

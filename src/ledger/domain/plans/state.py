@@ -11,9 +11,9 @@ from ledger.domain.plans.terms import PlanStatus, PlanTerms
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A plan of a merchant. `external_id` is the merchant's own id of it, None where it gave none.
+    """A plan of a merchant. `external_id` is the merchant's own id of it, None if it gave none.
 
-    `used` is true from its first subscription on, also where that subscription was never paid.
+    `used` is true from its first subscription on, even if that subscription was never paid.
     """
 
     plan_id: UUID

@@ -85,6 +85,6 @@ FIXED_ONCE_USED: Final = ("amount", "currency", "interval", "interval_count")
 
 
 def period_problem(interval: Interval, interval_count: int) -> str | None:
-    """Returns what is wrong with a period of so many intervals, None where it has at most three years."""
+    """Returns what is wrong with a period of so many intervals, None if it has at most three years."""
     most = PERIODS_MAX[interval]
     return None if interval_count <= most else f"must be at most {most} with interval {interval}, which is three years"

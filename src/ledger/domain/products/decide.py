@@ -1,6 +1,6 @@
 """The decider of a product.
 
-Never overwrite a detail that the import leaves out. Where no detail differs, there is no event.
+Never overwrite a detail that the import leaves out. If no detail differs, there is no event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def problems_of(product: Product | None, details: ProductDetails) -> list[Problem]:
-    """Returns what prevents the import of these details: empty where `decide_import` accepts them.
+    """Returns what prevents the import of these details: empty if `decide_import` accepts them.
 
     A new product needs a name and a price. The attributes of a product have a maximal size.
     """
@@ -48,7 +48,7 @@ def problems_of(product: Product | None, details: ProductDetails) -> list[Proble
 def decide_import(product: Product | None, command: ImportProduct) -> list[ProductEvent]:
     """Creates a product, or records it with the details that the import changes (contract N69, N70).
 
-    Returns no events where every given detail has its value already.
+    Returns no events if every given detail has its value already.
     """
     assert not problems_of(product, command.details), "an import with problems is not decided"
     if product is None:

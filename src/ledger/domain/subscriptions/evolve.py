@@ -274,13 +274,13 @@ def _begun(state: Subscription, invoice: Invoice, event: ChargeBegun) -> Subscri
 
 
 def _card_of(state: Subscription, order_id: UUID) -> UUID | None:
-    """Returns the saved card of the charge in progress, where it is the one by this order."""
+    """Returns the saved card of the charge in progress, if it is the one by this order."""
     charge = state.charge
     return charge.payment_method_id if charge is not None and charge.order_id == order_id else None
 
 
 def _without_charge(state: Subscription, order_id: UUID | None) -> Subscription:
-    """Returns the subscription without the charge in progress, where it is the one by this order."""
+    """Returns the subscription without the charge in progress, if it is the one by this order."""
     is_over = state.charge is not None and state.charge.order_id == order_id
     return replace(state, charge=None) if is_over else state
 

@@ -18,14 +18,14 @@ class UnsettledCard(NamedTuple):
 
 
 class CardVault(Protocol):
-    """The numbers of saved cards. Every method raises a Fault where the vault's database is unavailable."""
+    """The numbers of saved cards. Every method raises a Fault if the vault's database is unavailable."""
 
     async def keep(self, merchant_id: UUID, customer_id: UUID, number: str) -> UUID:
         """Keeps a number sealed; returns the id of its payment method: the same as before for a number it has."""
         ...
 
     async def open(self, merchant_id: UUID, payment_method_id: UUID, payment_id: UUID) -> str | None:
-        """Returns the number for the call of a payment, None where it is destroyed. Logs who asked.
+        """Returns the number for the call of a payment, None if it is destroyed. Logs who asked.
 
         Raises KeyUnavailable, SealBroken.
         """

@@ -43,9 +43,9 @@ class Clock:
         return self.now(merchant_id)
 
     async def reach(self, merchant_id: UUID, moment: datetime) -> None:
-        """Waits where this machine's clock is behind the one by which `moment` has come, such as the database's.
+        """Waits if this machine's clock is behind the one by which `moment` has come, such as the database's.
 
-        Raises ClockBehind where it is behind by more than five seconds, a Fault.
+        Raises ClockBehind if it is behind by more than five seconds, a Fault.
         """
         if moment > self.now(merchant_id):
             behind_s = (moment - await self.refresh(merchant_id)).total_seconds()
@@ -84,12 +84,12 @@ class MerchantClocks(Clock):
     def now(self, merchant_id: UUID) -> datetime:
         """Returns the merchant's current time by the clock as it was last read, aware, in UTC."""
         now = datetime.now(UTC)
-        # An order reads the time four times: where no clock was moved, hashing a UUID each time is wasted.
+        # An order reads the time four times: if no clock was moved, hashing a UUID each time is wasted.
         ahead = self._ahead.get(merchant_id) if self._ahead else None
         return now if ahead is None else now + ahead
 
     async def refresh(self, merchant_id: UUID) -> datetime:
-        """Reads the clock where the process must not assume it, and returns the merchant's current time.
+        """Reads the clock if the process must not assume it, and returns the merchant's current time.
 
         Raises a Fault.
         """
@@ -125,7 +125,7 @@ class ClockControl(Protocol):
     async def advance(self, merchant_id: UUID, field: str, target: Callable[[datetime], datetime]) -> ClockAdvanced:
         """Moves a merchant's clock to `target` of its current time and does everything that becomes due until then.
 
-        Raises InvalidField on `field` where the clock would go back or too far, ConcurrentUpdate while another request
+        Raises InvalidField on `field` if the clock would go back or too far, ConcurrentUpdate while another request
         moves it, a Fault.
         """
         ...

@@ -93,10 +93,10 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
 
 
 class OrderInput(Struct, frozen=True, kw_only=True):
-    """A payment order that a merchant requests. `payment` is None where the order is created pending.
+    """A payment order that a merchant requests. `payment` is None if the order is created pending.
 
     `exchange_rate` is for the order's invoices, in pesos per unit of its currency. A caller that may repeat the request
-    fixes `order_id`. `surcharged` is False where the amount is the whole price whatever the merchant's surcharge.
+    fixes `order_id`. `surcharged` is False if the amount is the whole price whatever the merchant's surcharge.
     """
 
     terms: OrderTerms
@@ -141,7 +141,7 @@ class CaptureInput(Struct, frozen=True, kw_only=True):
 
 
 class DeviceDataInput(Struct, frozen=True, kw_only=True):
-    """Data that the payer's browser sent about itself (contract N18). `reference_id`, where given, is the session's."""
+    """Data that the payer's browser sent about itself (contract N18). `reference_id`, if given, is the session's."""
 
     reference_id: str | None = None
     device_information: DeviceInformation | None = None

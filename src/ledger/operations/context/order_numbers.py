@@ -22,7 +22,7 @@ _BLOCKS_PER_SECOND: Final = 64
 The numbers suffice for 139 years of it: 2^48 ordinals."""
 
 _SKIPPED_MIN: Final = 1_000_000
-"""How many blocks are left out where the machine's clock is behind: a thousand million orders."""
+"""How many blocks are left out if the machine's clock is behind: a thousand million orders."""
 
 # The next block of a thousand ordinals.
 _NEXT_BLOCK: Final = "select nextval('order_number_block')"
@@ -48,14 +48,14 @@ class OrderNumbers(DatabaseClient):
     async def take(self) -> str:
         """Returns a number that no other order has.
 
-        Raises DatabaseUnavailable where a new block is needed and missing.
+        Raises DatabaseUnavailable if a new block is needed and missing.
         """
         while not self._unused:
             await self.provide()
         return self._unused.pop()
 
     async def provide(self) -> None:
-        """Takes a new block where the last one is used up. Raises DatabaseUnavailable."""
+        """Takes a new block if the last one is used up. Raises DatabaseUnavailable."""
         async with self._lock:
             if not self._unused:
                 try:

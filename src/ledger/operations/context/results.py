@@ -1,4 +1,4 @@
-"""What a request is about, and what an operation on an order returns, or raises where nothing left the service."""
+"""What a request is about, and what an operation on an order returns, or raises if nothing left the service."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An order's past, event by event: what happened, who requested it, and the order afterwards.
 
-Fold it from the log by the `evolve` that everything else uses, and read no stored row: a replay is right even where a
+Fold it from the log by the `evolve` that everything else uses, and read no stored row: a replay is right even if a
 read model is wrong.
 """
 
@@ -28,7 +28,7 @@ class ReplayStep(Struct, frozen=True):
 
     @property
     def context(self) -> dict[str, Any]:
-        """Who requested the event and why: `actor`, `request` and `causation`, where they were recorded."""
+        """Who requested the event and why: `actor`, `request` and `causation`, if they were recorded."""
         found: dict[str, Any] = msgspec.json.decode(self.recorded.context)
         return found
 

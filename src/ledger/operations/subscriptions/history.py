@@ -26,7 +26,7 @@ class SubscriptionStep(Struct, frozen=True):
 
     @property
     def context(self) -> dict[str, Any]:
-        """Who requested the event and why: `actor`, `request` and `causation`, where they were recorded."""
+        """Who requested the event and why: `actor`, `request` and `causation`, if they were recorded."""
         found: dict[str, Any] = msgspec.json.decode(self.recorded.context)
         return found
 

@@ -56,7 +56,7 @@ class Account(Struct, frozen=True):
 def server_account(name: str = NAME) -> Account | None:
     """Returns the account of the server, created if needed, or None if this process does not run as root.
 
-    Where the system can add no account (no `useradd`, or `/etc` is read-only), it is a number that no account has.
+    If the system can add no account (no `useradd`, or `/etc` is read-only), it is a number that no account has.
     Raises ClusterUnusable if other programs run under the account's number.
     """
     if os.geteuid() != 0:
@@ -65,7 +65,7 @@ def server_account(name: str = NAME) -> Account | None:
 
 
 def initdb_account(account: Account | None) -> Account | None:
-    """Returns the account for initdb: the server's, or `nobody` in the server's group where that account has no name.
+    """Returns the account for initdb: the server's, or `nobody` in the server's group if that account has no name.
 
     initdb refuses a number without a name. No other process has the group, so the directory can be closed to the other
     processes of `nobody`. The kernel refuses them access to a process of another group too.

@@ -21,7 +21,7 @@ from ledger.postgres.embedded.wal_store import is_store
 from ledger.settings import CannotRun, Settings
 
 TIMEOUT_S: Final = 60
-"""How old a commit becomes at most before its segment is archived, where little is written."""
+"""How old a commit becomes at most before its segment is archived, if little is written."""
 
 STORE: Final = "ledger.wal_archive"
 SPOOL: Final = "ledger.wal_spool"
@@ -44,9 +44,9 @@ _HAND_OVER: Final = (
 
 
 def archive_settings(settings: Settings) -> Mapping[str, str]:
-    """Returns the server's settings that archive its WAL; none where LEDGER_WAL_ARCHIVE is unset.
+    """Returns the server's settings that archive its WAL; none if LEDGER_WAL_ARCHIVE is unset.
 
-    Creates the folder or the spool. Raises CannotRun where the server's account cannot write there.
+    Creates the folder or the spool. Raises CannotRun if the server's account cannot write there.
     """
     if not settings.wal_archive:
         return {}
@@ -75,7 +75,7 @@ def clear_spool(settings: Mapping[str, str]) -> None:
 
 
 def start_uploader(settings: Mapping[str, str], cluster: Path) -> subprocess.Popen[bytes] | None:
-    """Starts the process that stores the segments of a server with these settings; None where there is no store."""
+    """Starts the process that stores the segments of a server with these settings; None if there is no store."""
     if STORE not in settings:
         return None
     program = [sys.executable, "-P", "-m", "ledger.postgres.embedded.wal_uploader"]
@@ -104,7 +104,7 @@ def quoted(folder: Path) -> str:
 
 
 def _spool(data_dir: Path, account: Account | None) -> Path:
-    """Returns the directory of the spool, which the server's account owns, also where it cannot enter `data_dir`."""
+    """Returns the directory of the spool, which the server's account owns, even if it cannot enter `data_dir`."""
     digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
     spool = data_dir / "wal-spool" if account is None else system_state() / f"wal-spool-{digest}"
     own_directory(spool, account)

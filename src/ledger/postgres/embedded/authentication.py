@@ -23,7 +23,7 @@ def authentication_settings(cluster: Path) -> dict[str, str]:
 
 
 def write_authentication(cluster: Path, account: Account | None) -> None:
-    """Writes the rules into the cluster where they differ: earlier releases trusted all that reached the socket.
+    """Writes the rules into the cluster if they differ: earlier releases trusted all that reached the socket.
 
     Raises ClusterUnusable if this user has no name, or if the files cannot be written.
     """

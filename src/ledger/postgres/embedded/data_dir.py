@@ -33,7 +33,7 @@ class DataDirInUse(CannotRun):
 def make_data_dir(data_dir: Path) -> Path:
     """Creates the data directory if needed, open to the server's account as root, and returns its absolute path.
 
-    Raises CannotRun where that fails, and where another account uses the directory: a lock that this one makes there
+    Raises CannotRun if that fails, and if another account uses the directory: a lock that this one makes there
     would keep that one out.
     """
     path = data_dir.absolute()

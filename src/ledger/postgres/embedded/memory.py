@@ -1,4 +1,4 @@
-"""The memory that the embedded Postgres may count on: the machine's, or less where a control group limits it."""
+"""The memory that the embedded Postgres may count on: the machine's, or less if a control group limits it."""
 
 from __future__ import annotations
 

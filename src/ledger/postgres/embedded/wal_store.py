@@ -54,7 +54,7 @@ class WalStore:
             raise self._failed(fault) from None
 
     def get(self, name: str) -> bytes | None:
-        """Returns a segment, None where the archive has none of that name. Raises ArchiveFailed."""
+        """Returns a segment, None if the archive has none of that name. Raises ArchiveFailed."""
         try:
             return bytes(self._store.get(name).bytes())
         except FileNotFoundError as missing:
@@ -85,6 +85,6 @@ def is_store(archive: str) -> bool:
 
 
 def _code_of(fault: Exception) -> str:
-    """Returns the code of the store's answer, empty where there is none."""
+    """Returns the code of the store's answer, empty if there is none."""
     found = _CODE.search(str(fault))
     return "" if found is None else found[1]

@@ -160,7 +160,7 @@ async def fence(connection: Connection, merchant_id: UUID, idempotency_key: str)
 
 
 async def set_mode(connection: Connection, merchant_id: UUID, mode: Mode, times: int | None) -> None:
-    """Sets how the merchant's next `times` calls are treated, all calls where it is None."""
+    """Sets how the merchant's next `times` calls are treated, all calls if it is None."""
     await connection.execute(_SET_MODE, (merchant_id, mode, times))
 
 

@@ -127,7 +127,7 @@ def refund(request: RefundRequest) -> CallEffect:
 
 
 async def find(connection: Connection, merchant_id: UUID, reference: str) -> Charge | None:
-    """Returns the charge with this reference, None where it was never authorised."""
+    """Returns the charge with this reference, None if it was never authorised."""
     row = await fetch_one(connection, _FIND, (merchant_id, reference))
     if row is None:
         return None

@@ -80,7 +80,7 @@ class Reminders(Struct, frozen=True, kw_only=True):
 def reminder_times(scheduled: RemindersScheduled) -> list[ReminderTime]:
     """Returns the times of all reminders, in their order.
 
-    A reminder comes in the morning of its day, or at the due date where that is earlier. An order is overdue as soon as
+    A reminder comes in the morning of its day, or at the due date if that is earlier. An order is overdue as soon as
     the due date has passed; the message follows in the next morning.
     """
     zone = ZoneInfo(scheduled.policy.time_zone)

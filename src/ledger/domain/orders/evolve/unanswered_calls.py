@@ -119,9 +119,9 @@ def status_without_capture(payment: Payment, *, retryable: bool) -> PaymentStatu
         return PaymentStatus.PARTIALLY_CAPTURED
     if not retryable:
         return PaymentStatus.FAILED
-    return PaymentStatus.AUTHORIZED  # also where it was authorised in part: the table of moves has this way back only
+    return PaymentStatus.AUTHORIZED  # even if it was authorised in part: the table of moves has this way back only
 
 
 def requested_amount(payment: Payment) -> Decimal:
-    """Returns the amount of the payment's open call, or of the payment where it has none: gross, in minor units."""
+    """Returns the amount of the payment's open call, or of the payment if it has none: gross, in minor units."""
     return payment.amount if payment.intent is None else payment.intent.amount

@@ -23,7 +23,7 @@ async def run_timer(
 ) -> Order:
     """Runs the timer of this kind that was due on a payment at `at` by the merchant's clock, and returns the order.
 
-    Does nothing where the timer no longer applies. Raises ConcurrentUpdate, a Fault of the journal.
+    Does nothing if the timer no longer applies. Raises ConcurrentUpdate, a Fault of the journal.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=payment_id)
     timer = Timer(kind, payment_id, at)
