@@ -35,7 +35,7 @@ from api.subscriptions.plans.fields import ChangePlan
 from api.subscriptions.plans.list import PARAMETERS as PLAN_PARAMETERS
 from ledger.settings import Settings
 from projections.customers import CustomerWithRelatedDocument
-from projections.lists.pages import Pagination
+from projections.lists.paging import Pagination
 from projections.orders.authentication import ValidationDocument
 from projections.orders.documents import OrderDocument
 from projections.orders.refunds import RefundDocument

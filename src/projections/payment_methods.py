@@ -5,9 +5,6 @@ A deleted method leaves its ids behind, without a document: the row then shows n
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -19,9 +16,10 @@ from msgspec import Meta, Struct
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
-from projections.binary import from_micros, micros
+from projections.binary import micros
 from projections.formats import Moment, moment
-from projections.lists.pages import Pagination
+from projections.lists.cursor import CursorCodec
+from projections.lists.paging import Pagination, paginated
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -68,7 +66,6 @@ select (select count(*) from methods), p.doc, p.is_default, p.created_at, p.paym
    order by is_default desc, created_at desc, payment_method_id desc limit %(limit)s offset %(offset)s) p on true
  order by p.is_default desc, p.created_at desc, p.payment_method_id desc
 """
-_CURSOR: Final = struct.Struct("!?qI16s")
 
 
 class SavedCardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -124,6 +121,9 @@ class MethodCursor(Struct, frozen=True):
     created_at: datetime
     payment_method_id: UUID
     behind: int
+
+
+METHOD_CURSORS: Final = CursorCodec(MethodCursor, is_default="?", created_at="q", behind="I", payment_method_id="16s")
 
 
 class MethodQuery(Struct, frozen=True, kw_only=True):
@@ -206,21 +206,6 @@ def found(row: Sequence[Any]) -> bytes:
     return document
 
 
-def encode_method_cursor(cursor: MethodCursor) -> str:
-    """Returns the text of a `nextCursor`."""
-    packed = _CURSOR.pack(cursor.is_default, micros(cursor.created_at), cursor.behind, cursor.payment_method_id.bytes)
-    return base64.urlsafe_b64encode(packed).decode()
-
-
-def parse_method_cursor(text: str) -> MethodCursor | None:
-    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
-    try:
-        is_default, created, behind, method_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
-        return MethodCursor(is_default, from_micros(created), UUID(bytes=method_id), behind)
-    except (ValueError, binascii.Error, struct.error, OverflowError):
-        return None
-
-
 def page_parameters(merchant_id: UUID, customer_id: UUID, query: MethodQuery) -> Mapping[str, Any]:
     """Returns the parameters of PAGE, which reads one method more than the page holds."""
     cursor = query.cursor
@@ -237,24 +222,11 @@ def page_parameters(merchant_id: UUID, customer_id: UUID, query: MethodQuery) ->
 
 def page_body(query: MethodQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of PAGE."""
-    total = rows[0][0]
-    methods = [row[1:] for row in rows if row[1] is not None]
-    shown = methods[: query.limit]
-    offset = query.offset if query.cursor is None else query.cursor.behind
-    has_more = len(methods) > len(shown)
-    documents: list[Any] = [msgspec.Raw(doc) for doc, *_ in shown]
-    next_cursor = None
-    if has_more:
-        _, is_default, created_at, method_id = shown[-1]
-        next_cursor = encode_method_cursor(MethodCursor(is_default, created_at, method_id, offset + len(shown)))
-    pagination = Pagination(
-        page=offset // query.limit + 1,
-        limit=query.limit,
-        offset=offset,
-        total=total,
-        count=len(shown),
-        total_pages=-(-total // query.limit),
-        has_more=has_more,
-        next_cursor=next_cursor,
-    )
+    shown, pagination = paginated(query, rows, _cursor_behind)
+    documents: list[Any] = [msgspec.Raw(doc) for _, doc, *_ in shown]
     return msgspec.json.encode(SavedPaymentMethodPage(data=documents, pagination=pagination))
+
+
+def _cursor_behind(row: tuple[Any, ...], behind: int) -> str:
+    _, _, is_default, created_at, method_id = row
+    return METHOD_CURSORS.encode(MethodCursor(is_default, created_at, method_id, behind))

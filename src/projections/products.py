@@ -22,8 +22,8 @@ from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros
 from projections.formats import Moment, encode, metadata_or_null, moment, number_or_null
-from projections.lists.cursor import Cursor, encode_cursor
-from projections.lists.pages import Pagination
+from projections.lists.cursor import Cursor
+from projections.lists.paging import Pagination, page_parameters, paginated
 from projections.search.lines import FIELD_END, fold, fold_search
 
 # Writes the product's row as it is after the commit. Its id and the time of its creation never change.
@@ -195,17 +195,12 @@ def read_document(document: bytes) -> ProductDocument:
 
 def page_statement(merchant_id: UUID, query: ProductQuery) -> tuple[str, dict[str, Any]]:
     """Returns the statement for a page and its parameters. It reads one product more than the page holds."""
-    cursor, search = query.cursor, None if query.search is None else fold_search(query.search)
-    parameters = {
-        "merchant_id": merchant_id,
+    parameters = page_parameters(merchant_id, query) | {
         "statuses": list(query.statuses),
-        "search": search,  # null, for a search with control characters, matches no product
-        "after_at": None if cursor is None else cursor.created_at,
-        "after_id": None if cursor is None else cursor.order_id,
-        "offset": query.offset if cursor is None else 0,
-        "limit": query.limit + 1,
+        # null, for a search with control characters, matches no product
+        "search": None if query.search is None else fold_search(query.search),
     }
-    return _statement(bool(query.statuses), query.search is not None, cursor is not None), parameters
+    return _statement(bool(query.statuses), query.search is not None, query.cursor is not None), parameters
 
 
 @cache
@@ -216,23 +211,6 @@ def _statement(has_statuses: bool, has_search: bool, has_cursor: bool) -> str:
 
 def page_body(query: ProductQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    total = rows[0][0]
-    products = [row for row in rows if row[1] is not None]
-    shown = products[: query.limit]
+    shown, pagination = paginated(query, rows)
     documents: list[Any] = [Raw(document) for _, _, _, document in shown]
-    offset = query.offset if query.cursor is None else query.cursor.behind
-    next_cursor = None
-    if len(products) > len(shown):
-        _, created_at, product_id, _ = shown[-1]
-        next_cursor = encode_cursor(Cursor(False, created_at, product_id, offset + len(shown)))
-    pagination = Pagination(
-        page=offset // query.limit + 1,
-        limit=query.limit,
-        offset=offset,
-        total=total,
-        count=len(shown),
-        total_pages=-(-total // query.limit),
-        has_more=next_cursor is not None,
-        next_cursor=next_cursor,
-    )
     return msgspec.json.encode(ProductPage(data=documents, pagination=pagination))

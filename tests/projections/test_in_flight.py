@@ -35,7 +35,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.append import SealBroken
 from ledger.journal.journal import Journal
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.lists.pages import OrderQuery
 from projections.orders.head import render_head
 from projections.orders.payments import render_payments
@@ -138,7 +138,7 @@ async def test_pages_of_every_kind_show_orders_in_flight_among_others(shop: Shop
     for _ in newest:
         listed.append(await page(reader, shop, limit=1, cursor=cursor))
         after = listed[-1]["pagination"]["nextCursor"]
-        cursor = None if after is None else parse_cursor(after)
+        cursor = None if after is None else CURSORS.parse(after)
     assert [head for each in listed for head in heads(each)] == newest
 
 

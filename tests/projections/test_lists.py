@@ -20,7 +20,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.journal import Journal
 from ledger.postgres.faults import DatabaseUnavailable
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.lists.pages import OrderQuery
 from projections.lists.statements import page_statements
 from projections.queries import Queries
@@ -120,7 +120,7 @@ async def test_following_the_cursor_reads_the_list_to_its_end(
     for number in range(2, len(whole)):
         if not listed["pagination"]["hasMore"]:
             break
-        cursor = parse_cursor(listed["pagination"]["nextCursor"])
+        cursor = CURSORS.parse(listed["pagination"]["nextCursor"])
         listed = await page(reader, shop, statuses=statuses, limit=4, cursor=cursor)
         seen += ids(listed)
         assert listed["pagination"]["page"] == number
@@ -133,7 +133,7 @@ async def test_a_cursor_neither_repeats_nor_skips_orders_when_new_ones_arrive(
 ) -> None:
     first = await page(reader, shop, limit=5)
     await shop.order("newest", at=FIRST + timedelta(days=30))
-    then = await page(reader, shop, limit=100, cursor=parse_cursor(first["pagination"]["nextCursor"]))
+    then = await page(reader, shop, limit=100, cursor=CURSORS.parse(first["pagination"]["nextCursor"]))
     assert ids(first) + ids(then) == expected(orders, OrderQuery())
 
 
@@ -201,15 +201,15 @@ def forged(behind: int) -> str:
 async def test_a_forged_cursor_may_claim_any_number_of_orders_up_to_a_bound(shop: Shop, reader: Queries) -> None:
     for n in range(2):
         await shop.order(f"{n}")
-    listed = await page(reader, shop, cursor=parse_cursor(forged(2**62)), limit=1)
+    listed = await page(reader, shop, cursor=CURSORS.parse(forged(2**62)), limit=1)
     assert listed["pagination"]["offset"] == 2**62
     assert listed["pagination"]["hasMore"]
-    assert parse_cursor(forged(2**62 + 1)) is None
+    assert CURSORS.parse(forged(2**62 + 1)) is None
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "é", "=" * 44, "A" * 45, "\0", "_" * 44, forged(2**63 - 1)])
 def test_a_text_that_the_service_did_not_issue_is_not_a_cursor(text: str) -> None:
-    assert parse_cursor(text) is None
+    assert CURSORS.parse(text) is None
 
 
 def test_a_range_may_reach_to_both_ends_of_time() -> None:

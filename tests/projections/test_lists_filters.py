@@ -23,7 +23,7 @@ from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import InvalidField
 from ledger.journal.journal import Journal
 from projections.lists import related_customers, statements
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.lists.pages import OrderQuery
 from projections.queries import Queries
 from projections.search.compaction import SearchCompactor
@@ -135,7 +135,7 @@ async def test_every_combination_of_filters_lists_and_counts_the_same_as_the_mod
             assert ids(listed) == whole[offset : offset + limit], query
             assert listed["pagination"]["total"] == len(whole), query
             if (cursor := listed["pagination"]["nextCursor"]) is not None:
-                then = await page(reader, market.shop, NOW, **query, limit=limit, cursor=parse_cursor(cursor))
+                then = await page(reader, market.shop, NOW, **query, limit=limit, cursor=CURSORS.parse(cursor))
                 assert ids(then) == whole[offset + limit : offset + 2 * limit], query
                 assert then["pagination"]["total"] == len(whole), query
             found += len(whole) > 0

@@ -14,7 +14,7 @@ from tests.projections.shop import Shop, change_email, customer
 
 from ledger.journal.journal import Journal
 from projections.lists import statements
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.queries import Queries
 from projections.search.compaction import SearchCompactor
 from projections.search.lines import fold, fold_search
@@ -197,7 +197,7 @@ async def _search(text: str, bazaar: Bazaar, reader: Queries, chance: random.Ran
     assert seen["pagination"]["total"] == len(expected), text
     assert ids(seen) == expected[offset : offset + limit], text
     if cursor := seen["pagination"]["nextCursor"]:
-        following = await page(reader, bazaar.shop, **query, limit=limit, cursor=parse_cursor(cursor))
+        following = await page(reader, bazaar.shop, **query, limit=limit, cursor=CURSORS.parse(cursor))
         assert ids(following) == expected[offset + limit : offset + 2 * limit], text
     if len(places) > 2:
         first, last = (NOON + timedelta(seconds=place) for place in sorted((places[1], places[-2])))

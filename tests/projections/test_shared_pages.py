@@ -14,7 +14,7 @@ from tests.projections.shop import Shop
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.journal.journal import Journal
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.lists.pages import OrderQuery
 from projections.queries import Queries
 
@@ -38,7 +38,7 @@ async def test_different_pages_that_share_a_round_trip_are_those_that_are_read_a
     for n in range(4):
         await shop.order(f"{n}", at=NOON + n * SECOND)
         await other.order(f"{n}", at=NOON + n * SECOND)
-    cursor = parse_cursor((await page(reader, shop, limit=1))["pagination"]["nextCursor"])
+    cursor = CURSORS.parse((await page(reader, shop, limit=1))["pagination"]["nextCursor"])
     queries = [
         OrderQuery(),
         OrderQuery(ascending=True),

@@ -24,7 +24,7 @@ from api.http.request import ApiRequest
 from api.operation import ANY, OperationSpec, codes_of
 from api.response import ApiResponse
 from ledger.security.api_keys import Scope
-from projections.lists.customers import CustomerPage, CustomerQuery, parse_customer_cursor
+from projections.lists.customers import CUSTOMER_CURSORS, CustomerPage, CustomerQuery
 
 PARAMETERS: Final[Parameters] = {
     "email": (
@@ -44,7 +44,7 @@ PARAMETERS: Final[Parameters] = {
 def parse_customer_query(query: bytes) -> CustomerQuery:
     """Returns the list that a query string asks for. Raises ApiError (400), with every wrong parameter."""
     given, errors = parse_parameters(query, PARAMETERS)
-    place = errors.check(parse_place, given, parse_customer_cursor)
+    place = errors.check(parse_place, given, CUSTOMER_CURSORS.parse)
     email, external_id, search = [errors.check(parse_text, given, name) for name in ("email", "externalId", "search")]
     errors.refuse()
     assert place is not None, "what was not parsed was refused"

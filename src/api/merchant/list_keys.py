@@ -13,7 +13,7 @@ from api.merchant.documents import KEY_ID, ApiKeyDocument, key_document, key_id_
 from api.operation import ANY, MERCHANT, OperationSpec, codes_of
 from api.response import ApiResponse, json_response
 from ledger.security.api_keys import Scope
-from projections.lists.pages import Pagination, single_page
+from projections.lists.paging import Pagination, single_page
 
 
 class ApiKeyPage(Struct, rename="camel"):

@@ -32,7 +32,7 @@ from api.operation import ANY, Json, OperationSpec, codes_of
 from api.orders.responses import merchant_now
 from api.response import ApiResponse
 from ledger.domain.orders.statuses import OrderStatus
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.lists.pages import OrderPage, OrderQuery
 
 _DATE: Final[Json] = {
@@ -79,7 +79,7 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     (400), with every wrong parameter.
     """
     given, errors = _parameters(query)
-    place = errors.check(parse_place, given, parse_cursor)
+    place = errors.check(parse_place, given, CURSORS.parse)
     if given.get("sortField", "createdAt").lower() != "createdat":
         errors.add(invalid("sortField", "must be createdAt"))
     order = given.get("sortOrder", "desc").lower()

@@ -22,7 +22,7 @@ from api.operation import ANY, Json, OperationSpec, codes_of
 from api.orders.responses import language_of_read
 from api.response import ApiResponse, json_response, rendered
 from ledger.domain.rejections import PaymentNotFound
-from projections.lists.pages import Pagination, single_page
+from projections.lists.paging import Pagination, single_page
 from projections.orders.payments import PaymentDocument, has_text_for_payers, in_language
 
 

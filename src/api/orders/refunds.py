@@ -16,7 +16,7 @@ from api.response import ApiResponse, json_response, rendered
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import RefundNotFound
 from ledger.operations.pipeline.unit_of_work import find_order
-from projections.lists.pages import Pagination, single_page
+from projections.lists.paging import Pagination, single_page
 from projections.orders.refunds import RefundDocument, render_refund, render_refunds
 
 

@@ -14,7 +14,7 @@ from api.openapi.parameters import OF_CUSTOMER
 from api.operation import ANY, PAYMENT_METHODS, OperationSpec, codes_of
 from api.response import ApiResponse
 from ledger.operations.payment_methods.change import find_customer
-from projections.payment_methods import MethodQuery, SavedPaymentMethodPage, parse_method_cursor
+from projections.payment_methods import METHOD_CURSORS, MethodQuery, SavedPaymentMethodPage
 
 PARAMETERS: Final = PLACE_PARAMETERS
 
@@ -30,7 +30,7 @@ async def customer_of(deps: Dependencies, request: ApiRequest) -> UUID:
 def parse_method_query(query: bytes) -> MethodQuery:
     """Returns the page that a query string asks for (N53). Raises ApiError (400), with every wrong parameter."""
     given, errors = parse_parameters(query, PARAMETERS)
-    place = errors.check(parse_place, given, parse_method_cursor)
+    place = errors.check(parse_place, given, METHOD_CURSORS.parse)
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
     return MethodQuery(limit=place.limit, offset=place.offset, cursor=place.cursor)

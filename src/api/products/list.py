@@ -21,7 +21,7 @@ from api.http.endpoint import PRODUCTS, ScopedOperation
 from api.http.request import ApiRequest
 from api.operation import ANY, OperationSpec, codes_of
 from api.response import ApiResponse
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.products import ProductPage, ProductQuery
 
 PARAMETERS: Final[Parameters] = {
@@ -41,7 +41,7 @@ PARAMETERS: Final[Parameters] = {
 def parse_product_query(query: bytes) -> ProductQuery:
     """Returns the list that a query string asks for. Raises ApiError (400), with every wrong parameter."""
     given, errors = _parameters(query)
-    place = errors.check(parse_place, given, parse_cursor)
+    place = errors.check(parse_place, given, CURSORS.parse)
     search = errors.check(parse_text, given, "search")
     errors.refuse()
     assert place is not None, "what was not parsed was refused"

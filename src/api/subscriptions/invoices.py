@@ -20,10 +20,10 @@ from api.subscriptions.responses import subscription_not_found, subscription_ref
 from ledger.domain.ids import parse_uuid
 from ledger.domain.rejections import SubscriptionInvoiceNotFound
 from projections.subscriptions.invoices import (
+    INVOICE_CURSORS,
     InvoiceQuery,
     SubscriptionInvoiceDocument,
     SubscriptionInvoicePage,
-    parse_invoice_cursor,
 )
 
 PARAMETERS: Final = PLACE_PARAMETERS
@@ -36,7 +36,7 @@ class _Identified(Struct):
 def parse_invoice_query(query: bytes) -> InvoiceQuery:
     """Returns the page that a query string asks for (N53). Raises ApiError (400), with every wrong parameter."""
     given, errors = parse_parameters(query, PARAMETERS)
-    place = errors.check(parse_place, given, parse_invoice_cursor)
+    place = errors.check(parse_place, given, INVOICE_CURSORS.parse)
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
     return InvoiceQuery(limit=place.limit, offset=place.offset, cursor=place.cursor)

@@ -21,7 +21,7 @@ from api.http.request import ApiRequest
 from api.operation import ANY, OperationSpec, codes_of
 from api.response import ApiResponse
 from ledger.domain.subscriptions.state import SubscriptionStatus
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.subscriptions.subscriptions import SubscriptionPage, SubscriptionQuery
 
 PARAMETERS: Final[Parameters] = {
@@ -45,7 +45,7 @@ PARAMETERS: Final[Parameters] = {
 def parse_subscription_query(query: bytes) -> SubscriptionQuery:
     """Returns the list that a query string asks for. Raises ApiError (400), with every wrong parameter."""
     given, errors = parse_parameters(query, PARAMETERS, lists=("status",))
-    place = errors.check(parse_place, given, parse_cursor)
+    place = errors.check(parse_place, given, CURSORS.parse)
     statuses = errors.check(parse_choices, given, "status", SubscriptionStatus)
     customer, plan = [errors.check(parse_text, given, name) for name in ("customerId", "planId")]
     errors.refuse()

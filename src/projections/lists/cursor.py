@@ -1,6 +1,6 @@
-"""The cursor of a list, and the text that a client sends back.
+"""The cursors of the lists: what one names, and the text that a client sends back.
 
-A cursor names the last order that was read, not a number of orders: the next page neither repeats nor skips an order
+A cursor names the last entry that was read, not a number of entries: the next page neither repeats nor skips an entry
 when others arrive in between.
 """
 
@@ -10,39 +10,72 @@ import base64
 import binascii
 import struct
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 from projections.binary import from_micros, micros
 
-_CURSOR: Final = struct.Struct("!?qq16s")
-_BEHIND_MAX: Final = 1 << 62
-"""More orders than any list has. Refusing a higher number keeps the next cursor encodable."""
+C = TypeVar("C", bound=Struct)
+
+_BEHIND_MAX: Final = {"q": 1 << 62, "I": 1 << 31}
+"""More entries than any list has, by the code of their number. A higher one is refused: the next cursor, which adds a
+page to it, can always be encoded."""
+
+
+class CursorCodec(Generic[C]):
+    """Converts one type of cursors to texts and back.
+
+    `codes` are the fields in the order in which they are packed, each with its code for `struct`. Clients hold the
+    texts: never change the codes of a list. One of the fields is `behind`.
+    """
+
+    def __init__(self, cursor: type[C], **codes: str) -> None:
+        self._cursor = cursor
+        self._types = {field.name: field.type for field in msgspec.structs.fields(cursor)}
+        self._names = tuple(codes)
+        self._packing = struct.Struct("!" + "".join(codes.values()))
+        self._behind_max = _BEHIND_MAX[codes["behind"]]
+
+    def encode(self, cursor: C) -> str:
+        """Returns the text of a `nextCursor`."""
+        packed = self._packing.pack(*(_packed(getattr(cursor, name)) for name in self._names))
+        return base64.urlsafe_b64encode(packed).decode()
+
+    def parse(self, text: str) -> C | None:
+        """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
+        try:
+            packed = self._packing.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+            fields = {
+                name: _unpacked(value, self._types[name]) for name, value in zip(self._names, packed, strict=True)
+            }
+        except (ValueError, binascii.Error, struct.error, OverflowError):
+            return None
+        return self._cursor(**fields) if 0 <= fields["behind"] <= self._behind_max else None
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return micros(value)
+    return value.bytes if isinstance(value, UUID) else value
+
+
+def _unpacked(value: Any, type_: Any) -> Any:
+    if type_ is datetime:
+        return from_micros(value)
+    return UUID(bytes=value) if type_ is UUID else value
 
 
 class Cursor(Struct, frozen=True):
-    """The end of a page: its last order, and the number of orders up to and including that one."""
+    """The end of a page by the time of creation: its last entry, and the number of entries up to and including it."""
 
     ascending: bool
     created_at: datetime
-    order_id: UUID
+    entry_id: UUID
     behind: int
 
 
-def encode_cursor(cursor: Cursor) -> str:
-    """Returns the text of a `nextCursor`."""
-    packed = _CURSOR.pack(cursor.ascending, micros(cursor.created_at), cursor.behind, cursor.order_id.bytes)
-    return base64.urlsafe_b64encode(packed).decode()
-
-
-def parse_cursor(text: str) -> Cursor | None:
-    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
-    try:
-        ascending, created, behind, order_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
-        if not 0 <= behind <= _BEHIND_MAX:
-            return None
-        return Cursor(ascending, from_micros(created), UUID(bytes=order_id), behind)
-    except (ValueError, binascii.Error, struct.error, OverflowError):
-        return None
+CURSORS: Final = CursorCodec(Cursor, ascending="?", created_at="q", behind="q", entry_id="16s")
+"""The cursors of orders, products, plans and subscriptions."""

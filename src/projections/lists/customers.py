@@ -7,9 +7,6 @@ a client's value into the text of a statement.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -18,11 +15,9 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from projections.customers import CustomerDetailDocument, detail
-from projections.lists.pages import Pagination
+from projections.lists.cursor import CursorCodec
+from projections.lists.paging import Pagination, paginated
 from projections.search.lines import fold, fold_search
-
-_CURSOR: Final = struct.Struct("!q16s")
-_BEHIND_MAX: Final = 1 << 62
 
 # The filters. The claim is that of an external id (kind 2 is ClaimKind.CUSTOMER_EXTERNAL_ID).
 _WITH_EMAIL: Final = "and email_folded = %(email)s"
@@ -64,6 +59,9 @@ class CustomerCursor(Struct, frozen=True):
     behind: int
 
 
+CUSTOMER_CURSORS: Final = CursorCodec(CustomerCursor, behind="q", customer_id="16s")
+
+
 class CustomerQuery(Struct, frozen=True, kw_only=True):
     """The filters of a list of customers, and one page of it.
 
@@ -84,20 +82,6 @@ class CustomerPage(Struct, rename="camel"):
 
     data: Annotated[list[CustomerDetailDocument], Meta(description="The customers.")]
     pagination: Pagination
-
-
-def encode_customer_cursor(cursor: CustomerCursor) -> str:
-    """Returns the text of a `nextCursor`."""
-    return base64.urlsafe_b64encode(_CURSOR.pack(cursor.behind, cursor.customer_id.bytes)).decode()
-
-
-def parse_customer_cursor(text: str) -> CustomerCursor | None:
-    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
-    try:
-        behind, customer_id = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error, struct.error):
-        return None
-    return CustomerCursor(UUID(bytes=customer_id), behind) if 0 <= behind <= _BEHIND_MAX else None
 
 
 def customer_page_statement(merchant_id: UUID, query: CustomerQuery) -> tuple[str, dict[str, Any]]:
@@ -132,21 +116,10 @@ def customer_page_statement(merchant_id: UUID, query: CustomerQuery) -> tuple[st
 
 def customer_page_body(query: CustomerQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    total = rows[0][0]
-    customers = [row for row in rows if row[1] is not None]
-    shown = customers[: query.limit]
-    offset = query.offset if query.cursor is None else query.cursor.behind
-    has_more = len(customers) > len(shown)
-    behind = offset + len(shown)
+    shown, pagination = paginated(query, rows, _cursor_behind)
     documents: list[Any] = [Raw(detail(doc, extras)) for _, _, doc, extras in shown]
-    pagination = Pagination(
-        page=offset // query.limit + 1,
-        limit=query.limit,
-        offset=offset,
-        total=total,
-        count=len(shown),
-        total_pages=-(-total // query.limit),
-        has_more=has_more,
-        next_cursor=encode_customer_cursor(CustomerCursor(shown[-1][1], behind)) if has_more else None,
-    )
     return msgspec.json.encode(CustomerPage(data=documents, pagination=pagination))
+
+
+def _cursor_behind(row: tuple[Any, ...], behind: int) -> str:
+    return CUSTOMER_CURSORS.encode(CustomerCursor(row[1], behind))

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from ledger.domain.orders.statuses import OrderStatus
-from projections.lists.cursor import Cursor, encode_cursor
+from projections.lists.cursor import Cursor
+from projections.lists.paging import Pagination, cursor_behind, paginated
 from projections.orders.documents import OrderDocument, document, is_overdue
 
 
@@ -37,21 +38,6 @@ class OrderQuery(Struct, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The position of a page in its list."""
-
-    page: Annotated[int, Meta(description="The page's number, from 1.")]
-    limit: Annotated[int, Meta(description="The greatest number of entries on a page.")]
-    offset: Annotated[int, Meta(description="The number of entries before this page.")]
-    total: Annotated[int, Meta(description="The number of entries on all pages.")]
-    count: Annotated[int, Meta(description="The number of entries on this page.")]
-    total_pages: Annotated[int, Meta(description="The number of pages.")]
-    has_more: Annotated[bool, Meta(description="Whether there is another page.")]
-    next_cursor: Annotated[
-        str | None, Meta(description="Send it as cursor to read the next page: this is the fastest way.")
-    ]
-
-
 class OrderPage(Struct, rename="camel"):
     """A page of the merchant's orders, by default the newest first."""
 
@@ -61,45 +47,12 @@ class OrderPage(Struct, rename="camel"):
 
 def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
     """Returns the JSON of a page from the rows of its statement, with heads. `now` is by the merchant's clock."""
-    total = rows[0][0]
-    orders = [row for row in rows if row[1] is not None]
-    shown = orders[: query.limit]
+    shown, pagination = paginated(query, rows, lambda row, behind: cursor_behind(row, behind, is_ascending(query)))
     documents: list[Any] = [
         Raw(document(head, customer, None, is_overdue(status, due_at, now)))
         for _, _, _, _, status, due_at, head, customer in shown
     ]
-    offset = query.offset if query.cursor is None else query.cursor.behind
-    has_more = len(orders) > len(shown)
-    pagination = Pagination(
-        page=offset // query.limit + 1,
-        limit=query.limit,
-        offset=offset,
-        total=total,
-        count=len(shown),
-        total_pages=-(-total // query.limit),
-        has_more=has_more,
-        next_cursor=_cursor_behind(query, shown[-1], offset + len(shown)) if has_more else None,
-    )
     return msgspec.json.encode(OrderPage(data=documents, pagination=pagination))
-
-
-def single_page(count: int) -> Pagination:
-    """Returns the pagination of a list that is short enough to be one page."""
-    return Pagination(
-        page=1,
-        limit=max(count, 1),
-        offset=0,
-        total=count,
-        count=count,
-        total_pages=min(count, 1),
-        has_more=False,
-        next_cursor=None,
-    )
-
-
-def _cursor_behind(query: OrderQuery, row: tuple[Any, ...], behind: int) -> str:
-    _, created_at, order_id, *_ = row
-    return encode_cursor(Cursor(is_ascending(query), created_at, order_id, behind))
 
 
 def is_ascending(query: OrderQuery) -> bool:

@@ -7,13 +7,29 @@ one row with the total alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 from uuid import UUID
 
-from projections.lists.cursor import Cursor, encode_cursor
-from projections.lists.pages import Pagination
+from msgspec import Meta, Struct
+
+from projections.lists.cursor import CURSORS, Cursor
 
 Rows = Sequence[tuple[Any, ...]]
+
+
+class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The position of a page in its list."""
+
+    page: Annotated[int, Meta(description="The page's number, from 1.")]
+    limit: Annotated[int, Meta(description="The greatest number of entries on a page.")]
+    offset: Annotated[int, Meta(description="The number of entries before this page.")]
+    total: Annotated[int, Meta(description="The number of entries on all pages.")]
+    count: Annotated[int, Meta(description="The number of entries on this page.")]
+    total_pages: Annotated[int, Meta(description="The number of pages.")]
+    has_more: Annotated[bool, Meta(description="Whether there is another page.")]
+    next_cursor: Annotated[
+        str | None, Meta(description="Send it as cursor to read the next page: this is the fastest way.")
+    ]
 
 
 class AnyCursor(Protocol):
@@ -51,16 +67,16 @@ def page_parameters(merchant_id: UUID, query: CreatedQuery) -> dict[str, Any]:
     return {
         "merchant_id": merchant_id,
         "after_at": None if cursor is None else cursor.created_at,
-        "after_id": None if cursor is None else cursor.order_id,
+        "after_id": None if cursor is None else cursor.entry_id,
         "offset": query.offset if cursor is None else 0,
         "limit": query.limit + 1,
     }
 
 
-def cursor_behind(row: tuple[Any, ...], behind: int) -> str:
+def cursor_behind(row: tuple[Any, ...], behind: int, ascending: bool = False) -> str:
     """Returns the `nextCursor` of a list by the time of creation, whose page ends with this row."""
     _, created_at, entry_id, *_ = row
-    return encode_cursor(Cursor(False, created_at, entry_id, behind))
+    return CURSORS.encode(Cursor(ascending, created_at, entry_id, behind))
 
 
 def paginated(
@@ -81,4 +97,18 @@ def paginated(
         total_pages=-(-total // query.limit),
         has_more=has_more,
         next_cursor=encode(shown[-1], offset + len(shown)) if has_more else None,
+    )
+
+
+def single_page(count: int) -> Pagination:
+    """Returns the pagination of a list that is short enough to be one page."""
+    return Pagination(
+        page=1,
+        limit=max(count, 1),
+        offset=0,
+        total=count,
+        count=count,
+        total_pages=min(count, 1),
+        has_more=False,
+        next_cursor=None,
     )

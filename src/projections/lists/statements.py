@@ -172,7 +172,7 @@ def _parameters(
         "from": start,
         "to": end,
         "after_at": (start if is_ascending(query) else end) if cursor is None else cursor.created_at,
-        "after_id": _NO_ID if cursor is None else cursor.order_id,
+        "after_id": _NO_ID if cursor is None else cursor.entry_id,
         "offset": query.offset if cursor is None else 0,
         "limit": query.limit + 1,
         "now": now,

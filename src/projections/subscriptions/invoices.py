@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Annotated, Any, Final, Literal
@@ -18,8 +15,8 @@ from ledger.domain.subscriptions.state import Invoice, Subscription
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.formats import Currency, Moment, moment, moment_or_null
-from projections.lists.pages import Pagination
-from projections.lists.paging import paginated
+from projections.lists.cursor import CursorCodec
+from projections.lists.paging import Pagination, paginated
 
 InvoiceAmount = Annotated[str, Meta(description="A decimal string in minor units (cents).", examples=["38900"])]
 
@@ -65,7 +62,6 @@ select t.total, i.ordinal, i.doc
      order by ordinal desc offset %(offset)s limit %(limit)s) i on true
  order by i.ordinal desc
 """
-_CURSOR: Final = struct.Struct("!iI")
 
 
 class InvoiceLineDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -118,6 +114,9 @@ class InvoiceCursor(Struct, frozen=True):
 
     ordinal: int
     behind: int
+
+
+INVOICE_CURSORS: Final = CursorCodec(InvoiceCursor, ordinal="i", behind="I")
 
 
 class InvoiceQuery(Struct, frozen=True, kw_only=True):
@@ -198,15 +197,6 @@ def found(row: Sequence[Any]) -> bytes:
     return document
 
 
-def parse_invoice_cursor(text: str) -> InvoiceCursor | None:
-    """Returns the cursor that a `nextCursor` encodes, or None if the service did not issue the text."""
-    try:
-        ordinal, behind = _CURSOR.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error, struct.error):
-        return None
-    return InvoiceCursor(ordinal, behind)
-
-
 def page_parameters(merchant_id: UUID, subscription_id: UUID, query: InvoiceQuery) -> Mapping[str, Any]:
     """Returns the parameters of PAGE, which reads one invoice more than the page holds."""
     cursor = query.cursor
@@ -227,4 +217,4 @@ def page_body(query: InvoiceQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
 
 
 def _cursor_behind(row: tuple[Any, ...], behind: int) -> str:
-    return base64.urlsafe_b64encode(_CURSOR.pack(row[1], behind)).decode()
+    return INVOICE_CURSORS.encode(InvoiceCursor(row[1], behind))

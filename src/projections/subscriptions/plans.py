@@ -21,8 +21,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
 from projections.formats import Currency, Moment, moment
 from projections.lists.cursor import Cursor
-from projections.lists.pages import Pagination
-from projections.lists.paging import page_parameters, paginated
+from projections.lists.paging import Pagination, page_parameters, paginated
 
 IntervalName = Literal["DAY", "WEEK", "HALF_MONTH", "MONTH", "YEAR"]
 PlanStatusName = Literal["ACTIVE", "ARCHIVED"]

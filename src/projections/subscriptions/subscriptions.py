@@ -20,8 +20,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
 from projections.formats import Moment, moment, moment_or_null
 from projections.lists.cursor import Cursor
-from projections.lists.pages import Pagination
-from projections.lists.paging import page_parameters, paginated
+from projections.lists.paging import Pagination, page_parameters, paginated
 from projections.subscriptions.plans import PlanSummaryDocument, summary_in
 
 SubscriptionStatusName = Literal["TRIALING", "ACTIVE", "PAST_DUE", "CANCELED", "UNPAID"]

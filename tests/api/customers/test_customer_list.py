@@ -13,7 +13,7 @@ from tests.api.storefront import Merchant, Storefront
 from api.customers.list import PARAMETERS, parse_customer_query
 from api.decoding.field_errors import FieldErrors
 from api.errors import ApiError
-from projections.lists.customers import CustomerCursor, encode_customer_cursor
+from projections.lists.customers import CUSTOMER_CURSORS, CustomerCursor
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +150,7 @@ def test_every_parameter_is_described(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_cursor_of_another_list_or_of_a_forger_is_refused():
-    good = encode_customer_cursor(CustomerCursor(UUID(int=7), 3))
+    good = CUSTOMER_CURSORS.encode(CustomerCursor(UUID(int=7), 3))
     assert parse_customer_query(f"cursor={good}".encode()).cursor == CustomerCursor(UUID(int=7), 3)
     for bad in ("", "!", good[:-4], "A" * 44, "_" * 32):
         if bad:

@@ -22,12 +22,12 @@ from api.operation import Json
 from ledger.domain import streams
 from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.plans.terms import (
+    DUNNING_RETRIES,
+    DUNNING_RETRIES_MAX,
+    DUNNING_RETRY_HOURS,
+    DUNNING_RETRY_HOURS_MAX,
     EXPIRY_MAX,
     PERIODS_MAX,
-    RETRIES,
-    RETRIES_MAX,
-    RETRY_HOURS,
-    RETRY_HOURS_MAX,
     TRIAL_DAYS_MAX,
     Interval,
     OnRetriesExhausted,
@@ -79,12 +79,12 @@ class PlanBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
         Meta(description="The number of periods after which a subscription ends; without it, it does not end."),
     ] = UNSET
     max_retries: Annotated[
-        Annotated[int, Meta(ge=0, le=RETRIES_MAX)] | None,
-        Meta(description=f"How often a charge that failed is tried again; default {RETRIES}."),
+        Annotated[int, Meta(ge=0, le=DUNNING_RETRIES_MAX)] | None,
+        Meta(description=f"How often a charge that failed is tried again; default {DUNNING_RETRIES}."),
     ] = None
     retry_delay_hours: Annotated[
-        Annotated[int, Meta(ge=1, le=RETRY_HOURS_MAX)] | None,
-        Meta(description=f"The hours between two attempts; default {RETRY_HOURS}."),
+        Annotated[int, Meta(ge=1, le=DUNNING_RETRY_HOURS_MAX)] | None,
+        Meta(description=f"The hours between two attempts; default {DUNNING_RETRY_HOURS}."),
     ] = None
     on_retries_exhausted: Annotated[
         Literal["UNPAID", "CANCEL"] | None,

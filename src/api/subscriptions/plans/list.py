@@ -18,7 +18,7 @@ from api.http.request import ApiRequest
 from api.operation import ANY, PLANS, OperationSpec, codes_of
 from api.response import ApiResponse
 from ledger.domain.plans.terms import PlanStatus
-from projections.lists.cursor import parse_cursor
+from projections.lists.cursor import CURSORS
 from projections.subscriptions.plans import PlanPage, PlanQuery
 
 PARAMETERS: Final[Parameters] = {
@@ -34,7 +34,7 @@ PARAMETERS: Final[Parameters] = {
 def parse_plan_query(query: bytes) -> PlanQuery:
     """Returns the list that a query string asks for. Raises ApiError (400), with every wrong parameter."""
     given, errors = parse_parameters(query, PARAMETERS, lists=("status",))
-    place = errors.check(parse_place, given, parse_cursor)
+    place = errors.check(parse_place, given, CURSORS.parse)
     statuses = errors.check(parse_choices, given, "status", PlanStatus)
     errors.refuse()
     assert place is not None, "what was not parsed was refused"

@@ -1,4 +1,4 @@
-"""The terms of a plan: what is charged, how often, and how a failed charge is retried (contract N64, N65).
+"""The terms of a plan: what is charged, how often, and its dunning: the retries of a failed charge (contract N64, N65).
 
 These shapes are stored inside the events of plans and of subscriptions. Add a field only with a default, and never
 rename one.
@@ -54,11 +54,14 @@ PERIODS_MAX: Final[Mapping[Interval, int]] = {
 
 TRIAL_DAYS_MAX: Final = 730
 EXPIRY_MAX: Final = 9_999
-RETRIES_MAX: Final = 20
-RETRY_HOURS_MAX: Final = 720
 
-RETRIES: Final = 4
-RETRY_HOURS: Final = 48
+DUNNING_RETRIES: Final = 4
+DUNNING_RETRIES_MAX: Final = 20
+"""How often a charge that failed is retried: by default, and at most."""
+
+DUNNING_RETRY_HOURS: Final = 48
+DUNNING_RETRY_HOURS_MAX: Final = 720
+"""The hours from one attempt to the next: by default, and at most."""
 
 
 class PlanTerms(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -75,8 +78,8 @@ class PlanTerms(Struct, frozen=True, kw_only=True, rename="camel"):
     interval_count: int = 1
     trial_period_days: int = 0
     expiry_count: int | None = None
-    max_retries: int = RETRIES
-    retry_delay_hours: int = RETRY_HOURS
+    max_retries: int = DUNNING_RETRIES
+    retry_delay_hours: int = DUNNING_RETRY_HOURS
     on_retries_exhausted: OnRetriesExhausted = OnRetriesExhausted.UNPAID
 
 
