@@ -15,7 +15,8 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
 from api.decoding.types import Email, Id, Metadata, Text
 from api.errors import customer_not_found, invalid
-from api.fields.values import email, is_given, metadata, printable
+from api.fields.metadata import metadata
+from api.fields.values import email, is_given, printable
 from api.http.request import ApiRequest
 from api.operation import Codes, Json
 from ledger.domain.rejections import InvalidField

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 import msgspec
 from msgspec import Raw
@@ -11,7 +11,7 @@ from msgspec import Raw
 from api.errors import ApiError, FieldError
 from ledger.domain.rejections import InvalidField
 
-P = ParamSpec("P")
+A = TypeVarTuple("A")
 T = TypeVar("T")
 
 _ERRORS_MAX: Final = 20
@@ -36,10 +36,10 @@ class FieldErrors:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def check(self, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def check(self, parse: Callable[[*A], T], *args: *A) -> T | None:
         """Returns the result of `parse`. If it raises an error of a field, keeps the error and returns None."""
         try:
-            return parse(*args, **kwargs)
+            return parse(*args)
         except ApiError as error:
             self.add(error)
         except InvalidField as refused:

@@ -5,7 +5,7 @@ a parser of several fields takes the request's `FieldErrors`, adds every error t
 
 In reading order:
 
-- `values`: the parsers of single values.
+- `values`: the parsers of single values. `metadata`: the merchant's own JSON object, and its limits.
 - `people`, `fiscal`, `payment_method`, `line_items`, `product`, `durations`: parts of bodies.
 - `payer_language`: the language of texts for payers.
 """

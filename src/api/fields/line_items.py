@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from api.decoding.field_errors import FieldErrors
 from api.decoding.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Number, PositiveNumber, Text
 from api.errors import ApiError, invalid, required
-from api.fields.values import amount, is_given, measure, metadata
+from api.fields.metadata import metadata
+from api.fields.values import amount, is_given, measure
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
 from projections.products import ProductDocument

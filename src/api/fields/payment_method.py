@@ -135,7 +135,9 @@ def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> Pay
     number = errors.check(_number, details.number)
     cvc = errors.check(_card_cvc, details.cvc)
     expiry = _expiry(details, today, errors)
-    persist = errors.check(_persist, method, details)
+    persist = method.persist
+    if details.persist is not None or method.options is not None:
+        persist = errors.check(_persist, method, details)
     if option is not None and method.card_details is not None:
         _require_one_card(method.card_details, option, errors)
     if number is None or cvc is None or expiry is None:

@@ -118,7 +118,9 @@ def customer_input(customer: Customer | None, customer_id: str | None, errors: F
         if not errors.has("customerId"):
             errors.add(required("customer"))
         return None
-    existing = errors.check(_existing, customer, customer_id)
+    existing = None
+    if customer.id is not None or customer.customer_id is not None or customer_id is not None:
+        existing = errors.check(_existing, customer, customer_id)
     external_id = errors.check(printable, customer.external_id, "customer.externalId")
     address = customer.email
     if address is not UNSET and address is not None:

@@ -18,7 +18,8 @@ from api.decoding.types import TAXES_MAX, TEXT_MAX, Id, LongText, Metadata, Numb
 from api.decoding.unknown_names import known_name, misspelt
 from api.errors import ApiError, FieldError, invalid
 from api.fields.line_items import Tax, parse_tax
-from api.fields.values import amount, is_given, measure, metadata, printable
+from api.fields.metadata import metadata
+from api.fields.values import amount, is_given, measure, printable
 from ledger.domain.orders import terms
 from ledger.domain.products.commands import Problem, ProductDetails
 from ledger.operations.products.import_products import ProductInput

@@ -1,23 +1,21 @@
-"""Single values of a request: aliases, amounts, ids, texts with a format, metadata, dates.
+"""Single values of a request: aliases, amounts, ids, texts with a format, dates.
 
 Parse money by `parse_amount` only, so that no float is ever made of it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from email_validator import EmailNotValidError, validate_email
 from msgspec import UNSET, Raw, UnsetType
 from stdnum.mx import rfc
 
-from api.decoding.types import METADATA_BYTES_MAX, METADATA_DEPTH_MAX
 from api.errors import ApiError, FieldError, conflicting, invalid, required
 from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.money import AMOUNT_MAX, parse_amount
@@ -29,7 +27,6 @@ _MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 """The time of the end of a day."""
-_format: Final = msgspec.json.format
 
 
 def one_of_aliases(name: str, value: T | None, alias: str, other: T | None) -> T | None:
@@ -174,51 +171,6 @@ def tax_id(text: str, field: str) -> str:
 def _rfc(text: str) -> str | None:
     compact = str(rfc.compact(text))
     return compact if len(compact) in (12, 13) and rfc.is_valid(compact) else None
-
-
-def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
-    """Returns a JSON object without the whitespace between its tokens, otherwise byte by byte as it was sent (section
-    8.12).
-
-    Of a key that an object has twice, only the last value is kept. Raises ApiError (400).
-    """
-    if raw is UNSET or not is_given(raw):
-        return UNSET
-    if bytes(raw)[:1] != b"{":
-        raise invalid(field, "must be an object", "INVALID_TYPE")
-    compact = _format(raw, indent=-1)
-    if len(compact) > METADATA_BYTES_MAX:
-        raise invalid(field, f"must have at most {METADATA_BYTES_MAX} bytes as compact JSON", "INVALID_LENGTH")
-    try:
-        content = msgspec.json.decode(compact)
-    except msgspec.ValidationError:
-        raise invalid(field, "contains a number that is out of range", "OUT_OF_RANGE") from None
-    may_be_deep = compact.count(b"{") + compact.count(b"[") > METADATA_DEPTH_MAX
-    if may_be_deep and not _fits(content, METADATA_DEPTH_MAX):
-        raise invalid(field, f"must be nested at most {METADATA_DEPTH_MAX} levels deep", "INVALID_LENGTH")
-    if msgspec.json.encode(content) != compact and _repeats_a_key(compact):
-        compact = msgspec.json.encode(content)
-    return Raw(compact)
-
-
-def _fits(content: Any, levels: int) -> bool:
-    if isinstance(content, dict):
-        return levels > 0 and all(_fits(value, levels - 1) for value in content.values())
-    if isinstance(content, list):
-        return levels > 0 and all(_fits(value, levels - 1) for value in content)
-    return True
-
-
-def _repeats_a_key(compact: bytes) -> bool:
-    """Returns whether any object has a key twice. The first value would otherwise be stored unchecked."""
-    repeated = False
-
-    def check(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal repeated
-        repeated = repeated or len({key for key, _ in pairs}) < len(pairs)
-
-    json.loads(compact, object_pairs_hook=check, parse_int=str, parse_float=str)
-    return repeated
 
 
 def moment(value: datetime, field: str, now: datetime) -> datetime:

@@ -69,8 +69,8 @@ class Authenticator:
         pepper: bytes,
         environment: str,
         *,
-        per_minute: int = 100,
-        per_second: int = 10,
+        per_minute: int,
+        per_second: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -12,9 +12,10 @@ from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import is_harmless, search_texts
 from api.decoding.types import Id, Metadata, PositiveNumber, alias_of
+from api.fields.metadata import metadata
 from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
 from api.fields.people import BillingAddress, DeviceInformation, billing_address, require_billing_address
-from api.fields.values import external_id, is_given, metadata, positive_amount, require_whole, virtual_terminal
+from api.fields.values import external_id, is_given, positive_amount, require_whole, virtual_terminal
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest

@@ -14,6 +14,7 @@ from api.decoding.stored_text import is_harmless, search_texts
 from api.decoding.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata, alias_of
 from api.errors import invalid, required
 from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
+from api.fields.metadata import metadata
 from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
 from api.fields.people import (
     BillingAddress,
@@ -29,7 +30,6 @@ from api.fields.values import (
     LAST_MOMENT,
     day_or_moment,
     external_id,
-    metadata,
     one_of_aliases,
     positive_amount,
     require_whole,
@@ -127,11 +127,13 @@ def _order_input(
     """
     with BAD_INPUT_AS_400:
         amount = errors.check(positive_amount, sent.amount, "amount")
-        virtual = errors.check(virtual_terminal, sent.virtual_terminal, sent.is_virtual_terminal)
-        billing = errors.check(billing_address, sent.billing_address)
+        virtual = sent.virtual_terminal
+        if sent.is_virtual_terminal is not None:
+            virtual = errors.check(virtual_terminal, virtual, sent.is_virtual_terminal)
+        billing = None if sent.billing_address is None else errors.check(billing_address, sent.billing_address)
         due_date = None if sent.due_date is None else errors.check(_due_date, sent.due_date, now)
-        content = errors.check(metadata, sent.metadata)
-        rate = errors.check(exchange_rate, sent.exchange_rate)
+        content = sent.metadata if sent.metadata is UNSET else errors.check(metadata, sent.metadata)
+        rate = None if sent.exchange_rate is UNSET else errors.check(exchange_rate, sent.exchange_rate)
         is_unknown = errors.has("externalMerchantReference")
         order_id = None if is_unknown else errors.check(_external_id, sent)
         customer = customer_input(sent.customer, sent.customer_id, errors)

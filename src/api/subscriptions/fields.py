@@ -12,7 +12,8 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
 from api.decoding.types import Id, Metadata
 from api.errors import required
-from api.fields.values import is_given, metadata, moment, printable
+from api.fields.metadata import metadata
+from api.fields.values import is_given, moment, printable
 from api.operation import Json
 from ledger.domain.rejections import InvalidField
 from ledger.domain.subscriptions.calendar import start_problem

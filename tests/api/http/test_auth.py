@@ -53,6 +53,8 @@ class Shelf:
             self.find,
             PEPPER,
             "sandbox",
+            per_minute=100,
+            per_second=10,
             now=lambda: NOON + timedelta(seconds=self.seconds),
             monotonic=lambda: self.seconds,
         )

@@ -16,7 +16,8 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
 from api.decoding.types import NUMBER_MAX, Id, LongText, Metadata
 from api.errors import required
-from api.fields.values import is_given, metadata, positive_amount, printable, require_whole
+from api.fields.metadata import metadata
+from api.fields.values import is_given, positive_amount, printable, require_whole
 from api.http.request import ApiRequest
 from api.operation import Json
 from ledger.domain import streams
