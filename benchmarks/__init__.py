@@ -7,7 +7,7 @@ In reading order:
 
 - `command`: the command line, `python -m benchmarks`. `run`: runs one benchmark or all. `scratch`: the server and the
   database that they run on.
-- `measure`: limits, samples, resources and reports.
-- `load`: what the benchmarks load the journal and the service with.
+- `measure`: samples, resources and reports.
+- `load`: what the benchmarks load the journal and the service with, and the limits.
 - `suites`: the benchmarks.
 """

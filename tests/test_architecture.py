@@ -13,6 +13,12 @@ SRC = Path(__file__).parents[1] / "src"
 MODULES = {
     ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): path for path in SRC.rglob("*.py")
 }
+ROOT = SRC.parent
+BESIDE = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for name in ("benchmarks", "campaigns")
+    for path in (ROOT / name).rglob("*.py")
+}
 STREAMS = tuple({".".join(stream.state.__module__.split(".")[:3]) for stream in KINDS_OF_STREAM})
 PURE_STDLIB = (
     "__future__", "bisect", "calendar", "collections", "contextlib", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "hashlib", "itertools", "math",
@@ -129,7 +135,7 @@ def imports(path):
             assert node.level == 0, f"{path} imports relatively"
             for alias in node.names:
                 deeper = f"{node.module}.{alias.name}"
-                yield deeper if deeper in MODULES else node.module
+                yield deeper if deeper in MODULES or deeper in BESIDE else node.module
 
 
 def lies_in(module, places):
@@ -166,7 +172,8 @@ def circles(graph):
 
 
 def directory(module):
-    return module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    path = MODULES.get(module) or BESIDE[module]
+    return module if path.name == "__init__.py" else module.rpartition(".")[0]
 
 
 @pytest.mark.parametrize("packages", PACKAGES, ids=lambda packages: packages[0])
@@ -199,12 +206,13 @@ def test_no_imports_form_a_circle():
     assert circles({module: {to for to in imports(path) if to in MODULES} for module, path in MODULES.items()}) == []
 
 
-def test_no_packages_import_each_other():
+@pytest.mark.parametrize("modules", [MODULES, BESIDE], ids=("src", "benchmarks and campaigns"))
+def test_no_packages_import_each_other(modules):
     """Direct imports between directories, those for types included. A package and its children may."""
-    graph = {directory(module): set() for module in MODULES}
-    for module, path in MODULES.items():
+    graph = {directory(module): set() for module in modules}
+    for module, path in modules.items():
         here = directory(module)
-        for to in {directory(to) for to in imports(path) if to in MODULES}:
+        for to in {directory(to) for to in imports(path) if to in modules}:
             if not lies_in(here, [to]) and not lies_in(to, [here]):
                 graph[here].add(to)
     assert circles(graph) == []

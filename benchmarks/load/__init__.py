@@ -5,5 +5,6 @@ In reading order:
 - `processes`: the processes that generate load. `commits`: commits to the journal. `requests`: HTTP requests.
 - `order_body`: the order of the README. `order_actions`: what happens to orders after they are created, as walks.
 - `fill`: a merchant with many orders. `history`: long logs by COPY. `growth`: databases of several sizes.
-- `peers`: appends to other event stores. `peer_schemas`: their SQL. `echo`: the server of the limit E.
+- `peers`: appends to other event stores. `peer_schemas`: their SQL. `limits`: R (single INSERTs by pgbench) and E (a bare
+  echo). `echo`: the server of E.
 """

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `samples`: samples, taken in turns and compared. `limits`: R (single INSERTs by pgbench) and E (a bare echo).
+- `samples`: samples, taken in turns and compared.
 - `resources`: processor time and memory. `budget`: what operations may cost.
 - `report`: ratios beside their targets, for people and as JSON. `curve`: a picture of ratios by size.
 """

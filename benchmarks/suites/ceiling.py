@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.load import commits
-from benchmarks.measure.limits import InsertLimit
+from benchmarks.load.limits import InsertLimit
 from benchmarks.measure.report import Ratio, Report
 from benchmarks.measure.resources import Costs
 from benchmarks.measure.samples import in_turns, ratio, typical

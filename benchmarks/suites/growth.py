@@ -23,10 +23,10 @@ from msgspec import Struct
 from benchmarks.load import commits, growth, order_body
 from benchmarks.load.growth import Filled
 from benchmarks.load.history import external_id
+from benchmarks.load.limits import EchoLimit, InsertLimit, echo_limit
 from benchmarks.load.requests import UNIQUE
 from benchmarks.measure import curve
 from benchmarks.measure.budget import MEMORY
-from benchmarks.measure.limits import EchoLimit, InsertLimit, echo_limit
 from benchmarks.measure.report import Ratio, Report, Target
 from benchmarks.measure.resources import Costs, child_of, resident_mb
 from benchmarks.measure.samples import Sample, in_turns, ratio, show_progress, typical

@@ -23,11 +23,11 @@ import psycopg
 from msgspec.structs import replace
 
 from benchmarks.load import commits, order_actions, order_body
+from benchmarks.load.limits import EchoLimit, InsertLimit, echo_limit
 from benchmarks.load.order_body import Way
 from benchmarks.load.processes import run_one
 from benchmarks.load.requests import ORDER, UNIQUE, LoadPlan, Step
 from benchmarks.measure.budget import CARD, CREATE, READ, cost_ratios
-from benchmarks.measure.limits import EchoLimit, InsertLimit, echo_limit
 from benchmarks.measure.report import Report, Target
 from benchmarks.measure.resources import Costs, largest_child, resident_mb
 from benchmarks.measure.samples import Sample, in_turns, show_progress, typical

@@ -17,8 +17,8 @@ from uuid_utils.compat import uuid7
 
 from benchmarks.load import commits
 from benchmarks.load.commits import Shape
+from benchmarks.load.limits import InsertLimit
 from benchmarks.load.processes import run_together
-from benchmarks.measure.limits import InsertLimit
 from benchmarks.measure.report import Ratio, Report, Target
 from benchmarks.measure.samples import Sample, in_turns, ratio, show_progress, together, typical
 

@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from benchmarks.load import commits, peer_schemas
+from benchmarks.load.limits import InsertLimit
 from benchmarks.load.peers import PeerPlan, Store
 from benchmarks.load.processes import run_one
-from benchmarks.measure.limits import InsertLimit
 from benchmarks.measure.report import Report, Target
 from benchmarks.measure.samples import Sample, in_turns, ratio, show_progress, typical
 from benchmarks.suites.journal import CLIENTS, IN_FLIGHT, compare, open_merchants, p99, per_second, write

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.load import order_body
+from benchmarks.load.limits import EchoLimit, echo_limit
 from benchmarks.load.requests import UNIQUE
-from benchmarks.measure.limits import EchoLimit, echo_limit
 from benchmarks.measure.report import Report
 from benchmarks.measure.resources import Costs, largest_child
 from benchmarks.measure.samples import Sample, show_progress

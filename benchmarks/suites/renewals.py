@@ -17,7 +17,7 @@ from uuid import UUID
 import psycopg
 
 from benchmarks.load import commits
-from benchmarks.measure.limits import InsertLimit
+from benchmarks.load.limits import InsertLimit
 from benchmarks.measure.report import Ratio, Report, Target
 from benchmarks.measure.resources import Costs, child_of, peak_mb, resident_mb
 from benchmarks.measure.samples import Sample, in_turns, ratio, sample, show_progress, typical

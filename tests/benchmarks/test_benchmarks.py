@@ -8,7 +8,7 @@ import re
 import psycopg
 import pytest
 from benchmarks import run
-from benchmarks.measure.limits import InsertLimit, echo_limit
+from benchmarks.load.limits import InsertLimit, echo_limit
 from benchmarks.measure.report import Report
 from benchmarks.scratch import scratch_database, warm_wal
 from benchmarks.suites import ceiling, journal, profile
