@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
-  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(UPGRADE)
 TESTS ?= property_tests tests
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
 PYTEST = $(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) \
@@ -64,11 +64,12 @@ $(TOOLS): requirements-dev.lock $(STAMP)
 	$(INSTALL) -r requirements-dev.lock
 	@touch $@
 
-# Needs pip-tools. Writes the hashes of every wheel and no address of any index.
+# Needs pip-tools. Writes the hashes of every wheel and no address of any index. A pinned version stays while pyproject.toml
+# allows it: `make lock UPGRADE=--upgrade` takes the newest, `UPGRADE="--upgrade-package NAME"` that of one package.
 lock:
-	$(COMPILE) --output-file requirements.lock requirements.in
-	$(COMPILE) --constraint requirements.lock --output-file requirements-dev.lock requirements-dev.in
-	$(COMPILE) --constraint requirements-dev.lock --output-file requirements-traces.lock requirements-traces.in
+	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --extra traces --output-file requirements-traces.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --constraint requirements-traces.lock --extra dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
