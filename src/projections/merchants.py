@@ -121,7 +121,7 @@ class FoundMerchant(Struct, frozen=True, kw_only=True):
 
 
 class ListedKey(Struct, frozen=True, kw_only=True):
-    """An API key in a list: its hint, never the key. The last use is UNSET where it was not read, None for none."""
+    """An API key in a list: its hint, never the key. The last use is UNSET if it was not read, None for none."""
 
     key_id: UUID
     name: str | None
@@ -249,7 +249,7 @@ def found_merchant(row: Sequence[Any]) -> FoundMerchant:
 
 
 def merchant_in(payload: str) -> UUID | None:
-    """Returns the merchant that a notification on CHANGES names, None where another program sent it."""
+    """Returns the merchant that a notification on CHANGES names, None if another program sent it."""
     try:
         return UUID(payload)
     except ValueError:

@@ -121,7 +121,7 @@ def _transaction_id(sent: str | None) -> str:
 
 
 async def validate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST /v2/payment-orders/{id}/payer-authentication/validate: 200 with the order's status; 422 where the payment
+    """POST /v2/payment-orders/{id}/payer-authentication/validate: 200 with the order's status; 422 if the payment
     failed.
     """
     body = await request.body(deps.body_limit)

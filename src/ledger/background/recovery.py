@@ -150,9 +150,9 @@ class Recovery:
         return True
 
     async def _look_up(self, call: Call, *, fence: bool) -> Any:
-        """Returns the outcome, or None where it is still unknown.
+        """Returns the outcome, or None if it is still unknown.
 
-        Before a "not found" is final, an outside system that can fence refuses the key where `fence` is True.
+        Before a "not found" is final, an outside system that can fence refuses the key if `fence` is True.
         """
         how = LookUp(late_s=self._windows.late_s, timeout_s=self._windows.look_up_s, fence=fence)
         try:

@@ -18,7 +18,7 @@ from projections.search.lines import FIELD_END
 BLOCK_BYTES: Final = 6_500
 """The size of the lines and ids of a row that fits, with its bits, on one of the database's pages of 8 KiB."""
 _LINE_BYTES: Final = 40
-"""What a line takes beside its text: an id, a time, and a share of what the row holds about all lines."""
+"""The bytes that a line takes beside its text: an id, a time, and a share of the row's data about all lines."""
 _FIRST, _SECOND, _MASK = 6_151, 389, 8_191
 """They choose one of 8,192 bits for a gram. After a change, a migration has to make all blocks be packed again."""
 

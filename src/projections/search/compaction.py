@@ -1,6 +1,6 @@
-"""Packs the lines that searches read, counts what they contain, and removes e-mails that customers no longer have.
+"""Packs the lines that searches read, counts their texts, and removes e-mails that customers no longer have.
 
-A search is right without any of this. Each append writes its own lines; the compactor turns the many small rows of
+A search is correct without any of this. Each append writes its own lines; the compactor turns the many small rows of
 appends into few full ones, counts the orders in the full ones, and removes the lines of e-mails that were changed or
 erased.
 
@@ -235,7 +235,7 @@ async def _fold(connection: Connection, merchant_id: UUID, block: Block) -> None
 
 
 def _row(merchant_id: UUID, kind: LineKind, block: Block, *, is_packed: bool) -> tuple[object, ...]:
-    """Returns the parameters of _PUT. Only a full block has what lets a search skip it."""
+    """Returns the parameters of _PUT. Only a full block has the bits that let a search skip it."""
     summary: tuple[object, ...] = (None,) * 5
     if block.full and kind is LineKind.ORDER:
         summary = (grams(block.texts), None, block.shared, *block.span)

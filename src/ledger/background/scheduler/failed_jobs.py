@@ -1,7 +1,7 @@
 """Jobs that have failed: lists them for operators, and has them tried again at once.
 
-Never delete a job here: what is due stays due until it is done. A job that an operator retries has all its attempts
-again. One that was given up is tried once an hour, whether or not an operator has seen it.
+Never delete a job here: due work stays due until it is done. A job that an operator retries has all its attempts again.
+A job that was given up is tried once an hour, whether or not an operator has seen it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FailedJob(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def failed_jobs(connection: Connection) -> Sequence[FailedJob]:
-    """Returns what has failed and was not done since. Raises psycopg.OperationalError."""
+    """Returns the due work that has failed and was not done since. Raises psycopg.OperationalError."""
     await use_jobs_schema(connection)
     return await (await connection.cursor(row_factory=class_row(FailedJob)).execute(_FIND)).fetchall()
 

@@ -42,7 +42,7 @@ from ledger.telemetry.metrics import JOBS
 _log = structlog.get_logger()
 
 Handler = Callable[[Ledger, UUID, UUID, UUID, datetime], Awaitable[None]]
-"""Does what was due: the ledger, merchant, stream and payment, and when it was due by the merchant's clock.
+"""Does due work. Takes the ledger, merchant, stream, payment, and the time at which it was due by the merchant's clock.
 
 It may be called twice. When it raises, it is called again later.
 """
@@ -263,7 +263,9 @@ class Jobs:
         _DONE.inc()
 
     async def _put_back(self, job: Job, merchant_id: UUID, undone: Sequence[_Undone]) -> None:
-        """Enqueues in one transaction what failed, each as a job for later, and what has not begun, as one job."""
+        """Enqueues in one transaction the failed tasks, each as a job for later, and the tasks that have not begun, as
+        one job.
+        """
         failed = [
             job_of(merchant_id, [task], next_attempt_at(0)) for some in undone if some.failure for task in some.tasks
         ]

@@ -20,7 +20,7 @@ MAIL_KINDS: Final = frozenset({REMINDER, NOTICE})
 """The kinds of due work that hand messages to the notifier."""
 
 PACED_KINDS: Final = frozenset({DUE})
-"""What is due for many subscriptions at once: a worker begins it at `LEDGER_RENEWALS_PER_SECOND`."""
+"""The kinds of work that is due for many subscriptions at once: a worker begins it at `LEDGER_RENEWALS_PER_SECOND`."""
 
 MAILS_AT_ONCE: Final = 8
 """How many jobs with messages a process runs at once, and how many of their tasks: as many as a notifier connects."""

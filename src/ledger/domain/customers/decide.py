@@ -69,7 +69,7 @@ def decide_create(customer: Customer | None, command: CreateCustomer) -> list[Cu
 
 
 def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:
-    """Records what of a customer changes; returns no events if nothing differs.
+    """Records the changed fields of a customer; returns no events if nothing differs.
 
     Raises CustomerNotFound if the customer is erased, InvalidField for `externalId` and `sourceId`.
     """

@@ -31,7 +31,7 @@ class Refused(Struct, frozen=True):
 
 
 class NotAccepted(Struct, frozen=True):
-    """The notifier did not accept the message now, or, where it is `unknown`, may have accepted it."""
+    """The notifier did not accept the message now, or, if it is `unknown`, may have accepted it."""
 
     code: str
     unknown: bool = False
@@ -79,7 +79,7 @@ def postponed(message: M, retry_at: datetime, *, unknown: bool) -> M:
 
 
 def why_not_begun(message: Attempts, send_at: datetime, at: datetime) -> GivenUpBecause | None:
-    """Returns why a message that is due since `send_at` is not tried at `at`; None where it is."""
+    """Returns why a message that is due since `send_at` is not tried at `at`; None if it is."""
     if message.deadline_at is not None and message.unknown + 1 >= _UNKNOWN_MAX:
         return GivenUpBecause.UNKNOWN
     if message.attempts == 0 and at > send_at + _MISSED_AFTER:

@@ -49,14 +49,14 @@ KEYS_MAX: Final = 100
 
 
 def decide_registration(merchant: Merchant | None, command: RegisterMerchant) -> list[MerchantEvent]:
-    """Registers a merchant. Returns no events where it is registered already. Raises InvalidField for `name`."""
+    """Registers a merchant. Returns no events if it is registered already. Raises InvalidField for `name`."""
     if merchant is not None:
         return []
     return [MerchantRegistered(merchant_id=command.merchant_id, name=_name_of(command), at=command.at)]
 
 
 def decide_renaming(merchant: Merchant, command: RenameMerchant) -> list[MerchantEvent]:
-    """Renames a merchant, closed or not. Returns no events where it has the name. Raises InvalidField for `name`."""
+    """Renames a merchant, closed or not. Returns no events if it has the name. Raises InvalidField for `name`."""
     name = _name_of(command)
     return (
         [] if name == merchant.name else [MerchantRenamed(merchant_id=merchant.merchant_id, name=name, at=command.at)]
@@ -64,12 +64,12 @@ def decide_renaming(merchant: Merchant, command: RenameMerchant) -> list[Merchan
 
 
 def decide_closing(merchant: Merchant, command: CloseMerchant) -> list[MerchantEvent]:
-    """Closes a merchant. Returns no events where it is closed already."""
+    """Closes a merchant. Returns no events if it is closed already."""
     return [] if merchant.closed_at else [MerchantClosed(merchant_id=merchant.merchant_id, at=command.at)]
 
 
 def decide_settings(merchant: Merchant, command: ChangeSettings) -> list[MerchantEvent]:
-    """Changes the settings that differ; returns no events where none does. Raises InvalidField with the public
+    """Changes the settings that differ; returns no events if none does. Raises InvalidField with the public
     name of every setting that is out of bounds.
     """
     values = given(command)
@@ -123,9 +123,9 @@ def decide_rotation(merchant: Merchant, command: RotateApiKey) -> list[MerchantE
 
 
 def decide_revocation(merchant: Merchant, command: RevokeApiKey) -> list[MerchantEvent]:
-    """Revokes an API key; returns no events where it is revoked already.
+    """Revokes an API key; returns no events if it is revoked already.
 
-    Raises ApiKeyNotFound; for a request with a key also ActingKeyEnded, and LastManagingKey where no other valid key
+    Raises ApiKeyNotFound; for a request with a key also ActingKeyEnded, and LastManagingKey if no other valid key
     could manage keys. An operator can revoke every key.
     """
     key = _key(merchant, command.key_id)

@@ -199,7 +199,7 @@ def with_settings(
 def from_texts(texts: Mapping[str, str]) -> dict[str, Any]:
     """Returns the fields of a `ChangeSettings` command from pairs of a public name and an operator's text.
 
-    Raises InvalidField with the public name where the name is unknown or the text cannot be converted.
+    Raises InvalidField with the public name if the name is unknown or the text cannot be converted.
     """
     fields = {}
     for name, text in texts.items():

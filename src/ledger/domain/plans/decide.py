@@ -1,6 +1,7 @@
 """The deciders of a plan.
 
-Never change what a used plan charges: a subscription's invoices must follow from the plan that its customer agreed to.
+Never change the price or the period of a used plan: a subscription's invoices must follow from the plan that its
+customer agreed to.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def decide_create(plan: Plan | None, command: CreatePlan) -> list[PlanEvent]:
 
 
 def decide_change(plan: Plan, command: ChangePlan) -> list[PlanEvent]:
-    """Records what of a plan changes; returns no events if nothing differs (contract N66).
+    """Records the changed fields of a plan; returns no events if nothing differs (contract N66).
 
-    Raises InvalidField for `externalId` and `intervalCount`; PlanInUse if a subscription has used the plan and what
-    it charges would change.
+    Raises InvalidField for `externalId` and `intervalCount`; PlanInUse if a subscription has used the plan and its
+    price or period would change.
     """
     terms: PlanTerms = replace(plan.terms, **command.terms)
     problems = []

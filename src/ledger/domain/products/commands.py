@@ -1,4 +1,4 @@
-"""The command of a product, and what can be wrong with one.
+"""The command of a product, and the problems of its fields.
 
 A detail that is UNSET was absent from the request and keeps its value.
 """
@@ -42,7 +42,7 @@ class ProductDetails(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Struct, frozen=True):
-    """What is wrong with a field of an import: its name in the interface, a public code, and what the field must be."""
+    """A wrong field of an import: its name in the interface, a public code, and the rule that it breaks."""
 
     field: str
     code: str

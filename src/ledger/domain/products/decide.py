@@ -30,7 +30,7 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def problems_of(product: Product | None, details: ProductDetails) -> list[Problem]:
-    """Returns what prevents the import of these details: empty if `decide_import` accepts them.
+    """Returns the problems that prevent the import of these details; none if `decide_import` accepts them.
 
     A new product needs a name and a price. The attributes of a product have a maximal size.
     """

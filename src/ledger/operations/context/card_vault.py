@@ -1,4 +1,4 @@
-"""What operations may ask of the vault (see `ledger.vault`), which alone has the numbers of saved cards."""
+"""The vault as operations use it (see `ledger.vault`), which alone has the numbers of saved cards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 
 class UnsettledCard(NamedTuple):
-    """A number of which the vault does not know whether the log has its payment method; `touched_at` is real time."""
+    """A number whose payment method may be missing from the log; `touched_at` is real time."""
 
     merchant_id: UUID
     customer_id: UUID
@@ -21,7 +21,9 @@ class CardVault(Protocol):
     """The numbers of saved cards. Every method raises a Fault if the vault's database is unavailable."""
 
     async def keep(self, merchant_id: UUID, customer_id: UUID, number: str) -> UUID:
-        """Keeps a number sealed; returns the id of its payment method: the same as before for a number it has."""
+        """Stores a number sealed and returns the id of its payment method: the existing id for a number that is stored
+        already.
+        """
         ...
 
     async def open(self, merchant_id: UUID, payment_method_id: UUID, payment_id: UUID) -> str | None:

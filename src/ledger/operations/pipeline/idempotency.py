@@ -44,7 +44,7 @@ async def _record_of(uow: UnitOfWork) -> IdempotencyRecord | None:
 
 
 async def find_record(uow: UnitOfWork) -> IdempotencyRecord | None:
-    """Returns the record of an accepted request under the key; None where the request is new, or nothing of it was
+    """Returns the record of an accepted request under the key; None if the request is new, or nothing of it was
     sent.
 
     Raises the recorded rejection, IdempotencyKeyReused, a Fault of the journal.
@@ -58,7 +58,7 @@ async def find_record(uow: UnitOfWork) -> IdempotencyRecord | None:
 
 
 async def record_rejection(uow: UnitOfWork, rejection: Rejected) -> None:
-    """Records a rejection if it will not change. Raises RequestInProgress where the request was sent twice at once, and
+    """Records a rejection if it will not change. Raises RequestInProgress if the request was sent twice at once, and
     the other one has changed what this one met.
     """
     if await uow.was_overtaken():

@@ -41,7 +41,7 @@ NO_SECRETS: Final = SecretInputs()
 async def look_up_call(
     processor: Processor, merchant_id: UUID, order: Order, intent: Intent, *, fence: bool = False
 ) -> Outcome | None:
-    """Returns the outcome of an intent's call, or None where the processor knows no such call.
+    """Returns the outcome of an intent's call, or None if the processor knows no such call.
 
     With `fence`, the processor refuses a call that it does not know from then on. Raises as a processor does.
     """
@@ -62,7 +62,7 @@ async def look_up_call(
 
 
 def not_sent(order: Order, intent: Intent) -> NotSent:
-    """Returns the outcome of a call that never reached the processor, with the time of the next one where one follows.
+    """Returns the outcome of a call that never reached the processor, with the time of the next one if one follows.
 
     The recovery's own margin of five seconds comes on top of it.
     """

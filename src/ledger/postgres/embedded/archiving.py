@@ -1,4 +1,4 @@
-"""Archives the WAL of the embedded server where LEDGER_WAL_ARCHIVE names: in a folder, or in an object store.
+"""Archives the WAL of the embedded server in the folder or the object store that LEDGER_WAL_ARCHIVE names.
 
 A store is reached by `wal_uploader`. The server hands segments over to it in a directory, the spool.
 """
@@ -21,7 +21,7 @@ from ledger.postgres.embedded.wal_store import is_store
 from ledger.settings import CannotRun, Settings
 
 TIMEOUT_S: Final = 60
-"""How old a commit becomes at most before its segment is archived, if little is written."""
+"""The greatest age of a commit whose segment is not archived yet, if little is written."""
 
 STORE: Final = "ledger.wal_archive"
 SPOOL: Final = "ledger.wal_spool"

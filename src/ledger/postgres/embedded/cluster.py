@@ -70,7 +70,7 @@ def open_cluster(data_dir: Path) -> Cluster:
 
 
 def locate_cluster(data_dir: Path) -> Cluster:
-    """Returns where the cluster of a data directory is or would be created. Raises ClusterUnusable."""
+    """Returns the place of a data directory's cluster, whether it exists or not. Raises ClusterUnusable."""
     account = server_account()
     home = _home(data_dir, account)
     return Cluster(

@@ -15,7 +15,7 @@ _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 
 
 def shared_buffers_mb() -> int:
-    """Returns what Postgres may keep in memory of its own, in MB: an eighth of all, at least 32 MB and at most 4 GB.
+    """Returns the size of Postgres' own memory for data, in MB: an eighth of all, at least 32 MB and at most 4 GB.
 
     The API and the worker run beside it, and the kernel keeps pages too. It gives up pages that rest, which Postgres
     then reads again (docs/decisions/0042).
