@@ -2,5 +2,6 @@
 
 In reading order:
 
-- `events`: imported. `state`, `commands`, `decide`, `evolve`: the parts of every stream.
+- `terms`: what the event and the state have in common. `events`: imported. `state`, `commands`, `decide`, `evolve`:
+  the parts of every stream.
 """

@@ -11,12 +11,12 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Struct
 
-from ledger.domain.orders.terms import Tax
+from ledger.domain.products.terms import ProductTerms
 
 
-class ProductImported(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ProductImported(ProductTerms, frozen=True, omit_defaults=True):  # without kw_only, its own fields come first
     """The merchant imported a product: the first time, or with a change. The fields are the product from then on.
 
     `id` is the merchant's id of the product. `price` is in minor units. `created_at` is the time of the first import.
@@ -30,20 +30,6 @@ class ProductImported(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     status: str
     created_at: datetime
     at: datetime
-    external_id: str | None = None
-    description: str | None = None
-    sku: str | None = None
-    currency: str | None = None
-    product_key: str | None = None
-    unit_key: str | None = None
-    unit_name: str | None = None
-    tax_included: bool | None = None
-    taxes: tuple[Tax, ...] | None = None
-    category: str | None = None
-    image_url: str | None = None
-    stock: Decimal | None = None
-    metadata: Raw | UnsetType = UNSET
-    attributes: Raw | UnsetType = UNSET
 
 
 ProductEvent = ProductImported
