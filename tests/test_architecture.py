@@ -32,7 +32,6 @@ DATABASE = tuple(
         "connection",
         "dataloader",
         "faults",
-        "group_commit",
         "pipeline",
         "skip_scan",
     )

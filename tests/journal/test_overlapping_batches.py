@@ -22,13 +22,12 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.streams import ClaimKind
 from ledger.journal.append import Append, Claim, ClaimTaken, CommitUnknown, DataRefused, VersionConflict
-from ledger.journal.commit import locked_merchants
+from ledger.journal.commit import group_commit, locked_merchants
 from ledger.journal.commit.writer import Writer
 from ledger.postgres import connection as connections
-from ledger.postgres import group_commit
 from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.group_commit import Rows
+from ledger.postgres.pipeline import Rows
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,8 @@ from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, o
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append
-from ledger.journal.commit import append_statement, locked_merchants
+from ledger.journal.commit import append_statement, group_commit, locked_merchants
 from ledger.journal.commit.writer import Writer
-from ledger.postgres import group_commit
 from ledger.postgres.connection import Connection, QueryTimeout
 from ledger.postgres.faults import DatabaseUnavailable
 

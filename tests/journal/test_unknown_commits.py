@@ -15,10 +15,10 @@ from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append, CommitUnknown
+from ledger.journal.commit.group_commit import is_rolled_back
 from ledger.journal.commit.writer import Writer
 from ledger.postgres.connection import Connection, abort_connection
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.group_commit import is_rolled_back
 
 pytestmark = pytest.mark.anyio
 

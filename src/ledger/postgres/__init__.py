@@ -3,7 +3,7 @@
 In reading order:
 
 - `connection`: how a connection is opened, cut and replaced. `faults`: failures that are answered 503.
-- `connection_count`: how many of them a service opens. `group_commit`: many commands in one transaction.
+- `connection_count`: how many of them a service opens.
 - `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `pipeline`: transactions that
   are sent as a whole, without waiting for those before.
 - `listener`: notifications of one channel. `skip_scan`: the distinct values of an indexed column.

@@ -17,7 +17,7 @@ from ledger.journal.append import Append, Conflict
 from ledger.journal.commit.writer import Writer
 from ledger.journal.inline import InlineTable
 from ledger.postgres.connection import Connection
-from ledger.postgres.group_commit import Rows
+from ledger.postgres.pipeline import Rows
 from ledger.tracing.spans import NO_PARENT, fail, span_around
 
 

@@ -3,8 +3,8 @@
 In reading order:
 
 - `append_statement`: the SQL of a batch.
+- `group_commit`: the queue, the batches in flight and the lost connection.
 - `batch`: which commands may share a batch, and what the statement's rows mean.
-- `overlapping_batches`: the group commit of `ledger.postgres.group_commit`, with two batches in flight.
 - `writer`: the group commit of appends.
 - `locked_merchants`: commands that wait because another transaction has locked their merchant's head.
 - `disk_probe`: whether the database has room to write.

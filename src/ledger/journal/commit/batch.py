@@ -14,9 +14,9 @@ import msgspec
 
 from ledger.journal.append import Append, ClaimTaken, Conflict, VersionConflict
 from ledger.journal.commit import append_statement
-from ledger.postgres.group_commit import PendingCommand, Rows
+from ledger.journal.commit.group_commit import PendingAppend
+from ledger.postgres.pipeline import Rows
 
-PendingAppend = PendingCommand[Append, int]
 """A pending command of the journal. Its result is the merchant's position of its last event."""
 
 _REQUEST_IDS_MAX: Final = 20

@@ -14,10 +14,10 @@ from uuid import UUID
 
 import structlog
 
-from ledger.journal.commit.batch import PendingAppend, request_ids
+from ledger.journal.commit.batch import request_ids
+from ledger.journal.commit.group_commit import COMMIT_MAX_S, PendingAppend, reject_batch
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.group_commit import COMMIT_MAX_S, reject_batch
 from ledger.postgres.pipeline import Pipeline, Statement
 
 _log = structlog.get_logger()

@@ -1,7 +1,6 @@
 """The journal's writer: the group commit of appends. One bad command or locked merchant does not fail its batch.
 
-Read `postgres.group_commit` and `overlapping_batches` first: the queue, the task, the lost connection and the order in
-which batches are sent are there.
+Read `group_commit` first: the queue, the task, the lost connection and the order in which batches are sent are there.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ import structlog
 
 from ledger.journal.append import Append, CommitUnknown, Conflict, DataRefused
 from ledger.journal.commit import append_statement
-from ledger.journal.commit.batch import Batch, PendingAppend, request_ids, results_of
+from ledger.journal.commit.batch import Batch, request_ids, results_of
+from ledger.journal.commit.group_commit import GroupCommitter, PendingAppend, reject_batch
 from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOCKED, LOOK_S, LockedMerchants, split_late
-from ledger.journal.commit.overlapping_batches import OverlappingCommitter
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Backend, Connection
 from ledger.postgres.faults import DatabaseUnavailable
-from ledger.postgres.group_commit import Rows, reject_batch
-from ledger.postgres.pipeline import Pipeline, Statement
+from ledger.postgres.pipeline import Pipeline, Rows, Statement
 from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, CONFLICTS, RECONNECTS
 
 _log = structlog.get_logger()
@@ -47,7 +45,7 @@ _AppendTo = tuple[Statement, Sequence[InlineTable]]
 """A statement that appends, and the tables that it names, whose columns are its parameters."""
 
 
-class Writer(OverlappingCommitter[Append, int]):
+class Writer(GroupCommitter):
     """The group commit of appends. The result of each is the merchant's position of its last event.
 
     `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. The writer

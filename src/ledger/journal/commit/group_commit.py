@@ -1,9 +1,10 @@
-"""The group commit: one task commits all pending commands as one batch, in one round trip.
+"""The group commit: all commands that are pending become one batch, and a second batch follows before its answer.
 
 Never answer or resend a command whose commit is unknown before the old backend has ended. Until then the backend may
-still commit what it received.
+still commit what it received. Never commit a batch again while another one is in flight: if a batch fails, no batch
+follows, those in flight are answered first, and then the task settles the faults, one batch at a time.
 
-Two classes build on it: `journal.commit.writer.Writer` and `processors.sandbox.charge_writer.ChargeWriter`.
+`journal.commit.writer.Writer` builds on it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from functools import partial
+from typing import Final
 
 import psycopg
 from msgspec import Struct
 
+from ledger.journal.append import Append
 from ledger.postgres.connection import (
     Backend,
     Connection,
@@ -29,36 +32,57 @@ from ledger.postgres.connection import (
     reconnect,
 )
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
-
-C = TypeVar("C")
-R = TypeVar("R")
-
-Rows = Sequence[tuple[Any, ...]]
+from ledger.postgres.pipeline import Rows
 
 STOP_PATIENCE_S: Final = 5.0
 """How long `stop` waits for pending commands to be committed."""
+
+IN_FLIGHT_MAX: Final = 2
+"""While one batch is committed, a second one waits at the server.
+
+A third would wait at the server as long as in this process.
+"""
+
+ENOUGH: Final = 32
+"""The number of commands that are sent at once, within the turn of the event loop that submits them: the server
+executes them while the process encodes the next ones. Behind a batch in flight, fewer gather until it is answered,
+because each batch costs the client and the server as much as some ten commands.
+"""
 
 COMMIT_MAX_S: Final = 5.0
 """How long a commit may take, its client's part included. Postgres 17 ends the connection of one that takes longer, and
 `journal.commit.locked_merchants` does it on an older Postgres."""
 
-TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+_TRY_AGAIN: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 """A batch that meets one of these is rolled back through no fault of its own."""
+_TRY_AGAIN_ALONE: Final = (*_TRY_AGAIN, psycopg.errors.InvalidSqlStatementName)
+"""The last of them: the statement should have been prepared by the batch before, which failed."""
 _TRIES: Final = 5
 _ABORT_PATIENCE_S: Final = 1.0
 _LOOK_UP_AGAIN_S: Final = 0.1
 
 
-class PendingCommand(Struct, Generic[C, R], frozen=True, eq=False):
+class PendingAppend(Struct, frozen=True, eq=False):
     """A queued command, the future of its caller, and when it was submitted (seconds of the monotonic clock)."""
 
-    command: C
-    future: asyncio.Future[R]
+    command: Append
+    future: asyncio.Future[int]
     submitted_s: float
 
 
-class GroupCommitter(ABC, Generic[C, R]):
-    """A queue of commands (C) that one task commits in batches, each with a future for its result (R).
+class _Faulted(Struct, frozen=True):
+    """A batch whose statement raised `fault`, and whether it may be committed nevertheless."""
+
+    batch: Sequence[PendingAppend]
+    fault: Exception
+    is_unknown: bool
+
+
+class GroupCommitter(ABC):
+    """A queue of commands, each with a future for its result, which are committed in batches.
+
+    `submit` sends batches itself, as transactions of their own on one connection. The server executes them in order:
+    the second one's check sees what the first one committed. While it may not send, one task commits batch by batch.
 
     A subclass supplies what is specific: which commands make a batch (`_take`), the statement (`_execute`) and what its
     rows mean (`_results`), what follows a rollback (`_rolled_back`), and for a lost connection how to find committed
@@ -73,13 +97,17 @@ class GroupCommitter(ABC, Generic[C, R]):
 
     def __init__(self, url: str, *, batch_max: int = 256, queue_max: int = 10_000) -> None:
         self._url, self._batch_max, self._queue_max = url, batch_max, queue_max
-        self._queue: deque[PendingCommand[C, R]] = deque()
-        self._taken: list[Sequence[PendingCommand[C, R]]] = []
+        self._queue: deque[PendingAppend] = deque()
+        self._taken: list[Sequence[PendingAppend]] = []
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._backend: Backend = ()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
+        self._enough = min(ENOUGH, batch_max)
+        self._in_flight: set[asyncio.Future[Rows]] = set()
+        self._faulted: list[_Faulted] = []
+        self._is_overlapping = self._is_send_due = False
 
     @property
     def alive(self) -> bool:
@@ -111,7 +139,7 @@ class GroupCommitter(ABC, Generic[C, R]):
                 raise fault
         await self._disconnect()
 
-    def submit(self, command: C) -> asyncio.Future[R]:
+    def submit(self, command: Append) -> asyncio.Future[int]:
         """Queues a command and returns the future of its result.
 
         Raises DatabaseUnavailable or QueueFull: nothing was queued.
@@ -120,51 +148,106 @@ class GroupCommitter(ABC, Generic[C, R]):
             raise DatabaseUnavailable(f"{self._name} has no connection to the database: try again later")
         if self.depth >= self._queue_max:
             raise QueueFull(f"{self._queue_max} commands wait for {self._name} already: try again later")
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._queue.append(PendingCommand(command, future, time.monotonic()))
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._queue.append(PendingAppend(command, future, time.monotonic()))
         self._queued()
         return future
 
     # ---------------------------------------------------------------- what a subclass supplies
 
     @abstractmethod
-    def _take(self) -> Sequence[PendingCommand[C, R]]:
+    def _take(self) -> Sequence[PendingAppend]:
         """Takes the next batch out of the queue."""
 
     @abstractmethod
-    def _execute(self, connection: Connection, commands: Sequence[C]) -> Awaitable[Rows]:
+    def _execute(self, connection: Connection, commands: Sequence[Append]) -> Awaitable[Rows]:
         """Commits the commands in one transaction. The result is the statement's rows."""
 
     @abstractmethod
-    def _results(self, commands: Sequence[C], rows: Rows) -> Sequence[R | Exception]:
+    def _results(self, commands: Sequence[Append], rows: Rows) -> Sequence[int | Exception]:
         """Returns, by the statement's rows, each committed command's result or the exception to raise."""
 
     @abstractmethod
-    async def _rolled_back(self, batch: Sequence[PendingCommand[C, R]], fault: Exception) -> None:
+    async def _rolled_back(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
         """Rejects, or commits in another way, a batch that was rolled back or could not be encoded."""
 
     @abstractmethod
-    async def _find_committed(self, connection: Connection, commands: Sequence[C]) -> Mapping[int, R]:
+    async def _find_committed(self, connection: Connection, commands: Sequence[Append]) -> Mapping[int, int]:
         """Returns the results of those commands that are committed, by their index in `commands`."""
 
     @abstractmethod
-    def _connection_lost(self, batch: Sequence[PendingCommand[C, R]]) -> None:
+    def _connection_lost(self, batch: Sequence[PendingAppend]) -> None:
         """Logs a lost connection; `batch` is the one whose commit is unknown, empty if there is none."""
 
     @abstractmethod
-    def _connection_back(self, committed: int, uncommitted: Sequence[PendingCommand[C, R]]) -> None:
+    def _connection_back(self, committed: int, uncommitted: Sequence[PendingAppend]) -> None:
         """Logs the new connection, and rejects or queues again what the old one never committed."""
 
     @abstractmethod
-    def _ended(self, unanswered: Sequence[PendingCommand[C, R]], fault: BaseException) -> None:
+    def _ended(self, unanswered: Sequence[PendingAppend], fault: BaseException) -> None:
         """Rejects the commands that were sent: the task ends before it could find out whether they are committed."""
 
-    def _queued(self) -> None:
-        """Has a command that was queued committed."""
-        self._wake.set()
+    def _may_overlap(self) -> bool:
+        """Returns whether batches may be sent without the task."""
+        return not self._closing and self._connection is not None and not self._connection.closed
 
+    @abstractmethod
     async def _between_batches(self) -> None:
         """Does what is due before the next batch is taken."""
+
+    # ---------------------------------------------------------------- batches that `submit` sends
+
+    def _queued(self) -> None:
+        """Has a command that was queued committed: by this turn of the event loop, or by the task."""
+        if not self._is_overlapping:
+            self._wake.set()
+        elif self._in_flight or len(self._queue) >= self._enough:
+            self._send_due()
+        elif not self._is_send_due:  # what else this turn of the event loop submits joins the batch
+            self._is_send_due = True
+            asyncio.get_running_loop().call_soon(self._send_due)
+
+    def _send_due(self) -> None:
+        """Sends a batch if none is in flight, and further batches as long as enough commands wait for each."""
+        self._is_send_due = False
+        while self._is_overlapping and self._queue:
+            if self._in_flight and (len(self._in_flight) == IN_FLIGHT_MAX or len(self._queue) < self._enough):
+                return
+            self._send(self._take())
+
+    def _send(self, batch: Sequence[PendingAppend]) -> None:
+        assert self._connection is not None, "only the task closes the connection, with nothing in flight"
+        self._taken.append(batch)
+        commands = [pending.command for pending in batch]
+        try:
+            answer = asyncio.ensure_future(self._execute(self._connection, commands))
+        except Exception as fault:  # noqa: BLE001 - one command's fault must not end the caller of another one
+            self._fail(batch, fault, is_unknown=self._is_unknown(fault))
+        else:
+            self._in_flight.add(answer)
+            answer.add_done_callback(partial(self._answered, batch, commands))
+
+    def _answered(
+        self, batch: Sequence[PendingAppend], commands: Sequence[Append], answer: asyncio.Future[Rows]
+    ) -> None:
+        self._in_flight.discard(answer)
+        if fault := answer.exception():
+            assert isinstance(fault, Exception)
+            self._fail(batch, fault, is_unknown=self._is_unknown(fault))
+            return
+        self._send_due()  # before the callers of this batch have their turn: the server waits for nothing
+        try:
+            results = self._results(commands, answer.result())
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the batch is committed
+            self._fail(batch, fault, is_unknown=True)
+        else:
+            self._taken.remove(batch)
+            answer_batch(batch, results)
+
+    def _fail(self, batch: Sequence[PendingAppend], fault: Exception, *, is_unknown: bool) -> None:
+        self._is_overlapping = False
+        self._faulted.append(_Faulted(batch, fault, is_unknown))
+        self._wake.set()
 
     # ---------------------------------------------------------------- the task
 
@@ -183,6 +266,22 @@ class GroupCommitter(ABC, Generic[C, R]):
             raise
 
     async def _step(self) -> None:
+        """Lets `submit` send batches until one fails, the connection is lost, or the service ends."""
+        if not self._may_overlap():
+            await self._step_alone()
+            return
+        self._wake.clear()
+        self._is_overlapping = True
+        try:
+            self._send_due()
+            await self._wake.wait()
+        finally:
+            self._is_overlapping = False
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)
+        await self._settle()
+
+    async def _step_alone(self) -> None:
         """Commits a batch, replaces a lost connection, or waits for a command."""
         if self._queue:
             self._taken.append(batch := self._take())
@@ -194,7 +293,7 @@ class GroupCommitter(ABC, Generic[C, R]):
             self._wake.clear()
             await self._wake.wait()
 
-    async def _commit(self, batch: Sequence[PendingCommand[C, R]]) -> None:
+    async def _commit(self, batch: Sequence[PendingAppend]) -> None:
         """Commits a batch, again after each deadlock, and resolves or rejects every future of it."""
         if not batch:
             return
@@ -205,7 +304,7 @@ class GroupCommitter(ABC, Generic[C, R]):
             try:
                 with QueryTimeout(connection):
                     rows = await self._execute(connection, commands)
-            except TRY_AGAIN:
+            except _TRY_AGAIN:
                 continue
             except Exception as fault:  # noqa: BLE001 - one command's fault must not end the task
                 await (self._resolve(batch) if self._is_unknown(fault) else self._rolled_back(batch, fault))
@@ -228,6 +327,20 @@ class GroupCommitter(ABC, Generic[C, R]):
 
     # ---------------------------------------------------------------- a lost connection
 
+    async def _settle(self) -> None:
+        """Looks up the batches that may be committed, all at once, then commits or rejects the others in turn."""
+        faulted, self._faulted = self._faulted, []
+        if unknown := [pending for each in faulted if each.is_unknown for pending in each.batch]:
+            await self._resolve(unknown)
+        for each in faulted:
+            if each.is_unknown:
+                continue
+            if isinstance(each.fault, _TRY_AGAIN_ALONE):
+                await self._commit(each.batch)
+            else:
+                await self._rolled_back(each.batch, each.fault)
+        self._taken.clear()
+
     def _adopt(self, connection: Connection, backend: Backend) -> None:
         self._connection, self._backend = connection, backend
 
@@ -236,7 +349,7 @@ class GroupCommitter(ABC, Generic[C, R]):
         if lost is not None:
             await lost.close()
 
-    async def _resolve(self, batch: Sequence[PendingCommand[C, R]]) -> None:
+    async def _resolve(self, batch: Sequence[PendingAppend]) -> None:
         """Replaces the connection, and resolves a batch whose commit is unknown with what the database then holds."""
         await self._disconnect()
         self._connection_lost(batch)
@@ -244,7 +357,7 @@ class GroupCommitter(ABC, Generic[C, R]):
         answer_batch([batch[n] for n in committed], committed.values())
         self._connection_back(len(committed), [pending for n, pending in enumerate(batch) if n not in committed])
 
-    async def _reconnect(self, commands: Sequence[C]) -> Mapping[int, R]:
+    async def _reconnect(self, commands: Sequence[Append]) -> Mapping[int, int]:
         """Connects, for as long as it takes, ends the old backend, and returns what is committed of `commands`."""
         while True:
             connection = await reconnect(
@@ -277,7 +390,7 @@ def is_rolled_back(fault: Exception) -> bool:
 
 
 def reject_batch(
-    batch: Iterable[PendingCommand[Any, Any]], fault: type[Exception], message: str, cause: Exception | None = None
+    batch: Iterable[PendingAppend], fault: type[Exception], message: str, cause: Exception | None = None
 ) -> None:
     """Raises `fault` in the future of each command, except of those that are resolved or cancelled."""
     for pending in batch:
@@ -287,7 +400,7 @@ def reject_batch(
             pending.future.set_exception(exception)
 
 
-def answer_batch(batch: Iterable[PendingCommand[C, R]], results: Iterable[R | Exception]) -> None:
+def answer_batch(batch: Iterable[PendingAppend], results: Iterable[int | Exception]) -> None:
     """Resolves the future of each command with its result."""
     for pending, result in zip(batch, results, strict=True):
         if pending.future.done():
