@@ -49,7 +49,7 @@ class Mutant(NamedTuple):
 
 _STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
-_GROUP_COMMIT: Final = "src/ledger/postgres/group_commit.py"
+_GROUP_COMMIT: Final = "src/ledger/journal/commit/group_commit.py"
 _CODEC: Final = "src/ledger/journal/codec.py"
 _SEALING: Final = "src/ledger/journal/encryption/sealing.py"
 _ORDER_EVENTS: Final = "src/ledger/domain/orders/events.py"
