@@ -101,6 +101,12 @@ CAMPAIGNS: Final = {
             "campaigns.mutants.command",
         ),
         Campaign(
+            "mutation",
+            "which changes of the domain no test of the domain notices, whatever they are",
+            "five minutes a module",
+            "campaigns.mutants.mutation",
+        ),
+        Campaign(
             "key-timing",
             "the time of a key's check does not depend on how much of the key is right",
             "five seconds",

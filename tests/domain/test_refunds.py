@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 from msgspec.structs import astuple, replace
-from tests.domain.action_builders import refund
+from tests.domain.action_builders import record_refund, refund, refund_outcome
 from tests.domain.builders import (
     DEADLINE,
     NOON,
@@ -34,7 +34,8 @@ from tests.domain.transition_rows import CANCELLING_WITH_REFUND, ONE, PAID, awai
 from ledger.domain.fold import fold
 from ledger.domain.orders.commands import Allocation, RefundOrder, RefundOverpayment
 from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
-from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, ProcessorCall, RefundRequested
+from ledger.domain.orders.decide.refunds import refund_all
+from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, ProcessorCall, RefundReopened, RefundRequested
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
@@ -216,3 +217,24 @@ def test_money_after_an_order_is_covered_changes_no_amount_and_is_refunded_to_it
     shares, order = overpayment_refund(history)
     assert shares == [(payment_id(1), 6000)]
     assert (order.amount, order.net, order.overpaid_amount, order.amount_pending) == (10180, 10180, 0, 0)
+
+
+def test_a_cancellation_refunds_the_smallest_amount_and_no_payment_that_holds_nothing() -> None:
+    fraction = Decimal("0.5")
+    order = folded((SPLIT, *paid(1, fraction), *paid(2, 4000), refund_requested(2, 4000, 9), refunded(2, 4000, 9)))
+    requested = refund_all(order, refund(1))
+    assert [(each.payment_id, each.amount) for each in requested if isinstance(each, RefundRequested)] == [
+        (ONE, fraction)
+    ]
+    assert len(requested) == 1
+
+
+def test_a_cancellation_refunds_no_payment_whose_refund_is_in_flight() -> None:
+    order = folded((SPLIT, *paid(1, 4000), refund_requested(1, 1000, 9)))
+    assert refund_all(order, refund(1)) == []
+
+
+def test_a_failed_refund_of_the_whole_rest_is_reopened_when_it_was_carried_out_after_all() -> None:
+    given(*PAID, refund_requested(1, 10000), not_sent(1)).when(record_refund(refund_outcome(10000))).then(
+        RefundReopened(refund_id=refund_id(1), payment_id=ONE, at=NOON), refunded(1, 10000)
+    )
