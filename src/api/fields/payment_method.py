@@ -209,12 +209,12 @@ def _expiry(details: CardDetails, today: date, errors: FieldErrors) -> tuple[int
     """
     month = None if errors.has(f"{_CARD}.expMonth") else errors.check(_expiry_month, details)
     year = None if errors.has(f"{_CARD}.expYear") else errors.check(_expiry_year, details)
-    if month is None or year is None:
-        return None
-    if (year, month) < (today.year, today.month):
-        name = "expiryYear" if year < today.year else "expiryMonth"
-        errors.add(invalid(f"{_CARD}.{name}", "is in the past: the card has expired", "CARD_EXPIRED"))
-    return month, year
+    past = "is in the past: the card has expired"
+    if year is not None and year < today.year:  # whatever the month is
+        errors.add(invalid(f"{_CARD}.expiryYear", past, "CARD_EXPIRED"))
+    elif year == today.year and month is not None and month < today.month:
+        errors.add(invalid(f"{_CARD}.expiryMonth", past, "CARD_EXPIRED"))
+    return None if month is None or year is None else (month, year)
 
 
 def _expiry_month(details: CardDetails) -> int:

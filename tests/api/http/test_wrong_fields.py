@@ -225,6 +225,9 @@ def test_wrong_fields_are_named_together(name: str, wrong: Callable[[str, list[i
             "paymentMethod.cvc", "paymentMethod.cardDetails.number", "paymentMethod.paymentMethodId"
         ]),
         (paid_order(paymentMethod={"type": "card"}, amount="1"), ["amount", "paymentMethod.cardDetails"]),
+        (paid_order(paymentMethod=by_card(cardDetails=card(expiryMonth="13", expiryYear="12"))), [
+            "paymentMethod.cardDetails.expiryMonth", "paymentMethod.cardDetails.expiryYear"
+        ]),
         (paid_order(paymentMethod={"type": "?", "cardDetails": {"cvc": "x"}}), [
             "paymentMethod.type", "paymentMethod.cardDetails.cvc"
         ]),
