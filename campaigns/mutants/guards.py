@@ -269,8 +269,8 @@ IDEMPOTENCY: Final = (
         "key-answered-with-a-newer-order",
         "a repeated request gets the order as it was answered then",
         f"{_PIPELINE}/execute_stream.py",
-        "fold(evolve, None, events[:version])",
-        "fold(evolve, None, events)",
+        "fold(stream.evolve, None, events[:version])",
+        "fold(stream.evolve, None, events)",
         ("tests/operations/test_idempotency.py",),
     ),
     Mutant(

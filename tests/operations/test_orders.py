@@ -18,11 +18,13 @@ from ledger.domain.orders.events import PaymentAuthorized
 from ledger.domain.orders.processor_outcomes import ActionRequired, AuthorizationOutcome, Declined
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.rejections import CustomerNotFound, IdempotencyMismatch, OrderNotFound, OrderNotPayable
+from ledger.domain.streams import CUSTOMERS
 from ledger.journal.append import Change, VersionConflict
 from ledger.operations.context.inputs import Actor, CustomerInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.pipeline.execute import ATTEMPTS
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.processors.contract import AuthorizationRequest, ProcessorUnavailable
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.processor import SandboxProcessor
@@ -145,7 +147,8 @@ async def test_a_stream_of_the_eventsourcing_library_is_neither_an_order_nor_a_c
     factory.close()
     with pytest.raises(OrderNotFound):
         await charge_order(ledger, merchant, str(stream), by_card())
-    assert await ledger.customers.by_reference(merchant.merchant_id, str(stream)) is None
+    with pytest.raises(CustomerNotFound):
+        await UnitOfWork(ledger, merchant).find(CUSTOMERS, str(stream))
 
 
 async def test_a_time_out_is_unknown_and_not_declined(ledger: Ledger, merchant: Actor) -> None:

@@ -17,7 +17,6 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import BillingAddress, MethodType
-from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
 from ledger.domain.rejections import (
     CustomerNotFound,
@@ -25,6 +24,7 @@ from ledger.domain.rejections import (
     PaymentMethodExpired,
     PaymentMethodNotFound,
 )
+from ledger.domain.streams import PAYMENT_METHODS
 from ledger.journal.append import SealBroken
 from ledger.operations.context.inputs import Actor, CustomerInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
@@ -55,7 +55,9 @@ def method_of(result: OrderResult) -> UUID:
 
 
 async def saved_methods(ledger: Ledger, merchant: Actor, result: OrderResult) -> SavedMethods:
-    methods, _ = await ledger.journal.load(merchant.merchant_id, stream_of(result.customer.customer_id), evolve)
+    methods, _ = await ledger.journal.load(
+        merchant.merchant_id, PAYMENT_METHODS, stream_of(result.customer.customer_id)
+    )
     assert methods is not None
     return methods
 

@@ -13,12 +13,11 @@ from tests.operations.conftest import APPROVED, an_order, by_card
 
 from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
-from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.state import Order
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import Interval, PlanTerms
+from ledger.domain.streams import ORDERS, SUBSCRIPTIONS
 from ledger.domain.subscriptions.charge_ids import is_charge
-from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.context.inputs import Actor, CustomerInput
 from ledger.operations.context.ledger import Ledger
@@ -71,7 +70,7 @@ class Shop:
 
     async def at(self, subscription_id: UUID) -> Subscription:
         """Returns a subscription as the log has it."""
-        state, _ = await self.ledger.journal.load(self.merchant_id, subscription_id, evolve)
+        state, _ = await self.ledger.journal.load(self.merchant_id, SUBSCRIPTIONS, subscription_id)
         assert state is not None
         return state
 
@@ -98,7 +97,7 @@ class Shop:
         orders = []
         for (stream_id,) in rows:
             if is_charge(stream_id):
-                order, _ = await self.ledger.journal.load(self.merchant_id, stream_id, evolve_order)
+                order, _ = await self.ledger.journal.load(self.merchant_id, ORDERS, stream_id)
                 assert order is not None
                 orders.append(order)
         return sorted(orders, key=lambda order: order.terms.order_id)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.streams import ORDERS
 from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import Connection
 from projections.orders.table import rendered
@@ -54,7 +54,7 @@ async def rebuild_orders(ledger: Ledger, connection: Connection) -> Rebuilt:
 
 async def _rebuild(ledger: Ledger, connection: Connection, merchant_id: UUID, order_id: UUID) -> int:
     """Renders one order; returns 1 if its row had other bytes, else 0."""
-    order, version = await ledger.journal.load(merchant_id, order_id, evolve)
+    order, version = await ledger.journal.load(merchant_id, ORDERS, order_id)
     assert order is not None, "an order's row follows from its log"
     head, payments = rendered(order)
     row = {"merchant_id": merchant_id, "order_id": order_id, "version": version, "head": head, "payments": payments}

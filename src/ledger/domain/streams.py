@@ -49,7 +49,7 @@ from ledger.domain.subscriptions import events as subscription_events
 from ledger.domain.subscriptions.evolve import evolve as evolve_subscription
 from ledger.domain.subscriptions.state import Subscription
 
-S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 
 class ClaimKind(IntEnum):
@@ -62,27 +62,29 @@ class ClaimKind(IntEnum):
     SUBSCRIPTION_EXTERNAL_ID = 5
 
 
-class Stream(Struct, Generic[S], frozen=True, kw_only=True, eq=False):
-    """One kind of stream. `S` is the state that `evolve` folds from its events.
+class Stream(Struct, Generic[S_co], frozen=True, kw_only=True, eq=False):
+    """One kind of stream. `S_co` is the state that `evolve` folds from its events.
 
     `name` and `about` (how the stream's id is made) head its section on the page of events. `topics` maps each topic to
     its event type. `first` are the types with which a stream of this kind begins: events of other applications lie in
     the same log. `personal` maps an event type to the paths of its fields that are stored sealed, under the data key of
     the customer that `customer_of` returns for a state. `claim` is the kind of the merchant's own id of the stream.
-    `not_found` and `not_found_text` refuse a reference that names no stream of this kind.
+    `not_found` and `not_found_text` refuse a reference that names no stream of this kind, or one in a state that
+    `is_hidden` takes for absent.
     """
 
     name: str
     about: str
-    state: type[S]
-    evolve: Callable[[S | None, Any], S]
+    state: type[S_co]
+    evolve: Callable[[S_co | None, Any], S_co]
     topics: Mapping[str, type[Struct]]
     first: tuple[type[Struct], ...]
     personal: Mapping[type[Struct], tuple[str, ...]] = {}
-    customer_of: Callable[[S], UUID] | None = None
+    customer_of: Callable[[S_co], UUID] | None = None
     claim: ClaimKind | None = None
     not_found: type[Rejected] | None = None
     not_found_text: str = ""
+    is_hidden: Callable[[S_co], bool] | None = None
 
     def missing(self) -> Rejected:
         """Returns the rejection of a reference under which the merchant has no stream of this kind."""
@@ -116,6 +118,7 @@ CUSTOMERS: Final = Stream(
     claim=ClaimKind.CUSTOMER_EXTERNAL_ID,
     not_found=CustomerNotFound,
     not_found_text="The merchant has no customer with this id.",
+    is_hidden=lambda customer: customer.erased,
 )
 
 PAYMENT_METHODS: Final = Stream(
@@ -176,6 +179,7 @@ SUBSCRIPTIONS: Final = Stream(
     claim=ClaimKind.SUBSCRIPTION_EXTERNAL_ID,
     not_found=SubscriptionNotFound,
     not_found_text="The merchant has no subscription with this id.",
+    is_hidden=lambda subscription: not subscription.is_shown,
 )
 
 DISMISSED_MESSAGES: Final = Stream(

@@ -7,7 +7,7 @@ a newer state are a different decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
-from ledger.domain.streams import STREAM_OF, ClaimKind
+from ledger.domain.streams import STREAM_OF, ClaimKind, Stream
 from ledger.journal.append import Append, Change, Claim, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.commit.disk_probe import DiskProbe
@@ -168,12 +168,10 @@ class Journal:
         owner = merchant + customer_of(change.after).bytes
         return created.get(owner) or await self._keys.for_sealing(owner)
 
-    async def load(
-        self, merchant_id: UUID, stream_id: UUID, evolve: Callable[[S | None, Any], S]
-    ) -> tuple[S | None, int]:
+    async def load(self, merchant_id: UUID, stream: Stream[S], stream_id: UUID) -> tuple[S | None, int]:
         """Returns a stream's folded state and its version, or (None, 0) if this merchant lacks the stream."""
         events = await self.reader.stream(merchant_id, stream_id)
-        return (fold(evolve, None, events), len(events)) if events else (None, 0)
+        return (fold(stream.evolve, None, events), len(events)) if events else (None, 0)
 
     async def claim_owner(self, merchant_id: UUID, kind: ClaimKind, key: str) -> UUID | None:
         """Returns the stream that took a key, or None."""

@@ -140,7 +140,7 @@ class LogReader:
         merchant, stream = merchant_id.bytes, stream_id.bytes
         return [self._event(merchant, stream, *row, keys) for row in rows]
 
-    async def stream_from(self, merchant_id: UUID, stream_id: UUID, first: type[Struct]) -> Sequence[Any]:
+    async def stream_from(self, merchant_id: UUID, stream_id: UUID, first: tuple[type[Struct], ...]) -> Sequence[Any]:
         """Returns the events of a stream whose first event has the type `first`; none if it has another type.
 
         Applications of the eventsourcing library write streams here under topics of their own. Raises like `stream`.

@@ -10,11 +10,12 @@ import pytest
 from tests.api.storefront import Merchant, Storefront
 from tests.api.subscriptions.billing import PLANS, monthly, planned, shown
 
+from ledger.domain import streams
 from ledger.domain.rejections import PlanNotFound
 from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.plans.use import find_plan, use_plan
+from ledger.operations.plans.use import use_plan
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +25,7 @@ async def use(store: Storefront, merchant: Merchant, reference: str) -> None:
     uow = UnitOfWork(store.ledger, Actor(merchant_id=merchant.merchant_id))
 
     async def attempt(_: Any) -> Plan:
-        plan = await find_plan(uow, reference)
+        plan = await uow.find(streams.PLANS, reference)
         return Plan(changes=[use_plan(uow, plan, plan.plan_id)])
 
     await execute(uow, attempt)
@@ -149,7 +150,7 @@ async def test_a_plan_is_used_and_archived_at_once_in_one_order_or_the_other(sto
 
 async def stream_of(store: Storefront, merchant: Merchant, plan_id: str) -> list[Any]:
     uow = UnitOfWork(store.ledger, Actor(merchant_id=merchant.merchant_id))
-    plan = await find_plan(uow, plan_id)
+    plan = await uow.find(streams.PLANS, plan_id)
     return list(await store.ledger.journal.reader.stream(merchant.merchant_id, plan.plan_id))
 
 

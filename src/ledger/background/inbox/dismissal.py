@@ -14,7 +14,8 @@ from uuid import UUID, uuid5
 from msgspec import Struct
 from psycopg.rows import class_row
 
-from ledger.domain.merchants.messages import ProcessorMessageDismissed, evolve
+from ledger.domain.merchants.messages import ProcessorMessageDismissed
+from ledger.domain.streams import DISMISSED_MESSAGES
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
@@ -149,7 +150,7 @@ def _refuse_applied(message: _Stored, dismissal: ProcessorMessageDismissed | Non
 
 
 async def _recorded(ledger: Ledger, message: _Stored) -> ProcessorMessageDismissed | None:
-    dismissal, _ = await ledger.journal.load(message.merchant_id, message.stream_id, evolve)
+    dismissal, _ = await ledger.journal.load(message.merchant_id, DISMISSED_MESSAGES, message.stream_id)
     return dismissal
 
 
@@ -159,9 +160,8 @@ async def _record(ledger: Ledger, message: _Stored, reason: str, dismissed_by: s
     uow = UnitOfWork(ledger, Actor(merchant_id=message.merchant_id, request_id="messages dismiss"))
 
     async def attempt(_: Conflict | None) -> Plan:
-        if await uow.load(message.stream_id, evolve) is not None:
-            return Plan(changes=[uow.change(message.stream_id, evolve, [])])
-        uow.now = await ledger.clock.refresh(message.merchant_id)
+        if await uow.load(DISMISSED_MESSAGES, message.stream_id) is not None:
+            return Plan(changes=[uow.change(DISMISSED_MESSAGES, message.stream_id, [])])
         event = ProcessorMessageDismissed(
             processor=message.processor,
             message_id=message.message_id,
@@ -171,7 +171,7 @@ async def _record(ledger: Ledger, message: _Stored, reason: str, dismissed_by: s
             dismissed_by=dismissed_by,
             at=uow.now,
         )
-        return Plan(changes=[uow.change(message.stream_id, evolve, [event])])
+        return Plan(changes=[uow.change(DISMISSED_MESSAGES, message.stream_id, [event])])
 
     plan = await execute(uow, attempt)
     event: ProcessorMessageDismissed = plan.changes[0].after

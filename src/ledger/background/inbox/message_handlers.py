@@ -33,13 +33,14 @@ from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, 
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.orders.decide.references import decide_deposit, takes_exactly
 from ledger.domain.orders.decide.refunds import decide_refund_outcome
-from ledger.domain.orders.events import OrderCreated, OrderEvent
+from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Refunded, RefundRefused
 from ledger.domain.orders.refund import RefundPart, RefundStatus
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField, Rejected
+from ledger.domain.streams import ORDERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
@@ -121,7 +122,7 @@ class MessageApplier:
         """
         merchant_id = message.merchant_id
         if message.order_id is not None:
-            if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, OrderCreated):
+            if not await self._ledger.journal.reader.stream_from(merchant_id, message.order_id, ORDERS.first):
                 raise NotApplicableYet(UNKNOWN_ORDER)
             return message.order_id, message
         name = _name(message) if message.payment_id is None else str(message.payment_id)

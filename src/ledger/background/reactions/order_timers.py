@@ -15,9 +15,9 @@ from ledger.background.effects import SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.orders.events import TOPICS, PaymentAuthorized, PaymentCaptured
-from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import REMINDER, TimerKind, reminder_at, timers_of
+from ledger.domain.streams import ORDERS
 from ledger.journal.journal import Journal
 from ledger.journal.reader import SeenEvent
 from ledger.operations.context.ledger import Ledger
@@ -50,7 +50,7 @@ class OrderTimers:
 
     async def timers(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
         """Returns the timers of an order as it is now. Raises a Fault."""
-        order, _ = await journal.load(merchant_id, stream_id, evolve)
+        order, _ = await journal.load(merchant_id, ORDERS, stream_id)
         if order is None:
             return []
         return [

@@ -14,10 +14,10 @@ from uuid import UUID
 from ledger.background.effects import Effect, EnqueueJob, SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.orders.events import AuthorizationAbandoned, PaymentCaptured, PaymentDeclined
+from ledger.domain.streams import SUBSCRIPTIONS
 from ledger.domain.subscriptions.charge_ids import is_charge
 from ledger.domain.subscriptions.due import DUE, charge_over_at, next_due
 from ledger.domain.subscriptions.events import TOPICS
-from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.notices import NOTICE, notices_at
 from ledger.journal.journal import Journal
 from ledger.journal.reader import SeenEvent
@@ -52,7 +52,7 @@ class SubscriptionTimers:
 
     async def timers(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
         """Returns the timers of a subscription as it is now. Raises a Fault."""
-        state, _ = await journal.load(merchant_id, stream_id, evolve)
+        state, _ = await journal.load(merchant_id, SUBSCRIPTIONS, stream_id)
         if state is None:
             return []
         due = next_due(state)

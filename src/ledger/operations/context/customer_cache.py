@@ -12,12 +12,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.customers.events import CustomerCreated
-from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
-from ledger.domain.ids import parse_uuid
-from ledger.domain.streams import ClaimKind
+from ledger.domain.streams import CUSTOMERS
 from ledger.journal.journal import Journal
 from ledger.ttl_cache import TtlCache
 
@@ -33,7 +30,7 @@ class CachedCustomer(Struct, frozen=True):
 
 
 class CustomerCache:
-    """Finds customers: by external id in the cache or the log, by service id in the log."""
+    """Finds customers: by external id in the cache, by service id in the log."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -51,22 +48,11 @@ class CustomerCache:
         """Removes an outdated customer."""
         self._cached.drop((merchant_id, external_id))
 
-    async def by_external_id(self, merchant_id: UUID, external_id: str) -> CachedCustomer | None:
-        """Returns the customer with this external id from the log, or None."""
-        owner = await self._journal.claim_owner(merchant_id, ClaimKind.CUSTOMER_EXTERNAL_ID, external_id)
-        return None if owner is None else await self.by_id(merchant_id, owner)
-
     async def by_id(self, merchant_id: UUID, customer_id: UUID) -> CachedCustomer | None:
         """Returns the customer with this service id from the log; None also where the id is not a customer's."""
-        events = await self._journal.reader.stream_from(merchant_id, customer_id, CustomerCreated)
+        events = await self._journal.reader.stream_from(merchant_id, customer_id, CUSTOMERS.first)
         if not events:
             return None
-        customer = fold(evolve, None, events)
+        customer = fold(CUSTOMERS.evolve, None, events)
         self.put(merchant_id, customer, len(events))
         return CachedCustomer(customer, len(events))
-
-    async def by_reference(self, merchant_id: UUID, reference: str) -> CachedCustomer | None:
-        """Returns the customer that a request names by `customer.id`: service id, else external id (contract N8)."""
-        customer_id = parse_uuid(reference)
-        found = await self.by_id(merchant_id, customer_id) if customer_id is not None else None
-        return found or await self.by_external_id(merchant_id, reference)

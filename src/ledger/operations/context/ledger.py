@@ -13,8 +13,8 @@ from uuid import UUID
 import structlog
 from msgspec import Struct
 
-from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.merchants.state import Merchant
+from ledger.domain.streams import MERCHANTS
 from ledger.invoicing.invoicing import Invoicing
 from ledger.journal.journal import Journal
 from ledger.notifications.contract import Notifier
@@ -89,7 +89,7 @@ class Ledger:
         """Returns a registered merchant with its settings, at most two seconds old. Raises a Fault."""
         merchant = self._merchants.get(merchant_id)
         if merchant is None:
-            merchant, _ = await self.journal.load(merchant_id, merchant_id, evolve_merchant)
+            merchant, _ = await self.journal.load(merchant_id, MERCHANTS, merchant_id)
             assert merchant is not None, "every API key belongs to a registered merchant"
             self._merchants.put(merchant_id, merchant)
         return merchant

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from ledger.domain.customers.commands import ChangeCustomer
 from ledger.domain.customers.decide import decide_change
 from ledger.domain.customers.events import NotificationPreferences
-from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.ids import parse_uuid
 from ledger.domain.rejections import CustomerNotFound, InvalidField
+from ledger.domain.streams import CUSTOMERS
 from ledger.journal.append import Change, Conflict
 from ledger.operations.context.inputs import Actor, CustomerFields
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.customers.requests import execute_customer_request, find_customer, find_source
+from ledger.operations.customers.requests import execute_customer_request, find_source
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
@@ -36,7 +36,7 @@ async def change_customer(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        customer = await find_customer(uow, reference)
+        customer = await uow.find(CUSTOMERS, reference)
         source_id, checks = await _source(uow, customer, fields.source_id)
         command = ChangeCustomer(
             at=uow.now,
@@ -45,7 +45,7 @@ async def change_customer(
             **{name: getattr(fields, name) for name in _AS_GIVEN},
         )
         events = decide_change(customer, command)
-        return Plan(changes=[uow.change(customer.customer_id, evolve, events), *checks])
+        return Plan(changes=[uow.change(CUSTOMERS, customer.customer_id, events), *checks])
 
     return await ledger.complete(execute_customer_request(uow, attempt))
 
@@ -56,7 +56,7 @@ async def refused_ids(ledger: Ledger, actor: Actor, reference: str, fields: Cust
     An unknown source counts as absent. Raises CustomerNotFound, a Fault.
     """
     uow = UnitOfWork(ledger, actor)
-    customer = await find_customer(uow, reference)
+    customer = await uow.find(CUSTOMERS, reference)
     try:
         source_id, _ = await _source(uow, customer, fields.source_id)
     except CustomerNotFound:

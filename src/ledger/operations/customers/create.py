@@ -12,9 +12,8 @@ from uuid_utils.compat import uuid7
 from ledger.domain.customers.commands import CreateCustomer
 from ledger.domain.customers.decide import decide_create
 from ledger.domain.customers.events import NotificationPreferences
-from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
-from ledger.domain.streams import ClaimKind
+from ledger.domain.streams import CUSTOMERS, ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor, CustomerFields
 from ledger.operations.context.ledger import Ledger
@@ -42,7 +41,7 @@ async def create_customer(
     async def attempt(conflict: Conflict | None) -> Plan:
         existing = None
         if isinstance(conflict, ClaimTaken):
-            existing = await ledger.customers.by_external_id(uow.merchant_id, external_id)
+            existing = await uow.find_claimed(CUSTOMERS, external_id)
         source = await find_source(uow, fields.source_id) if fields.source_id else None
         command = CreateCustomer(
             customer_id=customer_id,
@@ -52,9 +51,9 @@ async def create_customer(
             preferences=replace(NotificationPreferences(), **(fields.preferences or {})),
             **details,
         )
-        events = decide_create(None if existing is None else existing.customer, command)
+        events = decide_create(existing, command)
         return Plan(
-            changes=[uow.change(customer_id, evolve, events), *([] if source is None else [source])],
+            changes=[uow.change(CUSTOMERS, customer_id, events), *([] if source is None else [source])],
             claims=[Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, external_id, customer_id)],
         )
 

@@ -1,4 +1,4 @@
-"""A merchant's request on a customer: finds what it names, and executes it once (contract N30, N61).
+"""A merchant's request on a customer: executes it once, and finds the source that it names (contract N30, N61).
 
 Such a request is a single commit, which records its answer too: an idempotency key that was used has its answer.
 """
@@ -6,9 +6,9 @@ Such a request is a single commit, which records its answer too: an idempotency 
 from __future__ import annotations
 
 from ledger.domain.customers.events import CustomerErased
-from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.rejections import CustomerNotFound
+from ledger.domain.streams import CUSTOMERS
 from ledger.journal.append import Change
 from ledger.operations.pipeline.execute import Attempt
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
@@ -20,23 +20,10 @@ async def execute_customer_request(uow: UnitOfWork, attempt: Attempt) -> StreamR
 
     Raises like `execute_on_stream`; CustomerNotFound where the customer was erased after that answer.
     """
-    result = await execute_on_stream(uow, attempt, evolve)
+    result = await execute_on_stream(uow, attempt, CUSTOMERS)
     if any(isinstance(event, CustomerErased) for event in result.later):
-        raise CustomerNotFound("The merchant has no customer with this id.")
+        raise CUSTOMERS.missing()
     return result
-
-
-async def find_customer(uow: UnitOfWork, reference: str) -> Customer:
-    """Returns the customer that `reference` (service id or external id) names, loaded from the log.
-
-    Raises CustomerNotFound, also where the customer is erased.
-    """
-    found = await uow.ledger.customers.by_reference(uow.merchant_id, reference)
-    if found is None or found.customer.erased:
-        raise CustomerNotFound("The merchant has no customer with this id.")
-    uow.put(found.customer.customer_id, found.customer, found.version)
-    uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # a decision on this state must not be dated before it
-    return found.customer
 
 
 async def find_source(uow: UnitOfWork, reference: str) -> Change:
@@ -45,7 +32,7 @@ async def find_source(uow: UnitOfWork, reference: str) -> Change:
     Raises CustomerNotFound.
     """
     try:
-        source = await find_customer(uow, reference)
+        source = await uow.find(CUSTOMERS, reference)
     except CustomerNotFound:
         raise CustomerNotFound("The merchant has no customer with this sourceId.") from None
-    return uow.change(source.customer_id, evolve, [])
+    return uow.change(CUSTOMERS, source.customer_id, [])

@@ -13,11 +13,9 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.customers.commands import UpsertCustomer
 from ledger.domain.customers.decide import decide_upsert
-from ledger.domain.customers.evolve import evolve
-from ledger.domain.rejections import CustomerNotFound
-from ledger.domain.streams import ClaimKind
+from ledger.domain.customers.state import Customer
+from ledger.domain.streams import CUSTOMERS, ClaimKind
 from ledger.journal.append import Change, Claim, ClaimTaken, Conflict, VersionConflict
-from ledger.operations.context.customer_cache import CachedCustomer
 from ledger.operations.context.inputs import CustomerInput
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
 
@@ -40,9 +38,9 @@ async def upsert_customer(
     does not order again under the same name.
     """
     found = await _find(uow, request, conflict, look_up)
-    if found is not None and found.customer.erased:
-        raise CustomerNotFound("The merchant has no customer with this id.")
-    customer_id = uuid7() if found is None else found.customer.customer_id
+    if found is not None and found.erased:
+        raise CUSTOMERS.missing()
+    customer_id = uuid7() if found is None else found.customer_id
     external_id = str(customer_id) if request.external_id is None else request.external_id
     command = UpsertCustomer(
         customer_id=customer_id,
@@ -53,27 +51,18 @@ async def upsert_customer(
         email=request.email,
         phone_number=request.phone_number,
     )
-    if found is None:
-        claims = [Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, external_id, customer_id)]
-        return CustomerUpsert(uow.change(customer_id, evolve, decide_upsert(None, command)), claims)
-    uow.put(customer_id, found.customer, found.version)
-    return CustomerUpsert(uow.change(customer_id, evolve, decide_upsert(found.customer, command)), ())
+    claims = [Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, external_id, customer_id)] if found is None else ()
+    return CustomerUpsert(uow.change(CUSTOMERS, customer_id, decide_upsert(found, command)), claims)
 
 
-async def _find(
-    uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None, look_up: bool
-) -> CachedCustomer | None:
-    """Returns the customer from the cache; from the log where the request names an id, and after a conflict."""
-    customers, merchant_id = uow.ledger.customers, uow.merchant_id
+async def _find(uow: UnitOfWork, request: CustomerInput, conflict: Conflict | None, look_up: bool) -> Customer | None:
+    """Returns the customer from the cache; from the log if the request names an id, and after a conflict."""
     if request.id is not None:
-        found = await customers.by_reference(merchant_id, request.id)
-        if found is None:
-            raise CustomerNotFound("The merchant has no customer with this id.")
-        return found
+        return await uow.find(CUSTOMERS, request.id)
     if request.external_id is None:
         return None
     taken = isinstance(conflict, ClaimTaken) and conflict.claim.kind is ClaimKind.CUSTOMER_EXTERNAL_ID
     if taken or isinstance(conflict, VersionConflict):  # the cache was missing the customer, or outdated
-        return await customers.by_external_id(merchant_id, request.external_id)
-    found = customers.get(merchant_id, request.external_id)
-    return await customers.by_external_id(merchant_id, request.external_id) if look_up and found is None else found
+        return await uow.find_claimed(CUSTOMERS, request.external_id)
+    found = uow.cached_customer(request.external_id)
+    return await uow.find_claimed(CUSTOMERS, request.external_id) if look_up and found is None else found

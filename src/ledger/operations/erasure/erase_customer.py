@@ -15,19 +15,18 @@ import structlog
 
 from ledger.domain.customers.commands import EraseCustomer
 from ledger.domain.customers.decide import decide_erasure
-from ledger.domain.customers.evolve import evolve
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.commands import ErasePayer
 from ledger.domain.orders.decide.cancellation import decide_payer_erasure
 from ledger.domain.payment_methods.commands import EraseMethods
 from ledger.domain.payment_methods.decide import decide_erase_methods
-from ledger.domain.payment_methods.evolve import evolve as evolve_methods
-from ledger.domain.payment_methods.state import SavedMethods, stream_of
+from ledger.domain.payment_methods.state import stream_of
 from ledger.domain.rejections import ConcurrentUpdate, RequestInProgress
+from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.customers.requests import execute_customer_request, find_customer
+from ledger.operations.customers.requests import execute_customer_request
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
@@ -56,7 +55,7 @@ async def delete_customer(
 
 async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: OrdersOf) -> StreamResult[Customer]:
     async def attempt(_: Conflict | None) -> Plan:
-        return await _planned(uow, await find_customer(uow, reference))
+        return await _planned(uow, await uow.find(CUSTOMERS, reference))
 
     result = await execute_customer_request(uow, attempt)
     if not result.repeated:
@@ -70,11 +69,11 @@ async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: Orde
 async def _planned(uow: UnitOfWork, customer: Customer) -> Plan:
     """Returns what the erasure commits: the customer, whose key it destroys, and the customer's saved methods."""
     customer_id = customer.customer_id
-    changes = [uow.change(customer_id, evolve, decide_erasure(customer, EraseCustomer(at=uow.now)))]
-    methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve_methods)
+    methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
+    changes = [uow.change(CUSTOMERS, customer_id, decide_erasure(customer, EraseCustomer(at=uow.now)))]
     if methods is not None:
         deleted = decide_erase_methods(methods, EraseMethods(at=uow.now))
-        changes.append(uow.change(stream_of(customer_id), evolve_methods, deleted))
+        changes.append(uow.change(PAYMENT_METHODS, stream_of(customer_id), deleted))
     return Plan(changes=changes)
 
 

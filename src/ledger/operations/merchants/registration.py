@@ -30,6 +30,7 @@ from ledger.domain.merchants.decide import (
 from ledger.domain.merchants.events import MerchantEvent
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.state import Merchant
+from ledger.domain.streams import MERCHANTS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
@@ -69,17 +70,18 @@ async def register_merchant(
 
     async def attempt(_: Conflict | None) -> Plan:
         events: list[MerchantEvent] = []
-        if await uow.load(uow.merchant_id, evolve) is None:
+        if await uow.load(MERCHANTS, uow.merchant_id) is None:
             at = uow.now
             events += decide_registration(None, RegisterMerchant(merchant_id=uow.merchant_id, name=name, at=at))
             merchant = fold(evolve, None, events)
             events += decide_settings(merchant, ChangeSettings(at=at, **(settings or {})))
             first = IssueApiKey(key_id=uuid7(), key_hash=key.key_hash, hint=key.hint, at=at, real_at=datetime.now(UTC))
             events += decide_issue(merchant, first)
-        return Plan(changes=[uow.change(uow.merchant_id, evolve, events)])
+        return Plan(changes=[uow.change(MERCHANTS, uow.merchant_id, events)])
 
     plan = await execute(uow, attempt)
-    return uow.streams[uow.merchant_id].state, bool(plan.events)
+    merchant: Merchant = plan.changes[0].after
+    return merchant, bool(plan.events)
 
 
 async def change_settings(
@@ -120,18 +122,17 @@ async def change_merchant(
     merchant_id = actor.merchant_id
 
     async def attempt(_: Conflict | None) -> Plan:
-        merchant = await uow.load(merchant_id, evolve)
+        merchant = await uow.load(MERCHANTS, merchant_id)
         if merchant is None:
             raise UnknownMerchant(merchant_id)
-        uow.now = await ledger.clock.refresh(merchant_id)
-        return Plan(changes=[uow.change(merchant_id, evolve, decide(merchant, uow.now))])
+        return Plan(changes=[uow.change(MERCHANTS, merchant_id, decide(merchant, uow.now))])
 
-    return await ledger.complete(execute_on_stream(uow, attempt, evolve))
+    return await ledger.complete(execute_on_stream(uow, attempt, MERCHANTS))
 
 
 async def merchant_of(ledger: Ledger, merchant_id: UUID) -> Merchant:
     """Returns the merchant from the log, where `Ledger.merchant` may be two seconds old. Raises UnknownMerchant."""
-    merchant, _ = await ledger.journal.load(merchant_id, merchant_id, evolve)
+    merchant, _ = await ledger.journal.load(merchant_id, MERCHANTS, merchant_id)
     if merchant is None:
         raise UnknownMerchant(merchant_id)
     return merchant

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ledger.domain.orders.commands import AddPayment, NewPayment
 from ledger.domain.orders.decide.payments import decide_payment
 from ledger.domain.orders.events import OrderEvent
+from ledger.domain.streams import ORDERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, PaymentInput
 from ledger.operations.context.ledger import Ledger
@@ -32,7 +33,7 @@ async def add_payment(
     uow = UnitOfWork(ledger, actor, key, creates=True)
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         payment = new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
 
         def decide(payment: NewPayment) -> Sequence[OrderEvent]:

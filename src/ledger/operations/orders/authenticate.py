@@ -17,6 +17,7 @@ from ledger.domain.orders.events import AuthenticationRequested, OrderEvent, Pay
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import AmountExceedsPending, PayerAuthenticationFailed, Rejected
+from ledger.domain.streams import ORDERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, DeviceDataInput, ValidateInput
 from ledger.operations.context.ledger import Ledger
@@ -36,7 +37,7 @@ async def submit_device_data(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         command = SubmitDeviceData(
             idempotency_key=str(uuid7()),
             deadline_at=ledger.call_deadline(),
@@ -60,7 +61,7 @@ async def validate(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         command = ValidateAuthentication(
             transaction_id=request.transaction_id,
             idempotency_key=str(uuid7()),

@@ -13,6 +13,7 @@ from ledger.domain.orders.commands import CancelOrder, CancelPayment
 from ledger.domain.orders.decide.cancellation import decide_cancellation, decide_payment_cancellation
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
+from ledger.domain.streams import ORDERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CancelInput
 from ledger.operations.context.ledger import Ledger
@@ -31,7 +32,7 @@ async def cancel_order(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         events = _decide(uow, order, request)
         change = uow.change_order(order.terms.order_id, events)
         return Plan(changes=[change], target=RequestTarget(payment_id=request.payment_id))

@@ -10,6 +10,7 @@ from uuid_utils.compat import uuid7
 from ledger.domain.orders.commands import CapturePayment
 from ledger.domain.orders.decide.captures import decide_capture
 from ledger.domain.orders.events import CaptureRequested
+from ledger.domain.streams import ORDERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CaptureInput
 from ledger.operations.context.ledger import Ledger
@@ -29,7 +30,7 @@ async def capture_order(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         command = CapturePayment(
             idempotency_key=str(uuid7()),
             deadline_at=ledger.call_deadline(),

@@ -17,7 +17,7 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
 from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, PaymentMethodNotFound
-from ledger.domain.streams import ClaimKind
+from ledger.domain.streams import ORDERS, ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, Conflict, VersionConflict
 from ledger.operations.context.inputs import Actor, OrderInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
@@ -84,7 +84,7 @@ async def charge_order(
     uow = UnitOfWork(ledger, actor, key, creates=True)
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         payment = new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
 
         def decide(payment: NewPayment) -> Sequence[OrderEvent]:
@@ -155,7 +155,7 @@ async def _resubmission(uow: UnitOfWork, request: OrderInput, payment: NewPaymen
 
 
 async def _order_with(uow: UnitOfWork, external_id: str) -> UUID | None:
-    return await uow.ledger.journal.reader.claim_owner(uow.merchant_id, ClaimKind.ORDER_EXTERNAL_ID, external_id)
+    return await uow.owner(ORDERS, external_id)
 
 
 def _is_made(conflict: Conflict | None, request: OrderInput) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.idempotency.state import IdempotencyRecord
-from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
+from ledger.domain.streams import CUSTOMERS, ORDERS
 from ledger.operations.context.results import NothingSent, OrderResult, RequestTarget
 from ledger.operations.pipeline.execute import Attempt
 from ledger.operations.pipeline.execute_request import execute_request, in_progress, wait_until
@@ -29,7 +28,7 @@ class _OrderAnswer:
         elif uow.nothing_was_sent:
             raise uow.withheld_because or NothingSent(await uow.order(plan.stream_id))
         order = await uow.order(plan.stream_id)
-        customer = await uow.load(order.terms.customer_id, evolve_customer)
+        customer = await uow.shown(CUSTOMERS, order.terms.customer_id)
         assert customer is not None, "an order's customer is never deleted"
         return OrderResult(
             order=order,
@@ -65,7 +64,7 @@ async def answered_order(uow: UnitOfWork, record: IdempotencyRecord, target: Req
     RequestInProgress while a call about the target is under way.
     """
     if record.answer is not None:
-        return (await answered(uow, record, evolve)).state
+        return (await answered(uow, record, ORDERS)).state
     order = await uow.order(stream_of(record))
     if target.payment_id is not None and order.payment(target.payment_id).was_not_sent:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
 from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
 from ledger.domain.orders.events import OrderEvent, PaymentCancelled
-from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.processor_outcomes import ActionRequired, NotFound, NotSent, Unanswered
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S
 from ledger.domain.rejections import PaymentMethodNotFound
+from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp, Withheld
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, OPERATIONS, WITHDRAWAL, observed
@@ -47,7 +47,7 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
     intent: Intent
     secrets: SecretInputs = NO_SECRETS
 
-    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+    stream: ClassVar[Stream[Any]] = ORDERS
 
     @property
     def stream_id(self) -> UUID:

@@ -14,6 +14,7 @@ from ledger.domain.orders.commands import RefundOrder
 from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.validity import REFUND_WINDOW_S
+from ledger.domain.streams import ORDERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, RefundInput
 from ledger.operations.context.ledger import Ledger
@@ -35,7 +36,7 @@ async def refund_order(
     capabilities = None if ledger.processor is None else ledger.processor.capabilities
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         command = RefundOrder(
             refund_id=uuid7(),
             amount=request.amount,

@@ -14,9 +14,8 @@ from msgspec import UNSET, Struct, UnsetType
 from ledger.domain.payment_methods.commands import DeletePaymentMethod, UpdatePaymentMethod
 from ledger.domain.payment_methods.decide import decide_delete, decide_update, not_found
 from ledger.domain.payment_methods.events import PaymentMethodDeleted
-from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
-from ledger.domain.rejections import CustomerNotFound
+from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
@@ -41,10 +40,8 @@ class UpdatedMethod(Struct, frozen=True, kw_only=True):
 
 async def find_customer(ledger: Ledger, merchant_id: UUID, reference: str) -> UUID:
     """Returns the customer that a path names by service id or external id. Raises CustomerNotFound, a Fault."""
-    found = await ledger.customers.by_reference(merchant_id, reference)
-    if found is None or found.customer.erased:
-        raise CustomerNotFound("The merchant has no customer with this id.")
-    return found.customer.customer_id
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id))
+    return (await uow.find(CUSTOMERS, reference)).customer_id
 
 
 async def update_payment_method(
@@ -63,6 +60,7 @@ async def update_payment_method(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
+        methods = await _methods(uow, customer_id)
         command = UpdatePaymentMethod(
             payment_method_id=payment_method_id,
             at=uow.now,
@@ -70,10 +68,10 @@ async def update_payment_method(
             nickname=request.nickname,
             is_default=request.is_default,
         )
-        events = decide_update(await _methods(uow, customer_id), command)
-        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
+        events = decide_update(methods, command)
+        return Plan(changes=[uow.change(PAYMENT_METHODS, stream_of(customer_id), events)])
 
-    result = await ledger.complete(execute_on_stream(uow, attempt, evolve))
+    result = await ledger.complete(execute_on_stream(uow, attempt, PAYMENT_METHODS))
     method = result.state.method(payment_method_id)
     assert method is not None, "only a live method is updated"
     if any(
@@ -104,20 +102,23 @@ async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, f
     vault = uow.ledger.vault
 
     async def attempt(_: Conflict | None) -> Plan:
+        methods = await _methods(uow, customer_id)
         command = DeletePaymentMethod(payment_method_id=payment_method_id, at=uow.now, force=force)
-        events = decide_delete(await _methods(uow, customer_id), command)
-        if vault is not None:
-            await vault.unsettle(uow.merchant_id, [payment_method_id])
-        return Plan(changes=[uow.change(stream_of(customer_id), evolve, events)])
+        return Plan(changes=[uow.change(PAYMENT_METHODS, stream_of(customer_id), decide_delete(methods, command))])
 
-    result = await execute_on_stream(uow, attempt, evolve)
+    if vault is not None:
+        methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
+        if methods is not None and methods.method(payment_method_id) is not None:
+            # If the deletion is refused, the sweep finds the method in the log and settles the number again.
+            await vault.unsettle(uow.merchant_id, [payment_method_id])
+    result = await execute_on_stream(uow, attempt, PAYMENT_METHODS)
     if vault is not None:
         await vault.destroy(uow.merchant_id, [payment_method_id])
     return result.repeated
 
 
 async def _methods(uow: UnitOfWork, customer_id: UUID) -> SavedMethods:
-    methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve)
+    methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
     if methods is None:
         raise not_found()
     return methods

@@ -19,9 +19,9 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.terms import BillingAddress, MethodType, PaymentMethod
 from ledger.domain.payment_methods.decide import method_to_charge, not_found
 from ledger.domain.payment_methods.events import Billing
-from ledger.domain.payment_methods.evolve import evolve
-from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
+from ledger.domain.payment_methods.state import SavedMethod, stream_of
 from ledger.domain.rejections import Rejected
+from ledger.domain.streams import PAYMENT_METHODS
 from ledger.journal.append import Change
 from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.payment_methods.save import save_card
@@ -96,7 +96,7 @@ async def _by_saved_card(
         cvc=None if request.saved_cvc is None else request.saved_cvc.digits,
         cardholder_name=method.card.cardholder_name,
     )
-    unchanged = uow.change(stream_of(customer_id), evolve, ())
+    unchanged = uow.change(PAYMENT_METHODS, stream_of(customer_id), ())
     return DecidedPayment(
         payment=payment, events=decide(payment), changes=(unchanged,), secrets=SecretInputs(saved_card=card)
     )
@@ -108,7 +108,7 @@ async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> 
     method_id = parse_uuid(request.saved_method_id)
     if method_id is None or uow.ledger.vault is None:
         raise not_found()
-    methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve)
+    methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
     merchant = await uow.ledger.merchant(uow.merchant_id)
     return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.settings.time_zone)).date())
 

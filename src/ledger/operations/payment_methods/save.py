@@ -13,15 +13,13 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.customers.evolve import evolve as evolve_customer
-from ledger.domain.customers.state import Customer
 from ledger.domain.orders.terms import BillingAddress
 from ledger.domain.payment_methods.commands import SaveCard
 from ledger.domain.payment_methods.decide import decide_save
 from ledger.domain.payment_methods.events import Billing
-from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethods, stream_of
 from ledger.domain.rejections import ConcurrentUpdate, CustomerNotFound
+from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Change
 from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
@@ -64,15 +62,15 @@ async def save_card(
             billing=_billing(billing),
         ),
     )
-    return SavedCardChanges(method_id, (uow.change(stream_of(customer_id), evolve, events), *checks))
+    return SavedCardChanges(method_id, (uow.change(PAYMENT_METHODS, stream_of(customer_id), events), *checks))
 
 
 async def _customer_check(uow: UnitOfWork, customer_id: UUID) -> Change:
     """Returns a check that the customer is not erased before the commit."""
-    customer: Customer | None = await uow.load(customer_id, evolve_customer)
+    customer = await uow.load(CUSTOMERS, customer_id)
     if customer is None or customer.erased:
         raise CustomerNotFound("The order's customer was removed: send the card without persist.")
-    return uow.change(customer_id, evolve_customer, ())
+    return uow.change(CUSTOMERS, customer_id, ())
 
 
 async def _kept(uow: UnitOfWork, customer_id: UUID, number: str) -> tuple[UUID, SavedMethods | None]:
@@ -84,7 +82,7 @@ async def _kept(uow: UnitOfWork, customer_id: UUID, number: str) -> tuple[UUID, 
     assert vault is not None, "without a vault no payment saves its card"
     for _ in range(_ATTEMPTS):
         method_id = await vault.keep(uow.merchant_id, customer_id, number)
-        methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve)
+        methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
         if methods is None or not methods.had(method_id):
             return method_id, methods
         await vault.destroy(uow.merchant_id, [method_id])

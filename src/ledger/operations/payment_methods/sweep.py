@@ -10,8 +10,8 @@ from typing import Final
 
 import structlog
 
-from ledger.domain.payment_methods.evolve import evolve
-from ledger.domain.payment_methods.state import SavedMethods, stream_of
+from ledger.domain.payment_methods.state import stream_of
+from ledger.domain.streams import PAYMENT_METHODS
 from ledger.operations.context.card_vault import CardVault, UnsettledCard
 from ledger.operations.context.ledger import Ledger
 
@@ -40,8 +40,7 @@ async def sweep_cards(ledger: Ledger, age_s: float = _AGE_S) -> int:
 
 async def _settle(ledger: Ledger, vault: CardVault, card: UnsettledCard) -> None:
     try:
-        methods: SavedMethods | None
-        methods, _ = await ledger.journal.load(card.merchant_id, stream_of(card.customer_id), evolve)
+        methods, _ = await ledger.journal.load(card.merchant_id, PAYMENT_METHODS, stream_of(card.customer_id))
     except Exception as fault:  # noqa: BLE001 - one stream that cannot be read must not delay the others
         _log.warning("card_not_settled", reason=type(fault).__name__, merchant_id=str(card.merchant_id))
         await vault.unsettle(card.merchant_id, [card.payment_method_id])

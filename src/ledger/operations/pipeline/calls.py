@@ -8,7 +8,7 @@ sent.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import Any, ClassVar, Final
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ledger.call_failures import TimedOut, Unavailable
 from ledger.domain.rejections import Rejected
+from ledger.domain.streams import Stream
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 
@@ -72,8 +73,8 @@ class Call(Struct, frozen=True, kw_only=True):
     ledger: Ledger
     merchant_id: UUID
 
-    evolve: ClassVar[Callable[[Any, Any], Any]]
-    """The fold of the stream that records the outcome."""
+    stream: ClassVar[Stream[Any]]
+    """The kind of stream that records the outcome."""
     is_recorded: ClassVar[bool] = True
     """False for a call on whose outcome nothing depends: it is made in the background and recorded nowhere."""
 
@@ -166,7 +167,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
     async def plan(self, uow: UnitOfWork, events: Sequence[Any]) -> Plan:
         """Returns the plan of the outcome's events."""
-        return Plan(changes=[uow.change(self.stream_id, type(self).evolve, events)])
+        return Plan(changes=[uow.change(self.stream, self.stream_id, events)])
 
     def recorded(self, outcome: Any, change: Any) -> bool:  # noqa: ARG002 - as above
         """Counts and logs what the commit of an outcome has changed. Returns whether the call counts as sent now."""

@@ -106,13 +106,13 @@ async def _record(uow: UnitOfWork, call: Call, outcome: Any, go_on: Continue | N
 
     async def attempt(_: Conflict | None) -> Plan:
         nonlocal first
-        state = await uow.state(call.stream_id, type(call).evolve)
+        state = await uow.load(call.stream, call.stream_id)
         first = call.needs_first(state, outcome)
         if first is not None:
             return await call.plan(uow, ())
         events = call.record(state, outcome, uow.now)
         if go_on is not None:
-            events = [*events, *await go_on(fold(type(call).evolve, state, events), outcome)]
+            events = [*events, *await go_on(fold(call.stream.evolve, state, events), outcome)]
         return await call.plan(uow, events)
 
     plan, announced = await _commit(uow, attempt, ATTEMPTS_AT_A_FACT)

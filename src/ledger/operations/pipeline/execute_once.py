@@ -37,6 +37,6 @@ async def _execute(
     if done is not None:
         return done, True
     result = await act(uuid5(uow.merchant_id, f"request:{key.key}"))
-    uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # the helper may have moved the clock
+    await uow.refresh()  # the helper may have moved the clock
     await uow.record_result(result)
     return result, False

@@ -6,7 +6,7 @@ that version, so the record stores nothing of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ledger.domain.fold import fold
 from ledger.domain.idempotency.state import IdempotencyRecord
+from ledger.domain.streams import Stream
 from ledger.operations.pipeline.execute import Attempt
 from ledger.operations.pipeline.execute_request import execute_request
 from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork
@@ -35,9 +36,9 @@ class StreamResult(Struct, Generic[S], frozen=True, kw_only=True):
 
 
 class StreamAnswer(Struct, Generic[S], frozen=True):
-    """Answers with the state of the stream of the plan's first change, which `evolve` folds."""
+    """Answers with the state of the stream of the plan's first change, of the kind `stream`."""
 
-    evolve: Callable[[S | None, Any], S]
+    stream: Stream[S]
     when: AnsweredWhen = AnsweredWhen.AT_COMMIT
 
     async def after(self, uow: UnitOfWork, plan: Plan) -> StreamResult[S]:  # noqa: ARG002 - the protocol's parameter
@@ -45,20 +46,20 @@ class StreamAnswer(Struct, Generic[S], frozen=True):
 
     async def again(self, uow: UnitOfWork, record: IdempotencyRecord) -> StreamResult[S] | None:
         assert record.answer is not None, "without calls, a request is accepted and answered in one commit"
-        return await answered(uow, record, self.evolve)
+        return await answered(uow, record, self.stream)
 
 
-async def execute_on_stream(uow: UnitOfWork, attempt: Attempt, evolve: Callable[[S | None, Any], S]) -> StreamResult[S]:
-    """Executes a request on the stream that `evolve` folds. Raises like `execute_request`."""
-    return await execute_request(uow, attempt, StreamAnswer(evolve))
+async def execute_on_stream(uow: UnitOfWork, attempt: Attempt, stream: Stream[S]) -> StreamResult[S]:
+    """Executes a request on a stream of this kind. Raises like `execute_request`."""
+    return await execute_request(uow, attempt, StreamAnswer(stream))
 
 
-async def answered(uow: UnitOfWork, record: IdempotencyRecord, evolve: Callable[[S | None, Any], S]) -> StreamResult[S]:
+async def answered(uow: UnitOfWork, record: IdempotencyRecord, stream: Stream[S]) -> StreamResult[S]:
     """Returns the answer that a record names: the stream's state in the answered version. Raises a Fault."""
     assert record.answer is not None, "the request was answered"
     version = record.answer.stream_version
     events = await uow.ledger.journal.reader.stream(uow.merchant_id, stream_of(record))
-    state = fold(evolve, None, events[:version])
+    state = fold(stream.evolve, None, events[:version])
     assert state is not None, "an answered version has events"
     return StreamResult(state=state, replayed=record.answer.replayed, repeated=True, later=events[version:])
 

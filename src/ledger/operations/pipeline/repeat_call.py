@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.orders.commands import RepeatCall
 from ledger.domain.orders.decide.unanswered_calls import decide_repetition
 from ledger.domain.orders.events import RefundRequested
 from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
+from ledger.domain.streams import CUSTOMERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
@@ -63,5 +63,5 @@ async def _destination(uow: UnitOfWork, order: Order, intent: Intent) -> Destina
 
 async def _is_payer_erased(uow: UnitOfWork, order: Order) -> bool:
     """Returns whether the order's customer is erased: the order itself may be erased a moment later."""
-    customer, _ = await uow.ledger.journal.load(uow.merchant_id, order.terms.customer_id, evolve_customer)
+    customer, _ = await uow.ledger.journal.load(uow.merchant_id, CUSTOMERS, order.terms.customer_id)
     return customer is None or customer.erased

@@ -6,7 +6,8 @@ leaves exactly what recovery can finish.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
@@ -24,15 +25,13 @@ from ledger.domain.idempotency.events import (
     RequestRefused,
     RequestReleased,
 )
-from ledger.domain.idempotency.evolve import evolve as evolve_record
 from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.ids import parse_uuid
 from ledger.domain.merchants.state import Merchant
-from ledger.domain.orders.events import OrderCreated, OrderEvent
-from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import OrderNotFound, Rejected, RequestInProgress
-from ledger.domain.streams import ClaimKind
+from ledger.domain.rejections import Rejected, RequestInProgress
+from ledger.domain.streams import IDEMPOTENCY_RECORDS, ORDERS, Stream
 from ledger.journal.append import Change, Claim, VersionConflict
 from ledger.journal.journal import Context
 from ledger.operations.context.inputs import Actor
@@ -98,11 +97,10 @@ class AnsweredWhen(Enum):
 class UnitOfWork:
     """Loads streams for an actor, folds decided events, and commits plans with the idempotency record of `key`.
 
-    `now` is the merchant's time of the latest load, aware, in UTC. `streams` holds the loaded streams as the last
-    commit left them. `creates` is true where the request makes something new. `cause` is the id that the events name as
-    their causation; the first commit that announces processor calls becomes the cause of the commits after it.
-    `answered_when` is what records the answer under `key`. `withheld_because` is why a call was not made if that was a
-    decision of the merchant.
+    A stream stays as it was loaded, or as the last commit left it. `creates` is true if the request makes something
+    new. `cause` is the id that the events name as their causation; the first commit that announces calls becomes the
+    cause of the commits after it. `answered_when` is what records the answer under `key`. `withheld_because` is why a
+    call was not made if that was a decision of the merchant.
     """
 
     def __init__(
@@ -118,85 +116,132 @@ class UnitOfWork:
         self.merchant_id = actor.merchant_id
         self.key = key
         self.creates = creates
-        self.now = ledger.clock.now(actor.merchant_id)
-        self.streams: dict[UUID, Loaded] = {}
+        self._now = ledger.clock.now(actor.merchant_id)
+        self._streams: dict[UUID, Loaded] = {}
         self.withheld_because: Rejected | None = None
         self._calls_open = self._calls_ended = self._calls_sent = 0
         self.answered_when: AnsweredWhen = AnsweredWhen.AT_COMMIT
         self._actor = actor
         self._cause = cause
-        self._found: UUID | None = None
+        self._found: dict[tuple[Stream[Any], str], UUID] = {}
         self._accepted = False
         self._record_id = None if key is None else uuid5(actor.merchant_id, f"idempotency-key:{key.key}")
 
-    async def load(self, stream_id: UUID, evolve: Callable[[S | None, Any], S]) -> S | None:
-        """Returns the state of a stream, or None where it does not exist.
+    @property
+    def now(self) -> datetime:
+        """The merchant's time, aware, in UTC: as it was after the latest read of a stream, or after `refresh`."""
+        return self._now
 
-        Reads the log once, and again after a conflict.
+    async def refresh(self) -> datetime:
+        """Reads the merchant's clock again, after a call that took time, and returns the time. Raises a Fault."""
+        self._now = await self.ledger.clock.refresh(self.merchant_id)
+        return self._now
+
+    async def load(self, stream: Stream[S], stream_id: UUID, *, fresh: bool = False) -> S | None:
+        """Returns the state of a stream, or None if it does not exist.
+
+        Reads the log once, and again after a conflict or if `fresh`. Raises a Fault.
         """
-        loaded = self.streams.get(stream_id)
+        loaded = None if fresh else self._streams.get(stream_id)
         if loaded is None:
-            loaded = await self._read(stream_id, evolve)
+            loaded = Loaded(*await self.ledger.journal.load(self.merchant_id, stream, stream_id))
+            await self._take(stream_id, loaded)
+        if stream is ORDERS:
+            note_order(stream_id)
         state: S | None = loaded.state
         return state
 
-    async def state(self, stream_id: UUID, evolve: Callable[[S | None, Any], S]) -> S | None:
-        """Returns the state of a stream as loaded, and reads the clock too if it reads the log."""
-        if stream_id not in self.streams:
-            await self._read(stream_id, evolve)
-            self.now = await self.ledger.clock.refresh(self.merchant_id)
-        state: S | None = self.streams[stream_id].state
+    async def find(self, stream: Stream[S], reference: str) -> S:
+        """Returns the state of the stream that a request names by its service id, else by the merchant's own id of it.
+
+        Raises the stream's rejection if there is none or if it is hidden; a Fault.
+        """
+        place = (stream, reference)
+        stream_id = self._found.get(place) or await self._named(stream, reference)
+        if stream_id is None:
+            raise stream.missing()
+        self._found[place] = stream_id
+        state = await self.load(stream, stream_id)
+        if state is None or (stream.is_hidden is not None and stream.is_hidden(state)):
+            raise stream.missing()
         return state
+
+    async def find_claimed(self, stream: Stream[S], key: str) -> S | None:
+        """Returns the state of the stream that holds the merchant's own id `key`, hidden or not; None for none."""
+        stream_id = await self.owner(stream, key)
+        return None if stream_id is None else await self.load(stream, stream_id)
+
+    async def owner(self, stream: Stream[Any], key: str) -> UUID | None:
+        """Returns the id of the stream that holds the merchant's own id `key`, without reading the stream."""
+        assert stream.claim is not None, f"a merchant has no ids of its own of the kind {stream.name!r}"
+        return await self.ledger.journal.claim_owner(self.merchant_id, stream.claim, key)
+
+    async def find_last(self, stream: Stream[S], key: str) -> S | None:
+        """Returns the state of the stream that holds the id `key` from its last event alone, which must have all of it.
+
+        Returns None if no stream holds the id.
+        """
+        assert stream.claim is not None, f"a merchant has no ids of its own of the kind {stream.name!r}"
+        found = await self.ledger.journal.reader.last_event(self.merchant_id, stream.claim, key)
+        if found is None:
+            return None
+        stream_id, version, event = found
+        state = stream.evolve(None, event)
+        await self._take(stream_id, Loaded(state, version))
+        return state
+
+    def cached_customer(self, external_id: str) -> Customer | None:
+        """Returns a customer that this process has loaded lately, or None. The commit checks that it is unchanged."""
+        found = self.ledger.customers.get(self.merchant_id, external_id)
+        if found is None:
+            return None
+        self._streams[found.customer.customer_id] = Loaded(found.customer, found.version)
+        self._now = self.ledger.clock.now(self.merchant_id)  # this process has seen the customer by the same clock
+        return found.customer
+
+    async def order(self, order_id: UUID, *, fresh: bool = False) -> Order:
+        """Returns an order that exists. `fresh` reads the log again."""
+        order = await self.load(ORDERS, order_id, fresh=fresh)
+        assert order is not None, "the caller has the id from an order"
+        return order
 
     def forget(self, stream_id: UUID) -> None:
         """Drops what was loaded of a stream: the next load reads the log."""
-        self.streams.pop(stream_id, None)
+        self._streams.pop(stream_id, None)
 
-    async def order(self, order_id: UUID) -> Order:
-        """Returns an order that exists."""
-        loaded = self.streams.get(order_id)
+    async def shown(self, stream: Stream[S], stream_id: UUID) -> S | None:
+        """Returns what `load` returns, for an answer and not for a decision: the clock is not read."""
+        loaded = self._streams.get(stream_id)
         if loaded is None:
-            loaded = await self._read(order_id, evolve_order)
-            # A decision on this state must not be dated before it.
-            self.now = await self.ledger.clock.refresh(self.merchant_id)
-        order: Order = loaded.state
-        note_order(order_id)
-        return order
+            loaded = Loaded(*await self.ledger.journal.load(self.merchant_id, stream, stream_id))
+        state: S | None = loaded.state
+        return state
 
-    async def find_order(self, reference: str) -> Order:
-        """Returns the order that a path names by its service id, else by its external id. Raises OrderNotFound."""
-        if self._found is None:
-            order_id = parse_uuid(reference)
-            journal, merchant_id = self.ledger.journal, self.merchant_id
-            if order_id is not None:
-                events = await journal.reader.stream_from(merchant_id, order_id, OrderCreated)
-                if events:
-                    self.put(order_id, fold(evolve_order, None, events), len(events))
-                    self.now = await self.ledger.clock.refresh(merchant_id)
-                    self._found = order_id
-            if self._found is None:
-                self._found = await journal.reader.claim_owner(merchant_id, ClaimKind.ORDER_EXTERNAL_ID, reference)
-            if self._found is None:
-                raise OrderNotFound("The merchant has no payment order with this id or external id.")
-        return await self.order(self._found)
+    async def _named(self, stream: Stream[Any], reference: str) -> UUID | None:
+        """Returns the id of the stream that `reference` names. Takes over its state if it is the service id."""
+        stream_id = parse_uuid(reference)
+        if stream_id is not None:
+            events = await self.ledger.journal.reader.stream_from(self.merchant_id, stream_id, stream.first)
+            if events:
+                await self._take(stream_id, Loaded(fold(stream.evolve, None, events), len(events)))
+                return stream_id
+        return None if stream.claim is None else await self.owner(stream, reference)
 
-    def put(self, stream_id: UUID, state: Any, version: int) -> None:
-        """Takes over a state that was read from the log."""
-        self.streams[stream_id] = Loaded(state, version)
+    async def _take(self, stream_id: UUID, loaded: Loaded) -> None:
+        """Takes over what was just read. Reads the clock afterwards: no decision is dated before its state."""
+        self._streams[stream_id] = loaded
+        self._now = await self.ledger.clock.refresh(self.merchant_id)
+        if isinstance(loaded.state, Customer):
+            self.ledger.customers.put(self.merchant_id, loaded.state, loaded.version)
 
-    async def _read(self, stream_id: UUID, evolve: Callable[[S | None, Any], S]) -> Loaded:
-        loaded = self.streams[stream_id] = Loaded(*await self.ledger.journal.load(self.merchant_id, stream_id, evolve))
-        return loaded
-
-    def change(self, stream_id: UUID, evolve: Callable[[Any, Any], Any], events: Sequence[Any]) -> Change:
+    def change(self, stream: Stream[S], stream_id: UUID, events: Sequence[Any]) -> Change:
         """Returns the change that appends `events` to a stream as loaded; one that was not loaded is new."""
-        loaded = self.streams.get(stream_id, _NEW)
-        return Change(stream_id, loaded.version, events, loaded.state, fold(evolve, loaded.state, events))
+        loaded = self._streams.get(stream_id, _NEW)
+        return Change(stream_id, loaded.version, events, loaded.state, fold(stream.evolve, loaded.state, events))
 
     def change_order(self, order_id: UUID, events: Sequence[OrderEvent]) -> Change:
         """Returns the change that appends `events` to an order."""
-        loaded = self.streams.get(order_id, _NEW)
-        return Change(order_id, loaded.version, events, loaded.state, fold(evolve_order, loaded.state, events))
+        return self.change(ORDERS, order_id, events)
 
     async def commit(self, plan: Plan, calls: int = 0) -> None:
         """Commits a plan that announces so many calls to outside systems, with what it means for the idempotency
@@ -212,7 +257,7 @@ class UnitOfWork:
         try:
             await self.ledger.journal.commit(self.merchant_id, command_id, changes, plan.claims, context)
         except VersionConflict as conflict:
-            self.streams.pop(conflict.stream_id, None)
+            self._streams.pop(conflict.stream_id, None)
             if conflict.stream_id == self._record_id:
                 raise RequestInProgress(
                     "A request with this Idempotency-Key is being carried out: send the request again after a second."
@@ -220,7 +265,7 @@ class UnitOfWork:
             raise
         for change in changes:
             version = change.expected + len(change.events)
-            self.streams[change.stream_id] = Loaded(change.after, version)
+            self._streams[change.stream_id] = Loaded(change.after, version)
             if not change.events:
                 continue
             if isinstance(change.after, Order):
@@ -247,7 +292,7 @@ class UnitOfWork:
         self._calls_open -= 1
         self._calls_ended += 1
         self._calls_sent += was_sent
-        self.now = await self.ledger.clock.refresh(self.merchant_id)
+        await self.refresh()
 
     def begin_call(self) -> None:
         """Takes note of a call that no commit announces."""
@@ -266,17 +311,17 @@ class UnitOfWork:
     async def load_record(self) -> IdempotencyRecord | None:
         """Returns what the log knows of the request under this key."""
         assert self._record_id is not None, "only a request with a key has a record"
-        self.streams.pop(self._record_id, None)
-        record = await self.load(self._record_id, evolve_record)
+        record, version = await self.ledger.journal.load(self.merchant_id, IDEMPOTENCY_RECORDS, self._record_id)
+        self._streams[self._record_id] = Loaded(record, version)
         self._accepted = record is not None and not record.released
         return record
 
     async def was_overtaken(self) -> bool:
         """Returns whether another request has recorded something under this key since this one last read it."""
         assert self._record_id is not None, "only a request with a key has a record"
-        seen = self.streams.get(self._record_id)
+        seen = self._streams.get(self._record_id)
         await self.load_record()
-        return seen is None or self.streams[self._record_id].version != seen.version
+        return seen is None or self._streams[self._record_id].version != seen.version
 
     async def record_answer(self, stream_id: UUID, target: RequestTarget, *, replayed: bool) -> None:
         """Records that the request is answered with this stream as it is loaded now, unless that is recorded.
@@ -290,7 +335,7 @@ class UnitOfWork:
             if self._is_answered():
                 return
         events: list[RequestEvent] = [] if self._accepted else [self._acceptance(stream_id, target)]
-        version = self.streams[stream_id].version
+        version = self._streams[stream_id].version
         events.append(self._answer(version, created=self.creates and not replayed, replayed=replayed))
         await self._commit_record(events)
 
@@ -302,7 +347,7 @@ class UnitOfWork:
 
     @property
     def _record(self) -> IdempotencyRecord | None:
-        loaded = None if self._record_id is None else self.streams.get(self._record_id)
+        loaded = None if self._record_id is None else self._streams.get(self._record_id)
         return None if loaded is None else loaded.state
 
     @property
@@ -327,7 +372,7 @@ class UnitOfWork:
 
     async def _commit_record(self, events: Sequence[RequestEvent]) -> None:
         assert self._record_id is not None, "only a request with a key has a record"
-        await self.commit(Plan(changes=[self.change(self._record_id, evolve_record, events)]))
+        await self.commit(Plan(changes=[self.change(IDEMPOTENCY_RECORDS, self._record_id, events)]))
 
     def _record_change(self, plan: Plan, calls: int) -> Change | None:
         """Returns what a commit means for the record: acceptance with the first, answer or release with the last."""
@@ -335,7 +380,7 @@ class UnitOfWork:
         if plan.stream_id == self._record_id:
             return None
         if plan.result is not None:
-            return self.change(self._record_id, evolve_record, [self._completion(plan.result)])
+            return self.change(IDEMPOTENCY_RECORDS, self._record_id, [self._completion(plan.result)])
         events: list[RequestEvent] = [] if self._accepted else [self._acceptance(plan.stream_id, plan.target)]
         if self._calls_open + calls == 0 and not self._is_answered_later:
             if self.nothing_was_sent:
@@ -343,7 +388,7 @@ class UnitOfWork:
             else:
                 change = plan.changes[0]
                 events.append(self._answer(change.expected + len(change.events), created=self.creates))
-        return self.change(self._record_id, evolve_record, events) if events else None
+        return self.change(IDEMPOTENCY_RECORDS, self._record_id, events) if events else None
 
     def _completion(self, result: Raw) -> RequestCompleted:
         assert self.key is not None, "only a request with a key has a record"
@@ -370,4 +415,4 @@ async def load_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order
 
 async def find_order(ledger: Ledger, merchant_id: UUID, reference: str) -> Order:
     """Returns the order that a path names, to a caller that changes nothing. Raises OrderNotFound."""
-    return await UnitOfWork(ledger, Actor(merchant_id=merchant_id)).find_order(reference)
+    return await UnitOfWork(ledger, Actor(merchant_id=merchant_id)).find(ORDERS, reference)

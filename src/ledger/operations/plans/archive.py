@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from ledger.domain.plans.commands import ArchivePlan
 from ledger.domain.plans.decide import decide_archive
-from ledger.domain.plans.evolve import evolve
 from ledger.domain.plans.state import Plan
+from ledger.domain.streams import PLANS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan
-from ledger.operations.plans.use import find_plan
 
 
 async def archive_plan(
@@ -26,7 +25,7 @@ async def archive_plan(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> CommitPlan:
-        plan = await find_plan(uow, reference)
-        return CommitPlan(changes=[uow.change(plan.plan_id, evolve, decide_archive(plan, ArchivePlan(at=uow.now)))])
+        plan = await uow.find(PLANS, reference)
+        return CommitPlan(changes=[uow.change(PLANS, plan.plan_id, decide_archive(plan, ArchivePlan(at=uow.now)))])
 
-    return await ledger.complete(execute_on_stream(uow, attempt, evolve))
+    return await ledger.complete(execute_on_stream(uow, attempt, PLANS))

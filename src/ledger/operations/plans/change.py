@@ -9,15 +9,14 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.plans.commands import ChangePlan
 from ledger.domain.plans.decide import decide_change
-from ledger.domain.plans.evolve import evolve
 from ledger.domain.plans.state import Plan
+from ledger.domain.streams import PLANS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan
-from ledger.operations.plans.use import find_plan
 
 
 class PlanUpdate(Struct, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ async def change_plan(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> CommitPlan:
-        plan = await find_plan(uow, reference)
+        plan = await uow.find(PLANS, reference)
         command = ChangePlan(
             at=uow.now,
             external_id=request.external_id,
@@ -49,6 +48,6 @@ async def change_plan(
             metadata=request.metadata,
             terms=request.terms,
         )
-        return CommitPlan(changes=[uow.change(plan.plan_id, evolve, decide_change(plan, command))])
+        return CommitPlan(changes=[uow.change(PLANS, plan.plan_id, decide_change(plan, command))])
 
-    return await ledger.complete(execute_on_stream(uow, attempt, evolve))
+    return await ledger.complete(execute_on_stream(uow, attempt, PLANS))

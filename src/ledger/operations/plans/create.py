@@ -7,17 +7,15 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.plans.commands import CreatePlan
 from ledger.domain.plans.decide import decide_create
-from ledger.domain.plans.evolve import evolve
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import PlanTerms
-from ledger.domain.streams import ClaimKind
+from ledger.domain.streams import PLANS, ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan
-from ledger.operations.plans.use import find_plan
 
 
 class NewPlan(Struct, frozen=True, kw_only=True):
@@ -41,8 +39,7 @@ async def create_plan(
     async def attempt(conflict: Conflict | None) -> CommitPlan:
         existing = None
         if isinstance(conflict, ClaimTaken) and external_id is not None:
-            owner = await ledger.journal.claim_owner(uow.merchant_id, ClaimKind.PLAN_EXTERNAL_ID, external_id)
-            existing = None if owner is None else await find_plan(uow, str(owner))
+            existing = await uow.find_claimed(PLANS, external_id)
         command = CreatePlan(
             plan_id=plan_id,
             name=request.name,
@@ -53,6 +50,6 @@ async def create_plan(
             metadata=request.metadata,
         )
         claims = [] if external_id is None else [Claim(ClaimKind.PLAN_EXTERNAL_ID, external_id, plan_id)]
-        return CommitPlan(changes=[uow.change(plan_id, evolve, decide_create(existing, command))], claims=claims)
+        return CommitPlan(changes=[uow.change(PLANS, plan_id, decide_create(existing, command))], claims=claims)
 
-    return await ledger.complete(execute_on_stream(uow, attempt, evolve))
+    return await ledger.complete(execute_on_stream(uow, attempt, PLANS))

@@ -17,9 +17,8 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.products.commands import ImportProduct, Problem, ProductDetails
 from ledger.domain.products.decide import decide_import, problems_of
-from ledger.domain.products.evolve import evolve
 from ledger.domain.products.state import Product
-from ledger.domain.streams import ClaimKind
+from ledger.domain.streams import PRODUCTS, ClaimKind
 from ledger.journal.append import Change, Claim, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
@@ -82,7 +81,6 @@ async def import_products(
     async def attempt(_: Conflict | None) -> Plan:
         nonlocal result
         found = await asyncio.gather(*[_load(uow, product.id) for product in products])
-        uow.now = await ledger.clock.refresh(uow.merchant_id)
         changes, claims, failed, created = list[Change](), list[Claim](), list[FailedProduct](), 0
         for product, existing in zip(products, found, strict=True):
             if product.index % _DECIDED_AT_ONCE == _DECIDED_AT_ONCE - 1:
@@ -108,22 +106,14 @@ async def import_products(
 
 
 async def _load(uow: UnitOfWork, product_id: str | None) -> Product | None:
-    """Returns the merchant's product with this id as its last event has it, and notes its version for the commit."""
-    if product_id is None:
-        return None
-    found = await uow.ledger.journal.reader.last_event(uow.merchant_id, ClaimKind.PRODUCT_ID, product_id)
-    if found is None:
-        return None
-    stream_id, version, event = found
-    product = evolve(None, event)
-    uow.put(stream_id, product, version)
-    return product
+    """Returns the merchant's product with this id, and notes its version for the commit."""
+    return None if product_id is None else await uow.find_last(PRODUCTS, product_id)
 
 
 def _change(uow: UnitOfWork, product: ProductInput, existing: Product | None) -> Change:
     stream_id = uuid7() if existing is None else existing.product_id
     command = ImportProduct(product_id=stream_id, id=product.id or str(stream_id), details=product.details, at=uow.now)
-    return uow.change(stream_id, evolve, decide_import(existing, command))
+    return uow.change(PRODUCTS, stream_id, decide_import(existing, command))
 
 
 def _problems(product: ProductInput, existing: Product | None, *, is_repeated: bool) -> list[Problem]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from ledger.domain.streams import SUBSCRIPTIONS
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.commands import RunDue
 from ledger.domain.subscriptions.decide.due_work import decide_due
@@ -18,7 +19,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute, record_outcome
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.subscriptions.charge import ChargeCall, charge_in_progress, charge_outcome, load_charge_order
-from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
+from ledger.operations.subscriptions.commit import subscription_plan
 
 
 async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: UUID) -> Subscription | None:
@@ -29,12 +30,12 @@ async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: 
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=subscription_id)
 
     async def attempt(_: Conflict | None) -> Plan:
-        state = await load_subscription(uow, subscription_id)
+        state = await uow.load(SUBSCRIPTIONS, subscription_id)
         assert state is not None, "a subscription with due work was requested"
         return await subscription_plan(uow, subscription_id, decide_due(state, RunDue(at=uow.now)))
 
     unknown: UUID | None = None  # the order of a charge whose outcome is not known yet
-    state = await load_subscription(uow, subscription_id)
+    state = await uow.load(SUBSCRIPTIONS, subscription_id)
     while state is not None:
         charge = state.charge
         if charge is not None and charge.order_id != unknown:
@@ -48,7 +49,7 @@ async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: 
             plan = await execute(uow, attempt)
             if not plan.events:
                 return state
-        state = await load_subscription(uow, subscription_id)
+        state = await uow.load(SUBSCRIPTIONS, subscription_id)
     return None
 
 
@@ -62,7 +63,7 @@ async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
     if order is None or subscription_id is None:
         return
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
-    state = await load_subscription(uow, subscription_id)
+    state = await uow.load(SUBSCRIPTIONS, subscription_id)
     outcome = None if state is None else await charge_outcome(ledger, merchant_id, order)
     if state is None or outcome is None:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.domain.streams import PLANS, SUBSCRIPTIONS
 from ledger.domain.subscriptions.commands import ChangeSubscription
 from ledger.domain.subscriptions.decide.changes import decide_change
 from ledger.domain.subscriptions.state import Subscription
@@ -10,10 +11,10 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.plans.use import find_plan, use_plan
+from ledger.operations.plans.use import use_plan
 from ledger.operations.subscriptions.charging import execute_charging
 from ledger.operations.subscriptions.commit import chosen, method_of, subscription_plan
-from ledger.operations.subscriptions.requests import SubscriptionUpdate, find_subscription
+from ledger.operations.subscriptions.requests import SubscriptionUpdate
 
 
 async def change_subscription(
@@ -28,8 +29,8 @@ async def change_subscription(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        state = await find_subscription(uow, reference)
-        plan = None if request.plan is None else await find_plan(uow, request.plan)
+        state = await uow.find(SUBSCRIPTIONS, reference)
+        plan = None if request.plan is None else await uow.find(PLANS, request.plan)
         method = None
         if request.payment_method is not None:
             method = await method_of(uow, state.customer_id, request.payment_method)

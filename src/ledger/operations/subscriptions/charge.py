@@ -6,7 +6,7 @@ committed before. Never begin another charge before the outcome of this one is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, ClassVar, Final, NoReturn
@@ -16,7 +16,6 @@ import structlog
 
 from ledger.domain.orders.declines import Advice, decline
 from ledger.domain.orders.events import RefusedBy
-from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.terms import MethodType, OrderTerms
@@ -26,6 +25,7 @@ from ledger.domain.rejections import (
     Rejected,
     RequestInProgress,
 )
+from ledger.domain.streams import ORDERS, SUBSCRIPTIONS, Stream
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.commands import (
     ChargeFailed,
@@ -36,7 +36,6 @@ from ledger.domain.subscriptions.commands import (
 )
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
 from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
-from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput, PaymentInput, RefundInput
 from ledger.operations.context.ledger import Ledger
@@ -64,7 +63,7 @@ class ChargeCall(Call, frozen=True, kw_only=True):
     subscription: Subscription
     order_id: UUID
 
-    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+    stream: ClassVar[Stream[Any]] = SUBSCRIPTIONS
 
     @property
     def stream_id(self) -> UUID:
@@ -156,8 +155,7 @@ def charge_in_progress(ledger: Ledger, merchant_id: UUID, subscription: Subscrip
 
 async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order | None:
     """Returns the payment order of a charge from the log, None before it is made."""
-    order: Order | None
-    order, _ = await ledger.journal.load(merchant_id, order_id, evolve_order)
+    order, _ = await ledger.journal.load(merchant_id, ORDERS, order_id)
     return order
 
 

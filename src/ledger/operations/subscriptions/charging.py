@@ -11,9 +11,9 @@ from uuid import UUID
 from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.declines import decline
 from ledger.domain.rejections import ChargeRefused, ChargeRefusedByRisk, RequestInProgress
+from ledger.domain.streams import SUBSCRIPTIONS
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.events import RefusedBecause
-from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import InvoiceStatus, Subscription
 from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.execute import Attempt, record_outcome
@@ -21,7 +21,6 @@ from ledger.operations.pipeline.execute_request import execute_request, wait_unt
 from ledger.operations.pipeline.execute_stream import StreamResult, answered, stream_of
 from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork
 from ledger.operations.subscriptions.charge import charge_in_progress
-from ledger.operations.subscriptions.commit import load_subscription
 from ledger.processors.contract import ProcessorUnavailable
 
 
@@ -49,8 +48,8 @@ class _ChargeAnswer:
 
     async def again(self, uow: UnitOfWork, record: IdempotencyRecord) -> StreamResult[Subscription]:
         if record.answer is not None:
-            return await answered(uow, record, evolve)
-        current = await load_subscription(uow, stream_of(record))
+            return await answered(uow, record, SUBSCRIPTIONS)
+        current = await uow.load(SUBSCRIPTIONS, stream_of(record))
         assert current is not None, "an accepted request has begun"
         orders = [order_id for invoice in current.invoices for order_id in invoice.orders]
         order_id = next((order for order in orders if charge_ids.payment_id(order) == record.payment_id), None)
@@ -62,7 +61,7 @@ class _ChargeAnswer:
             own = UnitOfWork(uow.ledger, Actor(merchant_id=uow.merchant_id, request_id="subscription"), cause=order_id)
             await wait_until(uow.ledger, lambda: _has_ended(own, subscription_id, order_id))
             uow.forget(subscription_id)
-        state = await load_subscription(uow, subscription_id)
+        state = await uow.load(SUBSCRIPTIONS, subscription_id)
         assert state is not None, "a subscription is never deleted"
         if self._must_be_paid or state.status is None:
             _require_paid(state, order_id)
@@ -70,14 +69,13 @@ class _ChargeAnswer:
 
 
 async def _is_charged(uow: UnitOfWork, subscription_id: UUID, order_id: UUID) -> bool:
-    state = await load_subscription(uow, subscription_id)
+    state = await uow.load(SUBSCRIPTIONS, subscription_id)
     return state is not None and _order_in_progress(state) == order_id
 
 
 async def _has_ended(uow: UnitOfWork, subscription_id: UUID, order_id: UUID) -> bool:
     """Returns whether the charge has its outcome; looks it up and records it if it has none."""
-    uow.forget(subscription_id)
-    state = await load_subscription(uow, subscription_id)
+    state = await uow.load(SUBSCRIPTIONS, subscription_id, fresh=True)
     if state is None or _order_in_progress(state) != order_id:
         return True
     call = charge_in_progress(uow.ledger, uow.merchant_id, state)

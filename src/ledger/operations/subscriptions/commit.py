@@ -13,23 +13,15 @@ from zoneinfo import ZoneInfo
 from ledger.domain.ids import parse_uuid
 from ledger.domain.payment_methods.commands import MoveSubscription
 from ledger.domain.payment_methods.decide import decide_move, method_to_charge, not_found
-from ledger.domain.payment_methods.evolve import evolve as evolve_methods
-from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
+from ledger.domain.payment_methods.state import SavedMethod, stream_of
 from ledger.domain.plans.state import Plan as MerchantPlan
+from ledger.domain.streams import PAYMENT_METHODS, SUBSCRIPTIONS
 from ledger.domain.subscriptions.commands import ChosenPlan
 from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
-from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change, Claim
 from ledger.operations.context.results import WHOLE_ORDER, RequestTarget
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-
-
-async def load_subscription(uow: UnitOfWork, subscription_id: UUID) -> Subscription | None:
-    """Returns a subscription as the log has it, started or not; None where there is none. Reads the clock too."""
-    state: Subscription | None = await uow.load(subscription_id, evolve)
-    uow.now = await uow.ledger.clock.refresh(uow.merchant_id)  # a decision must not be dated before its state
-    return state
 
 
 async def subscription_plan(
@@ -43,7 +35,7 @@ async def subscription_plan(
 
     The plan of a charge that begins is about its payment.
     """
-    change = uow.change(subscription_id, evolve, events)
+    change = uow.change(SUBSCRIPTIONS, subscription_id, events)
     changes = [change, *others]
     if events:
         changes += await _moves(uow, change)
@@ -62,7 +54,7 @@ async def method_of(uow: UnitOfWork, customer_id: UUID, reference: str) -> Saved
     method_id = parse_uuid(reference)
     if method_id is None:
         raise not_found()
-    methods: SavedMethods | None = await uow.load(stream_of(customer_id), evolve_methods)
+    methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
     merchant = await uow.ledger.merchant(uow.merchant_id)
     return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.settings.time_zone)).date())
 
@@ -75,9 +67,9 @@ async def _moves(uow: UnitOfWork, change: Change) -> list[Change]:
     if away_from == after.method_in_use:
         return []
     stream_id = stream_of(after.customer_id)
-    methods: SavedMethods | None = await uow.load(stream_id, evolve_methods)
+    methods = await uow.load(PAYMENT_METHODS, stream_id)
     assert methods is not None, "a subscription's customer has a saved card"
     command = MoveSubscription(
         subscription_id=after.subscription_id, at=uow.now, away_from=away_from, to=after.method_in_use
     )
-    return [uow.change(stream_id, evolve_methods, decide_move(methods, command))]
+    return [uow.change(PAYMENT_METHODS, stream_id, decide_move(methods, command))]

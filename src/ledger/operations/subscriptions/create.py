@@ -6,25 +6,22 @@ end there is a subscription with its first invoice paid, or none and no money ke
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from uuid_utils.compat import uuid7
 
-from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.orders.terms import MethodType
-from ledger.domain.rejections import CustomerNotFound, MethodNotEnabled
-from ledger.domain.streams import ClaimKind
+from ledger.domain.rejections import MethodNotEnabled
+from ledger.domain.streams import CUSTOMERS, PLANS, SUBSCRIPTIONS, ClaimKind
 from ledger.domain.subscriptions.commands import RequestSubscription
 from ledger.domain.subscriptions.decide.request import decide_request
 from ledger.domain.subscriptions.state import Subscription
-from ledger.journal.append import Change, Claim, ClaimTaken, Conflict
+from ledger.journal.append import Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
-from ledger.operations.plans.use import find_plan, use_plan
+from ledger.operations.plans.use import use_plan
 from ledger.operations.subscriptions.charging import execute_charging
-from ledger.operations.subscriptions.commit import chosen, load_subscription, method_of, subscription_plan
+from ledger.operations.subscriptions.commit import chosen, method_of, subscription_plan
 from ledger.operations.subscriptions.requests import NewSubscription
 
 
@@ -44,16 +41,16 @@ async def create_subscription(
         merchant = await ledger.merchant(uow.merchant_id)
         if ledger.processor is None or ledger.vault is None or MethodType.CARD not in merchant.settings.payment_methods:
             raise MethodNotEnabled("Payments by card are not enabled for this merchant: subscriptions need them.")
-        customer = await _customer(uow, request.customer)
-        plan = await find_plan(uow, request.plan)
-        method = await method_of(uow, customer.stream_id, request.payment_method)
+        customer = await uow.find(CUSTOMERS, request.customer)
+        plan = await uow.find(PLANS, request.plan)
+        method = await method_of(uow, customer.customer_id, request.payment_method)
         if isinstance(conflict, ClaimTaken):  # a later conflict about another stream does not undo it
-            subscription_id = await _owner(uow, conflict) or new_id
-        state = None if subscription_id == new_id else await load_subscription(uow, subscription_id)
+            subscription_id = await uow.owner(SUBSCRIPTIONS, conflict.claim.key) or new_id
+        state = None if subscription_id == new_id else await uow.load(SUBSCRIPTIONS, subscription_id)
         use = use_plan(uow, plan, subscription_id)
         command = RequestSubscription(
             subscription_id=subscription_id,
-            customer_id=customer.stream_id,
+            customer_id=customer.customer_id,
             plan=chosen(plan),
             payment_method_id=method.payment_method_id,
             time_zone=merchant.settings.time_zone,
@@ -67,20 +64,7 @@ async def create_subscription(
         if request.external_id is not None and state is None:
             claims.append(Claim(ClaimKind.SUBSCRIPTION_EXTERNAL_ID, request.external_id, subscription_id))
         events = decide_request(state, command)
-        return await subscription_plan(uow, subscription_id, events, use, customer, claims=claims)
+        unchanged = uow.change(CUSTOMERS, customer.customer_id, ())
+        return await subscription_plan(uow, subscription_id, events, use, unchanged, claims=claims)
 
     return await ledger.complete(execute_charging(uow, attempt, must_be_paid=True))
-
-
-async def _customer(uow: UnitOfWork, reference: str) -> Change:
-    """Returns the check that the customer whom `reference` names is unchanged. Raises CustomerNotFound."""
-    found = await uow.ledger.customers.by_reference(uow.merchant_id, reference)
-    if found is None or found.customer.erased:
-        raise CustomerNotFound("The merchant has no customer with this id.")
-    uow.put(found.customer.customer_id, found.customer, found.version)
-    return uow.change(found.customer.customer_id, evolve_customer, ())
-
-
-async def _owner(uow: UnitOfWork, conflict: ClaimTaken) -> UUID | None:
-    """Returns the subscription that has the external id already."""
-    return await uow.ledger.journal.claim_owner(uow.merchant_id, conflict.claim.kind, conflict.claim.key)

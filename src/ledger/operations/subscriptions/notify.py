@@ -8,25 +8,23 @@ more: then the customer may receive the message twice, under one Message-ID.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
 import structlog
 
-from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
 from ledger.domain.customers.terms import Accepted, AttemptOutcome
-from ledger.domain.payment_methods.evolve import evolve as evolve_methods
 from ledger.domain.payment_methods.state import stream_of
+from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS, SUBSCRIPTIONS, Stream
 from ledger.domain.subscriptions.commands import (
     NotifyCustomer,
     RecordNotice,
 )
 from ledger.domain.subscriptions.decide.messages import decide_notice, decide_notice_outcome
 from ledger.domain.subscriptions.events import SubscriptionEvent
-from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.notice_events import (
     NoticeDropped,
     NoticeDroppedBecause,
@@ -45,7 +43,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_call import AttemptRunning, MessageCall, message_deadline
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.subscriptions.commit import load_subscription, subscription_plan
+from ledger.operations.subscriptions.commit import subscription_plan
 from ledger.telemetry.metrics import SUBSCRIPTION_NOTICES
 
 _log = structlog.get_logger()
@@ -57,7 +55,7 @@ class NoticeCall(MessageCall, frozen=True, kw_only=True):
     subscription: Subscription
     notice: Notice
 
-    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+    stream: ClassVar[Stream[Any]] = SUBSCRIPTIONS
 
     @property
     def stream_id(self) -> UUID:
@@ -104,7 +102,7 @@ async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UU
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=subscription_id)
 
     async def attempt(_: Conflict | None) -> Plan:
-        state = await load_subscription(uow, subscription_id)
+        state = await uow.load(SUBSCRIPTIONS, subscription_id)
         assert state is not None, "a subscription with messages was requested"
         command = NotifyCustomer(
             notifier=ledger.notifier.name,
@@ -124,8 +122,7 @@ async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UU
 
 async def _customer(uow: UnitOfWork, state: Subscription) -> Customer:
     """Returns the customer with the latest preferences."""
-    uow.forget(state.customer_id)
-    customer = await uow.load(state.customer_id, evolve_customer)
+    customer = await uow.load(CUSTOMERS, state.customer_id, fresh=True)
     assert customer is not None, "a subscription's customer is never deleted"
     return customer
 
@@ -146,7 +143,7 @@ def _withheld(customer: Customer) -> Mapping[NoticeKind, NoticeDroppedBecause]:
 async def _notification(call: NoticeCall) -> Notification:
     state, notice = call.subscription, call.notice
     merchant = await call.ledger.merchant(call.merchant_id)
-    customer, _ = await call.ledger.journal.load(call.merchant_id, state.customer_id, evolve_customer)
+    customer, _ = await call.ledger.journal.load(call.merchant_id, CUSTOMERS, state.customer_id)
     assert customer is not None, "a subscription's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     addressee = Addressee(
@@ -208,7 +205,7 @@ async def _last4(call: NoticeCall) -> str | None:
     if method_id is None:
         return None
     stream_id = stream_of(call.subscription.customer_id)
-    methods, _ = await call.ledger.journal.load(call.merchant_id, stream_id, evolve_methods)
+    methods, _ = await call.ledger.journal.load(call.merchant_id, PAYMENT_METHODS, stream_id)
     method = None if methods is None else methods.method(method_id)
     return None if method is None or method.card is None else method.card.last4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.domain.streams import SUBSCRIPTIONS
 from ledger.domain.subscriptions.commands import RetryCharge
 from ledger.domain.subscriptions.decide.changes import decide_retry
 from ledger.domain.subscriptions.state import Subscription
@@ -12,7 +13,6 @@ from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.subscriptions.charging import execute_charging
 from ledger.operations.subscriptions.commit import subscription_plan
-from ledger.operations.subscriptions.requests import find_subscription
 
 
 async def retry_charge(
@@ -26,7 +26,7 @@ async def retry_charge(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        state = await find_subscription(uow, reference)
+        state = await uow.find(SUBSCRIPTIONS, reference)
         return await subscription_plan(uow, state.subscription_id, decide_retry(state, RetryCharge(at=uow.now)))
 
     return await ledger.complete(execute_charging(uow, attempt, must_be_paid=True))

@@ -7,14 +7,13 @@ then the payer may receive the message twice, under one Message-ID.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
 import structlog
 
-from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
 from ledger.domain.customers.terms import Accepted, AttemptOutcome
 from ledger.domain.orders.commands import RecordReminder, RemindPayer
@@ -26,10 +25,10 @@ from ledger.domain.orders.events import (
     ReminderPostponed,
     ReminderRequested,
 )
-from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.evolve.reminders import Reminder
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.timers import decide_reminder, decide_reminder_outcome
+from ledger.domain.streams import CUSTOMERS, ORDERS, Stream
 from ledger.journal.append import Change, Conflict
 from ledger.notifications.contract import Notification
 from ledger.notifications.messages import Addressee, Row, payment_reminder
@@ -50,7 +49,7 @@ class ReminderCall(MessageCall, frozen=True, kw_only=True):
     order: Order
     reminder: Reminder
 
-    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+    stream: ClassVar[Stream[Any]] = ORDERS
 
     @property
     def stream_id(self) -> UUID:
@@ -98,8 +97,7 @@ async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.order(order_id)
-        uow.forget(order.terms.customer_id)  # the latest preferences count
-        customer = await uow.load(order.terms.customer_id, evolve_customer)
+        customer = await uow.load(CUSTOMERS, order.terms.customer_id, fresh=True)  # the latest preferences count
         assert customer is not None, "an order's customer is never deleted"
         command = RemindPayer(
             notifier=ledger.notifier.name,
@@ -131,7 +129,7 @@ def _withheld(customer: Customer) -> ReminderDroppedBecause | None:
 async def _notification(call: ReminderCall) -> Notification:
     ledger, order, reminder = call.ledger, call.order, call.reminder
     merchant = await ledger.merchant(call.merchant_id)
-    customer, _ = await ledger.journal.load(call.merchant_id, order.terms.customer_id, evolve_customer)
+    customer, _ = await ledger.journal.load(call.merchant_id, CUSTOMERS, order.terms.customer_id)
     assert customer is not None, "an order's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     assert order.reminders is not None, "only an order with a due date has reminders"

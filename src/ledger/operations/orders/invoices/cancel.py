@@ -7,6 +7,7 @@ from uuid import UUID
 from ledger.domain.invoices.commands import CancelDocument
 from ledger.domain.invoices.decide.cancellation import decide_document_cancellation
 from ledger.domain.orders.invoices.state import CancellationStatus
+from ledger.domain.streams import ORDERS
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CancelDocumentInput
@@ -31,7 +32,7 @@ async def cancel_document(
     async def attempt(_: Conflict | None) -> Plan:
         if ledger.invoicing is None or ledger.invoicing.provider is None:
             raise ProviderUnavailable("no stamping provider is configured")
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         command = CancelDocument(
             motive=request.motive,
             provider=ledger.invoicing.provider.capabilities.name,

@@ -8,7 +8,7 @@ of the first. So one without an answer counts as pending, and its state is asked
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
@@ -30,11 +30,11 @@ from ledger.domain.invoices.commands import (
 )
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome
 from ledger.domain.invoices.decide.stamping import decide_outcome
-from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import DocumentCancellationRequested, InvoiceEvent, StampingRequested
 from ledger.domain.orders.invoices.state import Document, StampingIntent
 from ledger.domain.orders.invoices.terms import DocumentTerms, Issuer
 from ledger.domain.orders.state import Order
+from ledger.domain.streams import ORDERS, Stream
 from ledger.invoicing import contract
 from ledger.invoicing.contract import CancelRequest, ProviderTimedOut, ProviderUnavailable, StampRequest, StatusRequest
 from ledger.invoicing.files import FilesUnavailable
@@ -65,7 +65,7 @@ class DocumentCall(Call, frozen=True, kw_only=True):
     order: Order
     document: Document
 
-    evolve: ClassVar[Callable[[Any, Any], Any]] = staticmethod(evolve)
+    stream: ClassVar[Stream[Any]] = ORDERS
 
     @property
     def stream_id(self) -> UUID:

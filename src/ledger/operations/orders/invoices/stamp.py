@@ -20,6 +20,7 @@ from ledger.domain.orders.invoices.events import InvoiceEvent, InvoicingBlocked,
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import FiscalDataIncomplete, Rejected
+from ledger.domain.streams import ORDERS
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.journal.append import Conflict
@@ -69,7 +70,7 @@ async def stamp_order(
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
-        order = await uow.find_order(reference)
+        order = await uow.find(ORDERS, reference)
         events = await _enabling(uow, order, request)
         events += await _next(uow, fold(evolve, order, events), request.stamp, is_first=True)
         return Plan(changes=[uow.change_order(order.terms.order_id, events)])
