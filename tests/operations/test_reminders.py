@@ -130,11 +130,11 @@ async def test_a_message_is_sent_twice_at_most_after_crashes_and_missing_answers
     in_a_week(ledger)
     mailbox = ledger.notifier = Mailbox()
 
-    async def crash(*_: Any, **__: Any) -> None:
+    def crash(*_: Any) -> None:
         raise Crash
 
     if place == "after the message":
-        monkeypatch.setattr(remind, "_record", crash)
+        monkeypatch.setattr(remind.ReminderCall, "record", crash)
     elif place == "before the message":
         mailbox.failures = [Crash(), Crash()]
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
@@ -50,6 +50,6 @@ class MessageCall(Call, frozen=True, kw_only=True):
                 return NotAccepted("UNREADABLE", unknown=True)
 
 
-def message_deadline(ledger: Ledger) -> datetime:
-    """Returns the real time until which an attempt that begins now must have ended."""
-    return datetime.now(UTC) + timedelta(seconds=ledger.notifier.timeout_s) + _MARGIN
+def message_deadline(ledger: Ledger, begins_at: datetime) -> datetime:
+    """Returns the real time until which an attempt must have ended that begins at this real time."""
+    return begins_at + timedelta(seconds=ledger.notifier.timeout_s) + _MARGIN

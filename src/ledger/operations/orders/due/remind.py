@@ -99,10 +99,11 @@ async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
         order = await uow.order(order_id)
         customer = await uow.load(CUSTOMERS, order.terms.customer_id, fresh=True)  # the latest preferences count
         assert customer is not None, "an order's customer is never deleted"
+        real_at = datetime.now(UTC)
         command = RemindPayer(
             notifier=ledger.notifier.name,
-            deadline_at=message_deadline(ledger),
-            real_at=datetime.now(UTC),
+            deadline_at=message_deadline(ledger, real_at),
+            real_at=real_at,
             at=uow.now,
             withheld=_withheld(customer),
         )
