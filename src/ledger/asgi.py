@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 RESPOND: Final = "ledger.respond"
-"""The key of a request's scope under which the application finds `BoundedProtocol.respond`, if that serves it."""
+"""The key of a request's scope under which the application finds `Exchange.respond`, if this server serves it."""

@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-import uvicorn
+from uvicorn.server import ServerState
 
+from ledger.service.http.connection import Connection
 from ledger.service.http.connection_guard import DRAIN_IDLE_S, ConnectionGuard
 from ledger.settings import Settings
 
@@ -80,9 +81,8 @@ async def app():
 
 @pytest.fixture
 async def connection(wire, app):
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
     guard = ConnectionGuard(Settings(body_timeout_s=20), connections_max=10)
-    connection = guard.connection(config=server.config, server_state=server.server_state, app_state={})
+    connection = Connection(app, guard, ServerState())
     connection.connection_made(wire)
     return connection
 
@@ -90,16 +90,14 @@ async def connection(wire, app):
 async def test_a_client_that_reads_one_answer_while_the_next_is_made_keeps_its_connection(connection, wire):
     began = connection.since
     for second in range(1, 100):
-        connection.transport.write(ANSWER)
-        connection.transport.flush()
+        connection.flow.write(ANSWER)
         wire.waiting = len(ANSWER)  # the one before was taken
         connection.sweep(began + second)
     assert not wire.aborted
 
 
 async def test_a_client_that_reads_nothing_is_disconnected_when_its_time_is_over(connection, wire):
-    connection.transport.write(ANSWER)
-    connection.transport.flush()
+    connection.flow.write(ANSWER)
     wire.waiting -= 10  # went on its way at once
     began = connection.since
     for second in range(1, 20):
@@ -132,8 +130,7 @@ async def test_a_request_that_arrives_slowly_does_not_delay_the_end(connection, 
 
 
 async def test_a_client_that_reads_nothing_does_not_delay_the_end(connection, wire):
-    connection.transport.write(ANSWER)
-    connection.transport.flush()
+    connection.flow.write(ANSWER)
     connection.sweep(connection.since + 0.1)
     connection.sweep(connection.since + 2 * DRAIN_IDLE_S)
     assert not wire.aborted

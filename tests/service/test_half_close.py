@@ -5,7 +5,7 @@ import socket
 
 import pytest
 import uvloop
-from tests.service.test_buffered_transport import Client
+from tests.service.served import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -89,9 +89,7 @@ async def test_a_body_that_is_cut_off_behind_another_request_does_not_cost_the_a
     """The transport may report the end while the first request is answered and the second one waits."""
     client = Client(App())
     serving = await client.dial()
-    connection = client.guard.connection(
-        config=client.server.config, server_state=client.server.server_state, app_state={}
-    )
+    connection = client.connection()
     near, far = socket.socketpair()
     await asyncio.get_running_loop().create_connection(lambda: connection, sock=near)
     connection.data_received(GET % 1 + CUT)

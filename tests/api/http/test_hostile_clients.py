@@ -258,8 +258,8 @@ async def test_a_hundred_megabytes_are_refused_and_never_held(store: Served, mer
     for _ in range(size // len(piece)):
         writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
         await writer.drain()
-        cycles = [each.cycle for each in store.server.guard.connections if each.cycle is not None]
-        held = max([held, *(len(cycle.body) for cycle in cycles)])
+        exchanges = [each.exchange for each in store.server.guard.connections if each.exchange is not None]
+        held = max([held, *(len(exchange.body) for exchange in exchanges)])
     if chunked:
         writer.write(b"0\r\n\r\n")
     writer.write(b"GET /health/live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")

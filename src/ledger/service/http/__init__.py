@@ -2,7 +2,9 @@
 
 In reading order:
 
-- `http_server`: the server. `bounded_protocol`: what one client can make it hold. `connection_guard`: all of its
-  connections. `buffered_transport`: one write for an answer. `http_messages`: what a connection makes of a request's
-  head, and answers by itself.
+- `http_server`: the server. `connection`: one client's connection, which parses one request after the other and has
+  time-outs. `exchange`: a request and its answer, as ASGI knows them. `flow`: the bytes of a connection in both
+  directions.
+- `connection_guard`: all connections of the process. `http_messages`: addresses, first lines of answers, and the
+  answers that the application does not give.
 """

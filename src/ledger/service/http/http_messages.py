@@ -1,10 +1,9 @@
-"""What a connection makes of HTTP by itself: a request whose head has arrived, and the answer where the application has
-no request yet, or one that is broken.
+"""What a connection does with HTTP by itself: addresses, first lines of answers, and the answer to a request that the
+application cannot be given.
 """
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from http import HTTPStatus
 from typing import Final
@@ -12,7 +11,12 @@ from urllib.parse import unquote
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+
+def _status_line(status: int) -> bytes:
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+
 
 HEAD_BYTES_MAX: Final = 64 << 10
 """The most bytes of a request line and its headers before the application has seen them; its own limits are
@@ -26,31 +30,8 @@ PROTOCOL_ERRORS: Final = {
 }
 """What is answered, by status: the code and the message."""
 
-
-def new_cycle(protocol: HttpToolsProtocol) -> RequestResponseCycle:
-    """Returns the request whose head the connection has received, and completes its scope: the method, the version and
-    the address. Raises an error where the address has no path.
-    """
-    path, query = split_address(protocol.url)
-    text = path.decode("ascii")
-    http_version, scope = protocol.parser.get_http_version(), protocol.scope
-    scope["method"] = protocol.parser.get_method().decode("ascii")
-    scope["http_version"] = http_version
-    scope["path"] = unquote(text) if "%" in text else text
-    scope["raw_path"], scope["query_string"] = path, query
-    return RequestResponseCycle(
-        scope=scope,
-        transport=protocol.transport,
-        flow=protocol.flow,
-        logger=protocol.logger,
-        access_logger=protocol.access_logger,
-        access_log=protocol.access_log,
-        default_headers=protocol.server_state.default_headers,
-        message_event=Signal(),  # type: ignore[arg-type]  # it does what a request asks of an event
-        expect_100_continue=protocol.expect_100_continue,
-        keep_alive=http_version != "1.0" and protocol.parser.should_keep_alive(),
-        on_response=protocol.on_response_complete,
-    )
+STATUS_LINES: Final = {status: _status_line(status) for status in range(100, 600)}
+"""The first line of an answer, by its status."""
 
 
 def split_address(url: bytes) -> tuple[bytes, bytes]:
@@ -65,25 +46,10 @@ def split_address(url: bytes) -> tuple[bytes, bytes]:
     return parsed.path, parsed.query or b""
 
 
-class Signal:
-    """An asyncio.Event for one task that waits. It costs nothing until the task waits, which few requests do."""
-
-    _is_set = False
-    _waiter: asyncio.Future[None] | None = None
-
-    def set(self) -> None:
-        self._is_set = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def clear(self) -> None:
-        self._is_set = False
-
-    async def wait(self) -> None:
-        """Returns once the signal is set."""
-        if not self._is_set:
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+def unquoted(path: bytes) -> str:
+    """Returns a path, or a whole address, as characters. Raises UnicodeDecodeError for bytes beyond ASCII."""
+    text = path.decode("ascii")
+    return unquote(text) if "%" in text else text
 
 
 def error_response_bytes(status: int, default_headers: list[tuple[bytes, bytes]], errors_url: str) -> bytes:
@@ -103,5 +69,4 @@ def error_response_bytes(status: int, default_headers: list[tuple[bytes, bytes]]
         (b"x-request-id", request_id.encode()),
         (b"connection", b"close"),
     ]
-    lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode()), *map(b": ".join, headers), b""]
-    return b"\r\n".join([*lines, body])
+    return b"".join([STATUS_LINES[status], *[b"%b: %b\r\n" % field for field in headers], b"\r\n", body])

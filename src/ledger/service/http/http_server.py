@@ -6,17 +6,19 @@ last of its connection, and the application ends when all of them are given.
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
+from uvicorn.server import ServerState
 
+from ledger.service.http.connection import Connection
 from ledger.service.http.connection_guard import ConnectionGuard
 from ledger.service.listen_socket import drain_backlog
 from ledger.settings import Settings
@@ -40,14 +42,15 @@ async def serve(app: Any, settings: Settings, listener: socket.socket, ready: Ca
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server with a guard for its connections."""
+    """uvicorn's server with connections of our own and a guard for them."""
 
     def __init__(self, app: Any, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         self.guard = ConnectionGuard(settings, min(settings.connections_max, max(1, _clients_max())))
+        self._app = app
         self._ready = ready
         config = uvicorn.Config(
             app,
-            http=cast(Any, self.guard.connection),  # uvicorn asks for a class, and calls it like any factory
+            http=cast(Any, self._connection),  # uvicorn asks for a class, and calls it like any factory
             ws="none",
             lifespan="on",
             log_config=None,
@@ -68,18 +71,15 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends in the order that the module gives."""
-        queues = [each.dup() for each in sockets or ()]
-        for server in self.servers:
-            server.close()
         self.guard.drain()
-        for queue in queues:
-            await drain_backlog(queue, self._connection)
-            queue.close()
+        for listener in sockets or ():
+            await drain_backlog(listener, partial(self._connection, server_state=self.server_state))
         await super().shutdown(sockets)
         self.guard.stop_sweeping()
 
-    def _connection(self) -> asyncio.Protocol:
-        return self.guard.connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+    def _connection(self, *, server_state: ServerState, **_: object) -> Connection:
+        """Returns the protocol of a connection that was just accepted."""
+        return Connection(self._app, self.guard, server_state)
 
 
 def _clients_max() -> int:
