@@ -336,7 +336,7 @@ class Connection(asyncio.Protocol):
     # ---------------------------------------------------------------- how it ends
 
     def refuse(self, status: int, reason: str) -> None:
-        """Answers the request that is arriving with an error, unless its answer has begun, and closes the connection."""
+        """Answers the request that is arriving with an error unless its answer has begun, and ends the connection."""
         self._guard.count(reason)
         has_begun_answer = self.phase is _BODY and self.exchange is not None and self.exchange.has_begun_answer
         if not has_begun_answer:

@@ -41,7 +41,7 @@ _ROOM_SHARE: Final = 32
 
 
 class Guarded(Protocol):
-    """What the guard asks of a connection: `connection.Connection` says what each means."""
+    """What the guard asks of a connection: `connection.Connection` describes each."""
 
     since: float
 

@@ -68,7 +68,7 @@ class Exchange:
         except asyncio.CancelledError:
             _log.error("request_cancelled")  # the service stops and has waited long enough
         except Exception:  # noqa: BLE001 - every request gets an answer
-            _log.exception("application_failed")
+            _log.error("application_failed", exc_info=True)
         else:
             if not self._is_over:
                 _log.error("application_did_not_answer")
