@@ -10,7 +10,6 @@ import pytest
 from psycopg import AsyncConnection
 from tests.operations.conftest import Open
 
-from ledger.domain.products.commands import ProductDetails
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.products.import_products import ProductInput, import_products
@@ -28,9 +27,7 @@ select pid from pg_stat_activity
 def some(count: int, name: str = "Café") -> list[ProductInput]:
     """Returns products, every second one without an id."""
     return [
-        ProductInput(
-            index=n, id=None if n % 2 else f"p-{n}", details=ProductDetails(name=f"{name} {n}", price=Decimal(n))
-        )
+        ProductInput(index=n, id=None if n % 2 else f"p-{n}", details={"name": f"{name} {n}", "price": Decimal(n)})
         for n in range(count)
     ]
 
@@ -69,7 +66,7 @@ async def test_imports_through_two_processes_end_with_one_of_them_whole(
     for turn in range(10):
         first, second = [
             [
-                ProductInput(index=n, id=each.id, details=ProductDetails(name=f"{who} {turn}", price=Decimal(n)))
+                ProductInput(index=n, id=each.id, details={"name": f"{who} {turn}", "price": Decimal(n)})
                 for n, each in enumerate(named)
             ]
             for who in ("first", "second")

@@ -28,7 +28,6 @@ from ledger.domain.orders.terms import CaptureMethod
 from ledger.domain.payment_methods.events import PaymentMethodRenamed
 from ledger.domain.payment_methods.state import stream_of
 from ledger.domain.plans.events import PlanDetailsChanged
-from ledger.domain.products.commands import ProductDetails
 from ledger.domain.streams import (
     CUSTOMERS,
     MERCHANTS,
@@ -139,7 +138,7 @@ async def _plan_in_use(shop: Shop) -> Case:
 
 async def _product(shop: Shop) -> Case:
     def product(name: str) -> list[ProductInput]:
-        return [ProductInput(index=0, id="p", details=ProductDetails(name=name, price=Decimal(1)))]
+        return [ProductInput(index=0, id="p", details={"name": name, "price": Decimal(1)})]
 
     await import_products(shop.ledger, shop.actor, product("one"))
     product_id = await shop.ledger.journal.claim_owner(shop.merchant_id, ClaimKind.PRODUCT_ID, "p")

@@ -21,7 +21,7 @@ from api.fields.line_items import Tax, parse_tax
 from api.fields.metadata import metadata
 from api.fields.values import amount, is_given, measure, printable
 from ledger.domain.orders import terms
-from ledger.domain.products.commands import Problem, ProductDetails
+from ledger.domain.products.commands import Problem
 from ledger.operations.products.import_products import ProductInput
 from ledger.processors.cvc_detection import contains_cvc
 from ledger.processors.pan_detection import contains_pan
@@ -117,12 +117,12 @@ def parse_product(index: int, sent: Raw) -> ProductInput:
             details.pop(_NAMES.get(name, ""), None)
             problems += [Problem(each.field, each.code, each.message) for each in error.errors]
     try:
-        details |= _attributes(details.get(_ATTRIBUTES, UNSET), unknown)
+        details |= _attributes(details.pop(_ATTRIBUTES, UNSET), unknown)
     except ApiError as error:
         problems += [Problem(each.field, each.code, each.message) for each in error.errors]
     product_id = details.pop("id", None)
     problems = problems[:PROBLEMS_MAX]
-    return ProductInput(index=index, id=product_id, details=ProductDetails(**details), problems=tuple(problems))
+    return ProductInput(index=index, id=product_id, details=details, problems=tuple(problems))
 
 
 def _field(name: str, value: Raw) -> Any:

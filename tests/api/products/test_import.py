@@ -137,6 +137,11 @@ async def test_unknown_fields_have_limits_together(merchant: Merchant):
     assert await problems(merchant, coffee(**{"4242424242424242": 1})) == [(0, "attributes", "CARD_NUMBER_NOT_ALLOWED")]
 
 
+async def test_attributes_beside_unknown_fields_that_are_too_long_are_named(merchant: Merchant):
+    product = {**coffee(), "attributes": {"roast": "dark"}, "notes": "x" * 33_000}
+    assert await problems(merchant, product) == [(0, "attributes", "INVALID_LENGTH")]
+
+
 async def test_the_second_product_with_an_id_fails_even_where_the_first_does(merchant: Merchant):
     report = await imported(merchant, coffee(), coffee(price=1), coffee(id="b", price=-1), coffee(id="b"))
     assert [(error["index"], error["field"], error["code"]) for error in report["errors"]] == [

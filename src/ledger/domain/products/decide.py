@@ -13,35 +13,34 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ledger.domain.products.commands import ImportProduct, Problem, ProductDetails
+from ledger.domain.products.commands import ImportProduct, Problem
 from ledger.domain.products.events import ProductEvent, ProductImported
 from ledger.domain.products.state import Product
+from ledger.domain.products.terms import ProductTerms
 
 ATTRIBUTES_BYTES_MAX: Final = 32_768
 """The largest size of a product's attributes as compact JSON (contract N23)."""
 
 _REQUIRED: Final = ("name", "price")
 _DEFAULT_STATUS: Final = "active"
-_COPIED: Final = tuple(
-    name for name in ProductDetails.__struct_fields__ if name not in ("status", "metadata", "attributes")
-)
-_CONTENT: Final = ProductDetails.__struct_fields__
+_CONTENT: Final = ("name", "price", "status", *ProductTerms.__struct_fields__)
+"""The details that an import can change."""
+
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def problems_of(product: Product | None, details: ProductDetails) -> list[Problem]:
+def problems_of(product: Product | None, details: Mapping[str, Any]) -> list[Problem]:
     """Returns the problems that prevent the import of these details; none if `decide_import` accepts them.
 
     A new product needs a name and a price. The attributes of a product have a maximal size.
     """
     found = []
     if product is None:
-        found = [Problem(name, "REQUIRED", "is required") for name in _REQUIRED if getattr(details, name) is UNSET]
-    if details.attributes:
-        attributes = _attributes(product, details.attributes)
-        if not isinstance(attributes, UnsetType) and len(attributes) > ATTRIBUTES_BYTES_MAX:
-            too_long = f"must have at most {ATTRIBUTES_BYTES_MAX} bytes as compact JSON, with those before"
-            found.append(Problem("attributes", "INVALID_LENGTH", too_long))
+        found = [Problem(name, "REQUIRED", "is required") for name in _REQUIRED if name not in details]
+    attributes = _attributes(product, details)
+    if details.get("attributes") and not isinstance(attributes, UnsetType) and len(attributes) > ATTRIBUTES_BYTES_MAX:
+        too_long = f"must have at most {ATTRIBUTES_BYTES_MAX} bytes as compact JSON, with those before"
+        found.append(Problem("attributes", "INVALID_LENGTH", too_long))
     return found
 
 
@@ -61,32 +60,21 @@ def decide_import(product: Product | None, command: ImportProduct) -> list[Produ
 def _imported(
     product: Product | None, command: ImportProduct, product_id: UUID, id_: str, created_at: datetime
 ) -> ProductImported:
-    details = command.details
-    content: dict[str, Any] = {} if product is None else {name: getattr(product, name) for name in _COPIED}
-    content |= {name: value for name in _COPIED if (value := getattr(details, name)) is not UNSET}
-    status = details.status
-    if isinstance(status, UnsetType):
-        status = _DEFAULT_STATUS if product is None else product.status
-    metadata = details.metadata
-    if isinstance(metadata, UnsetType) and product is not None:
-        metadata = product.metadata
-    return ProductImported(
-        product_id=product_id,
-        id=id_,
-        status=status,
-        created_at=created_at,
-        at=command.at,
-        metadata=UNSET if metadata is None else metadata,
-        attributes=_attributes(product, details.attributes),
-        **content,
-    )
+    before: dict[str, Any] = {"status": _DEFAULT_STATUS}
+    if product is not None:
+        before = {name: getattr(product, name) for name in _CONTENT}
+    content = {**before, **command.details, "attributes": _attributes(product, command.details)}
+    if content.get("metadata") is None:
+        content["metadata"] = UNSET
+    return ProductImported(product_id=product_id, id=id_, created_at=created_at, at=command.at, **content)
 
 
-def _attributes(product: Product | None, given: Mapping[str, Raw | None] | None | UnsetType) -> Raw | UnsetType:
-    """Returns the product's attributes after an import that gives these, as compact JSON."""
+def _attributes(product: Product | None, details: Mapping[str, Any]) -> Raw | UnsetType:
+    """Returns the product's attributes after an import of these details, as compact JSON."""
     current = UNSET if product is None else product.attributes
-    if isinstance(given, UnsetType):
+    if "attributes" not in details:
         return current
+    given: Mapping[str, Raw | None] | None = details["attributes"]
     merged: dict[str, Raw | None] = {}
     if given is not None:
         merged |= {} if isinstance(current, UnsetType) else _members(current)

@@ -7,15 +7,15 @@ and a repeated one does not create the products without an id a second time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
-from ledger.domain.products.commands import ImportProduct, Problem, ProductDetails
+from ledger.domain.products.commands import ImportProduct, Problem
 from ledger.domain.products.decide import decide_import, problems_of
 from ledger.domain.products.state import Product
 from ledger.domain.streams import PRODUCTS, ClaimKind
@@ -34,7 +34,7 @@ class ProductInput(Struct, frozen=True, kw_only=True):
 
     index: int
     id: str | None = None
-    details: ProductDetails = ProductDetails()
+    details: Mapping[str, Any] = {}
     problems: tuple[Problem, ...] = ()
 
 
