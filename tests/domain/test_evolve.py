@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
-from typing import get_args
+from inspect import unwrap
+from itertools import chain
+from typing import get_args, get_type_hints
 
 import pytest
 from msgspec.structs import replace
@@ -29,9 +32,11 @@ from tests.domain.builders import (
 from tests.domain.evolve_rows import ACTION_STEPS
 
 from ledger.domain.orders.events import AbandonedBecause, OrderEvent, PayerForgotten, ReminderEvent
-from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.evolve import after_capture, card, disputes, pending, unanswered_calls, whole_order
+from ledger.domain.orders.evolve.order import EVOLVE, evolve
 from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.streams import ORDERS
 
 IN_FLIGHT = (created(), started(1, 10000), authorization_requested(1, 10000))
 LATER = NOON.replace(hour=13)
@@ -77,7 +82,20 @@ def test_an_event_moves_the_payment_and_with_it_the_order(event, history, paymen
 
 
 def test_every_event_is_folded():
-    assert {type(event) for event, *_ in (*STEPS, *ACTION_STEPS)} == set(get_args(OrderEvent))
+    folded = {*EVOLVE, *ORDERS.first}
+    assert {kind.__name__ for kind in folded ^ set(get_args(OrderEvent))} == set()
+    assert {type(event) for event, *_ in (*STEPS, *ACTION_STEPS)} == folded
+
+
+def test_an_event_is_folded_by_the_function_that_takes_it():
+    for kind, fold in EVOLVE.items():
+        taken = get_type_hints(unwrap(fold))["event"]
+        assert kind in (get_args(taken) or (taken,)), kind.__name__
+
+
+def test_no_two_modules_fold_the_same_event():
+    tables = [module.EVOLVE for module in (after_capture, card, disputes, pending, unanswered_calls, whole_order)]
+    assert [kind.__name__ for kind, times in Counter(chain(*tables)).items() if times > 1] == []
 
 
 def lines(*history):

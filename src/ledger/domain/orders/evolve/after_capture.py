@@ -1,4 +1,4 @@
-"""The fold of what happens to captured money: refunds, disputes, settlement.
+"""The fold of what happens to captured money: refunds and settlement.
 
 Keep a final status and change the amounts only: late money and its refund count on a payment that has failed.
 """
@@ -6,7 +6,7 @@ Keep a final status and change the amounts only: late money and its refund count
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Final, assert_never
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -14,9 +14,6 @@ from ledger.domain.money import ZERO
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
-    DisputeLost,
-    DisputeOpened,
-    DisputeWon,
     LateRefundReported,
     PaymentRefunded,
     RefundAccepted,
@@ -27,8 +24,9 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
-from ledger.domain.orders.evolve.disputes import DisputeEvent, evolve_dispute, status_to_return_to
+from ledger.domain.orders.evolve.disputes import status_to_return_to
 from ledger.domain.orders.evolve.history import LATE_REASON, history_with, receipts_of
+from ledger.domain.orders.evolve.payments import Folds, on_payment, with_payment
 from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry, Intent, Payment
 from ledger.domain.orders.refund import (
     Refund,
@@ -41,59 +39,6 @@ from ledger.domain.orders.refund import (
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
 
-_RefundEvent = RefundRequested | RefundAccepted | PaymentRefunded | RefundRefused | RefundReopened
-_SettlementEvent = SettlementListed | SettlementMatched | SettlementRefused
-AfterCaptureEvent = _RefundEvent | LateRefundReported | DisputeEvent | _SettlementEvent
-
-_STATUSES_BY_SETTLEMENT: Final[dict[type, tuple[PaymentStatus, EntryStatus]]] = {
-    SettlementListed: (PaymentStatus.PENDING_SETTLEMENT, EntryStatus.PENDING),
-    SettlementMatched: (PaymentStatus.SETTLED, EntryStatus.SUCCESS),
-    SettlementRefused: (PaymentStatus.CAPTURED, EntryStatus.FAILED),
-}
-
-
-def evolve_after_capture(payment: Payment, event: AfterCaptureEvent) -> Payment:
-    """Returns the payment after `event`."""
-    match event:
-        case RefundRequested() | RefundAccepted() | PaymentRefunded() | RefundRefused() | RefundReopened():
-            return _evolve_refund(payment, event)
-        case LateRefundReported():
-            return _refunded_late(payment, event)
-        case DisputeOpened() | DisputeWon() | DisputeLost():
-            return evolve_dispute(payment, event)
-        case SettlementListed() | SettlementMatched() | SettlementRefused():
-            status, entry = _STATUSES_BY_SETTLEMENT[type(event)]
-            return replace(
-                payment,
-                status=status,
-                batch=SettlementBatch(event.batch_id, status),
-                entries=history_with(payment, EntryAction.SETTLEMENT, entry, payment.captured, event.at),
-                updated_at=event.at,
-            )
-        case _:
-            assert_never(event)
-
-
-def evolve_refunds(order: Order, payment: Payment, event: AfterCaptureEvent | CallAbandoned) -> tuple[Refund, ...]:
-    """Returns the order's refunds after `event`; `payment` is the event's payment before it."""
-    match event:
-        case RefundRequested():
-            return _with_part(order, payment, event)
-        case RefundAccepted():
-            return _update_part(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
-        case PaymentRefunded() | LateRefundReported():
-            return _succeeded(order, payment, event)
-        case RefundRefused():
-            message = event.message or event.code
-            return _update_part(order, payment, event.refund_id, RefundStatus.FAILED, message=message)
-        case RefundReopened():
-            return _update_part(order, payment, event.refund_id, RefundStatus.PENDING)
-        case CallAbandoned() if payment.intent is not None and payment.intent.refund_id is not None:
-            unsent = event.because is AbandonedBecause.NOT_SENT
-            return _update_part(order, payment, payment.intent.refund_id, RefundStatus.FAILED, was_not_sent=unsent)
-        case _:
-            return order.refunds
-
 
 def refund_ended(payment: Payment) -> Payment:
     """Returns the payment after a refund that came to nothing: its status before the refund, and nothing reserved."""
@@ -103,34 +48,17 @@ def refund_ended(payment: Payment) -> Payment:
     return replace(payment, status=status, returns_to=None, refunding=ZERO)
 
 
-def _evolve_refund(payment: Payment, event: _RefundEvent) -> Payment:
-    match event:
-        case RefundRequested():
-            return _refund_requested(payment, event)
-        case RefundAccepted():
-            return replace(payment, intent=None, updated_at=event.at)
-        case PaymentRefunded():
-            refunded = min(payment.refunded + event.amount, payment.captured)  # less only after a late refund
-            pending = payment.status is PaymentStatus.PENDING_REFUND
-            return replace(
-                payment,
-                status=refunded_status(payment.captured, refunded) if pending else payment.status,
-                refunded=refunded,
-                refunding=ZERO,
-                returns_to=None,
-                intent=None,
-                entries=history_with(payment, EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at),
-                updated_at=event.at,
-            )
-        case RefundRefused():
-            reason = event.message or event.code
-            entries = history_with(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
-            return replace(refund_ended(payment), intent=None, entries=entries, updated_at=event.at)
-        case RefundReopened():
-            return _refund_reopened(payment, event)
+def with_unsuccessful_refund(order: Order, payment: Payment, event: CallAbandoned) -> Order:
+    """Returns the order with the part of the payment's open refund failed, because its call was abandoned."""
+    if payment.intent is None or payment.intent.refund_id is None:
+        return order
+    unsent = event.because is AbandonedBecause.NOT_SENT
+    refund_id, status = payment.intent.refund_id, RefundStatus.FAILED
+    return replace(order, refunds=_with_part(order, payment, refund_id, status, was_not_sent=unsent))
 
 
-def _refund_requested(payment: Payment, event: RefundRequested) -> Payment:
+def _refund_requested(order: Order, event: RefundRequested) -> Order:
+    payment = order.payment(event.payment_id)
     intent = Intent(
         action=EntryAction.REFUND,
         processor=event.processor,
@@ -144,29 +72,69 @@ def _refund_requested(payment: Payment, event: RefundRequested) -> Payment:
     entries = history_with(
         payment, EntryAction.REFUND, EntryStatus.PENDING, event.amount, event.at, refund_id=event.refund_id
     )
-    return replace(
+    after = replace(
         _with_refund_in_flight(payment, event.amount),
         intent=intent,
         keys=(*payment.keys, event.idempotency_key),
         entries=entries,
         updated_at=event.at,
     )
+    order = replace(order, refunds=_with_new_part(order, payment, event))
+    return with_payment(order, event, payment, after)
 
 
-def _refund_reopened(payment: Payment, event: RefundReopened) -> Payment:
+def _refund_accepted(order: Order, event: RefundAccepted) -> Order:
+    payment = order.payment(event.payment_id)
+    refunds = _with_part(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
+    order = replace(order, refunds=refunds)
+    return with_payment(order, event, payment, replace(payment, intent=None, updated_at=event.at))
+
+
+def _refunded(order: Order, event: PaymentRefunded) -> Order:
+    payment = order.payment(event.payment_id)
+    refunded = min(payment.refunded + event.amount, payment.captured)  # less only after a late refund
+    pending = payment.status is PaymentStatus.PENDING_REFUND
+    after = replace(
+        payment,
+        status=refunded_status(payment.captured, refunded) if pending else payment.status,
+        refunded=refunded,
+        refunding=ZERO,
+        returns_to=None,
+        intent=None,
+        entries=history_with(payment, EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at),
+        updated_at=event.at,
+    )
+    order = replace(order, refunds=_with_successful_part(order, payment, event))
+    return with_payment(order, event, payment, after)
+
+
+def _refund_refused(order: Order, event: RefundRefused) -> Order:
+    payment = order.payment(event.payment_id)
+    reason = event.message or event.code
+    entries = history_with(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
+    after = replace(refund_ended(payment), intent=None, entries=entries, updated_at=event.at)
+    refunds = _with_part(order, payment, event.refund_id, RefundStatus.FAILED, message=reason)
+    return with_payment(replace(order, refunds=refunds), event, payment, after)
+
+
+def _refund_reopened(order: Order, event: RefundReopened) -> Order:
+    payment = order.payment(event.payment_id)
     amounts = (entry.amount for entry in payment.entries if entry.refund_id == event.refund_id)
     amount = next((amount for amount in amounts if amount is not None), ZERO)
     entries = history_with(
         payment, EntryAction.REFUND, EntryStatus.PENDING, amount, event.at, refund_id=event.refund_id
     )
-    return replace(_with_refund_in_flight(payment, amount), entries=entries, updated_at=event.at)
+    after = replace(_with_refund_in_flight(payment, amount), entries=entries, updated_at=event.at)
+    order = replace(order, refunds=_with_part(order, payment, event.refund_id, RefundStatus.PENDING))
+    return with_payment(order, event, payment, after)
 
 
-def _refunded_late(payment: Payment, event: LateRefundReported) -> Payment:
-    """Returns the payment with more refunded money, at most what was captured (I4); the rest is only in the log."""
+def _refunded_late(order: Order, event: LateRefundReported) -> Order:
+    """Returns the order with more refunded money, at most what was captured (I4); the rest is only in the log."""
+    payment = order.payment(event.payment_id)
     refunded = min(payment.refunded + event.amount, payment.captured)
     entry = HistoryEntry(EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at, LATE_REASON, event.refund_id)
-    return replace(
+    after = replace(
         payment,
         refunded=refunded,
         refunding=min(payment.refunding, payment.captured - refunded),
@@ -174,6 +142,8 @@ def _refunded_late(payment: Payment, event: LateRefundReported) -> Payment:
         entries=(*payment.entries, entry),
         updated_at=event.at,
     )
+    order = replace(order, refunds=_with_successful_part(order, payment, event))
+    return with_payment(order, event, payment, after)
 
 
 def _with_refund_in_flight(payment: Payment, amount: Decimal) -> Payment:
@@ -183,7 +153,7 @@ def _with_refund_in_flight(payment: Payment, amount: Decimal) -> Payment:
     return replace(payment, status=PaymentStatus.PENDING_REFUND, returns_to=payment.status, refunding=amount)
 
 
-def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[Refund, ...]:
+def _with_new_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[Refund, ...]:
     part = RefundPart(
         payment_id=event.payment_id,
         amount=event.amount,
@@ -200,14 +170,16 @@ def _with_part(order: Order, payment: Payment, event: RefundRequested) -> tuple[
     return tuple(refund if other is existing else other for other in order.refunds)
 
 
-def _succeeded(order: Order, payment: Payment, event: PaymentRefunded | LateRefundReported) -> tuple[Refund, ...]:
+def _with_successful_part(
+    order: Order, payment: Payment, event: PaymentRefunded | LateRefundReported
+) -> tuple[Refund, ...]:
     earlier = sum(part.success is not None for refund in order.refunds for part in refund.parts)
     success = RefundSuccess(at=event.at, receipts_before=receipts_of(order), ordinal=earlier + 1)
     status, reference = RefundStatus.SUCCEEDED, event.processor_reference
-    return _update_part(order, payment, event.refund_id, status, reference, success=success)
+    return _with_part(order, payment, event.refund_id, status, reference, success=success)
 
 
-def _update_part(
+def _with_part(
     order: Order,
     payment: Payment,
     refund_id: object,
@@ -240,3 +212,43 @@ def _update_part(
         else refund
         for refund in order.refunds
     )
+
+
+def _settlement_listed(payment: Payment, event: SettlementListed) -> Payment:
+    return _settling(payment, event, PaymentStatus.PENDING_SETTLEMENT, EntryStatus.PENDING)
+
+
+def _settlement_matched(payment: Payment, event: SettlementMatched) -> Payment:
+    return _settling(payment, event, PaymentStatus.SETTLED, EntryStatus.SUCCESS)
+
+
+def _settlement_refused(payment: Payment, event: SettlementRefused) -> Payment:
+    return _settling(payment, event, PaymentStatus.CAPTURED, EntryStatus.FAILED)
+
+
+def _settling(
+    payment: Payment,
+    event: SettlementListed | SettlementMatched | SettlementRefused,
+    status: PaymentStatus,
+    entry: EntryStatus,
+) -> Payment:
+    return replace(
+        payment,
+        status=status,
+        batch=SettlementBatch(event.batch_id, status),
+        entries=history_with(payment, EntryAction.SETTLEMENT, entry, payment.captured, event.at),
+        updated_at=event.at,
+    )
+
+
+EVOLVE: Final[Folds] = {
+    RefundRequested: _refund_requested,
+    RefundAccepted: _refund_accepted,
+    PaymentRefunded: _refunded,
+    RefundRefused: _refund_refused,
+    RefundReopened: _refund_reopened,
+    LateRefundReported: _refunded_late,
+    SettlementListed: on_payment(_settlement_listed),
+    SettlementMatched: on_payment(_settlement_matched),
+    SettlementRefused: on_payment(_settlement_refused),
+}

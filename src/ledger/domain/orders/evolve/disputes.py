@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.events import DisputeLost, DisputeOpened, DisputeWon
 from ledger.domain.orders.evolve.history import history_with
+from ledger.domain.orders.evolve.payments import Folds, on_payment
 from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
 from ledger.domain.orders.refund import ClosedDispute, Dispute, refunded_status
 from ledger.domain.orders.statuses import PaymentStatus
 
-DisputeEvent = DisputeOpened | DisputeWon | DisputeLost
+
+def _opened(payment: Payment, event: DisputeOpened) -> Payment:
+    return replace(
+        payment,
+        status=PaymentStatus.DISPUTED,
+        returns_to=payment.status,
+        dispute=Dispute(event.dispute_id, event.amount),
+        entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
+        updated_at=event.at,
+    )
 
 
-def evolve_dispute(payment: Payment, event: DisputeEvent) -> Payment:
-    """Returns the payment after `event`."""
-    dispute = payment.dispute
-    match event:
-        case DisputeOpened():
-            return replace(
-                payment,
-                status=PaymentStatus.DISPUTED,
-                returns_to=payment.status,
-                dispute=Dispute(event.dispute_id, event.amount),
-                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
-                updated_at=event.at,
-            )
-        case DisputeWon():
-            amount = None if dispute is None else dispute.amount
-            return replace(
-                payment,
-                status=status_to_return_to(payment),
-                returns_to=None,
-                dispute=None,
-                decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
-                entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
-                updated_at=event.at,
-            )
-        case DisputeLost():
-            return _charged_back(payment, event)
+def _won(payment: Payment, event: DisputeWon) -> Payment:
+    amount = None if payment.dispute is None else payment.dispute.amount
+    return replace(
+        payment,
+        status=status_to_return_to(payment),
+        returns_to=None,
+        dispute=None,
+        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
+        entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
+        updated_at=event.at,
+    )
 
 
-def _charged_back(payment: Payment, event: DisputeLost) -> Payment:
+def _lost(payment: Payment, event: DisputeLost) -> Payment:
     """Returns the payment with more refunded money, at most what it holds (I4); the rest is only in the log."""
     taken = min(event.amount, payment.refundable)
     refunded = payment.refunded + taken
@@ -69,3 +66,10 @@ def status_to_return_to(payment: Payment) -> PaymentStatus:
     status = payment.returns_to or PaymentStatus.CAPTURED
     completed = status is PaymentStatus.PARTIALLY_CAPTURED and payment.captured >= payment.amount
     return PaymentStatus.CAPTURED if completed else status
+
+
+EVOLVE: Final[Folds] = {
+    DisputeOpened: on_payment(_opened),
+    DisputeWon: on_payment(_won),
+    DisputeLost: on_payment(_lost),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -23,24 +23,10 @@ from ledger.domain.orders.events import (
     VoidRequested,
 )
 from ledger.domain.orders.evolve.history import history_ended, history_failed, history_with, inflows_with
+from ledger.domain.orders.evolve.payments import Folds, on_payment, with_payment
 from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, HistoryEntry, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction, PaymentStatus
-
-PendingEvent = (
-    PayerActionRequired
-    | AuthenticationRequested
-    | PayerAuthenticated
-    | PayerAuthenticationFailed
-    | ReferenceRequested
-    | ReferenceIssued
-    | DepositReceived
-    | PaymentCancellationRequested
-    | VoidRequested
-    | VoidRefused
-    | PaymentCancelled
-    | PaymentExpired
-)
 
 _ENTRY_ACTIONS: Final = {
     NextAction.DEVICE_DATA: EntryAction.DEVICE_DATA,
@@ -62,73 +48,52 @@ _EXPIRED_REASONS: Final = {
 }
 
 
-def evolve_pending(order: Order, payment: Payment, event: PendingEvent) -> Payment:
-    """Returns the payment after `event`."""
-    match event:
-        case PayerActionRequired() | AuthenticationRequested() | PayerAuthenticated() | PayerAuthenticationFailed():
-            return _evolve_authentication(payment, event)
-        case ReferenceRequested() | ReferenceIssued():
-            return _evolve_reference(payment, event)
-        case DepositReceived():
-            return _deposited(order, payment, event)
-        case PaymentCancellationRequested() | VoidRequested() | VoidRefused() | PaymentCancelled():
-            return _evolve_cancellation(payment, event)
-        case PaymentExpired():
-            entries = history_ended(payment, EntryAction.EXPIRATION, event.at, _EXPIRED_REASONS[event.because])
-            return replace(_ended(payment), status=PaymentStatus.EXPIRED, entries=entries, updated_at=event.at)
-        case _:
-            assert_never(event)
-
-
 def authorized_status(payment: Payment) -> PaymentStatus:
     """Returns the status of a valid authorisation: AUTHORIZED in full, or PARTIALLY_AUTHORIZED."""
     in_full = payment.authorized >= payment.amount
     return PaymentStatus.AUTHORIZED if in_full else PaymentStatus.PARTIALLY_AUTHORIZED
 
 
-def _evolve_authentication(
-    payment: Payment,
-    event: PayerActionRequired | AuthenticationRequested | PayerAuthenticated | PayerAuthenticationFailed,
-) -> Payment:
-    match event:
-        case PayerActionRequired():
-            return _action_required(payment, event)
-        case AuthenticationRequested():
-            intent = Intent(
-                action=_ENTRY_ACTIONS[event.step],
-                processor=event.processor,
-                idempotency_key=event.idempotency_key,
-                amount=event.amount,
-                capture=event.capture,
-                deadline_at=event.deadline_at,
-                payment_id=event.payment_id,
-                transaction_id=event.transaction_id,
-            )
-            return replace(
-                payment,
-                intent=intent,
-                keys=(*payment.keys, event.idempotency_key),
-                capture_delay_s=event.capture_delay_s,
-                entries=history_with(payment, _ENTRY_ACTIONS[event.step], EntryStatus.PENDING, event.amount, event.at),
-                updated_at=event.at,
-            )
-        case PayerAuthenticated():
-            step = EntryAction.AUTHENTICATION
-            if payment.next_action is NextAction.DEVICE_DATA:
-                step = EntryAction.DEVICE_DATA
-            entries = history_with(payment, step, EntryStatus.SUCCESS, payment.amount, event.at)
-            status = PaymentStatus.PENDING_AUTHORIZATION if event.resumed else payment.status
-            return replace(payment, status=status, authenticated=event, entries=entries, updated_at=event.at)
-        case PayerAuthenticationFailed():
-            reason = event.message or event.code
-            return replace(
-                _ended(payment),
-                status=PaymentStatus.FAILED,
-                failure=Failure(code=event.code, message=event.message, at=event.at, eci=event.eci),
-                authentication_failed=True,
-                entries=history_failed(payment, event.at, reason),
-                updated_at=event.at,
-            )
+def _authentication_requested(payment: Payment, event: AuthenticationRequested) -> Payment:
+    intent = Intent(
+        action=_ENTRY_ACTIONS[event.step],
+        processor=event.processor,
+        idempotency_key=event.idempotency_key,
+        amount=event.amount,
+        capture=event.capture,
+        deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
+        transaction_id=event.transaction_id,
+    )
+    return replace(
+        payment,
+        intent=intent,
+        keys=(*payment.keys, event.idempotency_key),
+        capture_delay_s=event.capture_delay_s,
+        entries=history_with(payment, _ENTRY_ACTIONS[event.step], EntryStatus.PENDING, event.amount, event.at),
+        updated_at=event.at,
+    )
+
+
+def _authenticated(payment: Payment, event: PayerAuthenticated) -> Payment:
+    step = EntryAction.AUTHENTICATION
+    if payment.next_action is NextAction.DEVICE_DATA:
+        step = EntryAction.DEVICE_DATA
+    entries = history_with(payment, step, EntryStatus.SUCCESS, payment.amount, event.at)
+    status = PaymentStatus.PENDING_AUTHORIZATION if event.resumed else payment.status
+    return replace(payment, status=status, authenticated=event, entries=entries, updated_at=event.at)
+
+
+def _authentication_failed(payment: Payment, event: PayerAuthenticationFailed) -> Payment:
+    reason = event.message or event.code
+    return replace(
+        _ended(payment),
+        status=PaymentStatus.FAILED,
+        failure=Failure(code=event.code, message=event.message, at=event.at, eci=event.eci),
+        authentication_failed=True,
+        entries=history_failed(payment, event.at, reason),
+        updated_at=event.at,
+    )
 
 
 def _action_required(payment: Payment, event: PayerActionRequired) -> Payment:
@@ -147,26 +112,28 @@ def _action_required(payment: Payment, event: PayerActionRequired) -> Payment:
     )
 
 
-def _evolve_reference(payment: Payment, event: ReferenceRequested | ReferenceIssued) -> Payment:
-    if isinstance(event, ReferenceRequested):
-        intent = Intent(
-            action=EntryAction.REFERENCE,
-            processor=event.processor,
-            idempotency_key=event.idempotency_key,
-            amount=event.amount,
-            capture=False,
-            deadline_at=event.deadline_at,
-            payment_id=event.payment_id,
-        )
-        entries = history_with(payment, EntryAction.REFERENCE, EntryStatus.PENDING, event.amount, event.at)
-        return replace(
-            payment,
-            reference_asked=event,
-            intent=intent,
-            keys=(*payment.keys, event.idempotency_key),
-            entries=entries,
-            updated_at=event.at,
-        )
+def _reference_requested(payment: Payment, event: ReferenceRequested) -> Payment:
+    intent = Intent(
+        action=EntryAction.REFERENCE,
+        processor=event.processor,
+        idempotency_key=event.idempotency_key,
+        amount=event.amount,
+        capture=False,
+        deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
+    )
+    entries = history_with(payment, EntryAction.REFERENCE, EntryStatus.PENDING, event.amount, event.at)
+    return replace(
+        payment,
+        reference_asked=event,
+        intent=intent,
+        keys=(*payment.keys, event.idempotency_key),
+        entries=entries,
+        updated_at=event.at,
+    )
+
+
+def _reference_issued(payment: Payment, event: ReferenceIssued) -> Payment:
     # A reference that is issued after the payment has ended is kept: the payer can still send money to it.
     created = payment.status is PaymentStatus.CREATED
     return replace(
@@ -190,7 +157,8 @@ _AMOUNT_REASON: Final = "The store took another amount than it was to take."
 _REVIVED_BY_DEPOSIT: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
 
-def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Payment:
+def _deposited(order: Order, event: DepositReceived) -> Order:
+    payment = order.payment(event.payment_id)
     captured = payment.captured + event.amount
     status = payment.status
     if status in _REVIVED_BY_DEPOSIT:
@@ -198,7 +166,7 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
     elif status in _MOVED_BY_DEPOSIT:
         status = PaymentStatus.CAPTURED if captured >= payment.amount else PaymentStatus.PARTIALLY_CAPTURED
     reasons = [_LATE_REASON] * event.late + [_AMOUNT_REASON] * event.amount_differs
-    return replace(
+    after = replace(
         _ended(payment),
         status=status,
         authorized=max(payment.authorized, captured),
@@ -214,47 +182,18 @@ def _deposited(order: Order, payment: Payment, event: DepositReceived) -> Paymen
         updated_at=event.at,
         intent=payment.intent,
     )
+    return with_payment(order, event, payment, after)
 
 
-def _evolve_cancellation(
-    payment: Payment, event: PaymentCancellationRequested | VoidRequested | VoidRefused | PaymentCancelled
-) -> Payment:
-    match event:
-        case PaymentCancellationRequested():
-            entries = history_with(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.amount, event.at)
-            return replace(
-                payment,
-                status=PaymentStatus.PENDING_CANCELLATION,
-                cancellation_requested=True,
-                entries=entries,
-                updated_at=event.at,
-            )
-        case VoidRequested():
-            return _void_requested(payment, event)
-        case VoidRefused():
-            reason = event.message or event.code
-            return replace(
-                payment,
-                status=payment.returns_to or authorized_status(payment),
-                returns_to=None,
-                cancellation_requested=False,
-                void_refused=True,
-                intent=None,
-                entries=history_with(
-                    payment, EntryAction.CANCELLATION, EntryStatus.FAILED, payment.authorized, event.at, reason
-                ),
-                updated_at=event.at,
-            )
-        case PaymentCancelled():
-            entries = history_ended(
-                payment, EntryAction.CANCELLATION, event.at, _CANCELLED_REASONS[event.because], amount=payment.amount
-            )
-            # The call for a reference goes on: the payer can still send money to what it issues.
-            intent = payment.intent if payment.status is PaymentStatus.CREATED else None
-            ended = replace(_ended(payment), intent=intent, entries=entries, updated_at=event.at)
-            if payment.status is PaymentStatus.FAILED:
-                return replace(ended, returns_to=None, lapses_at=None)
-            return replace(ended, status=PaymentStatus.CANCELLED)
+def _cancellation_requested(payment: Payment, event: PaymentCancellationRequested) -> Payment:
+    entries = history_with(payment, EntryAction.CANCELLATION, EntryStatus.PENDING, payment.amount, event.at)
+    return replace(
+        payment,
+        status=PaymentStatus.PENDING_CANCELLATION,
+        cancellation_requested=True,
+        entries=entries,
+        updated_at=event.at,
+    )
 
 
 def _void_requested(payment: Payment, event: VoidRequested) -> Payment:
@@ -281,6 +220,39 @@ def _void_requested(payment: Payment, event: VoidRequested) -> Payment:
     )
 
 
+def _void_refused(payment: Payment, event: VoidRefused) -> Payment:
+    reason = event.message or event.code
+    return replace(
+        payment,
+        status=payment.returns_to or authorized_status(payment),
+        returns_to=None,
+        cancellation_requested=False,
+        void_refused=True,
+        intent=None,
+        entries=history_with(
+            payment, EntryAction.CANCELLATION, EntryStatus.FAILED, payment.authorized, event.at, reason
+        ),
+        updated_at=event.at,
+    )
+
+
+def _cancelled(payment: Payment, event: PaymentCancelled) -> Payment:
+    entries = history_ended(
+        payment, EntryAction.CANCELLATION, event.at, _CANCELLED_REASONS[event.because], amount=payment.amount
+    )
+    # The call for a reference goes on: the payer can still send money to what it issues.
+    intent = payment.intent if payment.status is PaymentStatus.CREATED else None
+    ended = replace(_ended(payment), intent=intent, entries=entries, updated_at=event.at)
+    if payment.status is PaymentStatus.FAILED:
+        return replace(ended, returns_to=None, lapses_at=None)
+    return replace(ended, status=PaymentStatus.CANCELLED)
+
+
+def _expired(payment: Payment, event: PaymentExpired) -> Payment:
+    entries = history_ended(payment, EntryAction.EXPIRATION, event.at, _EXPIRED_REASONS[event.because])
+    return replace(_ended(payment), status=PaymentStatus.EXPIRED, entries=entries, updated_at=event.at)
+
+
 def _ended(payment: Payment) -> Payment:
     """Returns the payment without its pending action, call and capture."""
     return replace(
@@ -290,3 +262,19 @@ def _ended(payment: Payment) -> Payment:
         intent=None,
         capture_due_at=None,
     )
+
+
+EVOLVE: Final[Folds] = {
+    PayerActionRequired: on_payment(_action_required),
+    AuthenticationRequested: on_payment(_authentication_requested),
+    PayerAuthenticated: on_payment(_authenticated),
+    PayerAuthenticationFailed: on_payment(_authentication_failed),
+    ReferenceRequested: on_payment(_reference_requested),
+    ReferenceIssued: on_payment(_reference_issued),
+    DepositReceived: _deposited,
+    PaymentCancellationRequested: on_payment(_cancellation_requested),
+    VoidRequested: on_payment(_void_requested),
+    VoidRefused: on_payment(_void_refused),
+    PaymentCancelled: on_payment(_cancelled),
+    PaymentExpired: on_payment(_expired),
+}

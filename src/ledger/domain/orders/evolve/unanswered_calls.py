@@ -20,8 +20,9 @@ from ledger.domain.orders.events import (
     CallUnanswered,
     ProcessorCall,
 )
-from ledger.domain.orders.evolve.after_capture import evolve_refunds, refund_ended
+from ledger.domain.orders.evolve.after_capture import refund_ended, with_unsuccessful_refund
 from ledger.domain.orders.evolve.history import history_with
+from ledger.domain.orders.evolve.payments import Folds, on_payment, with_payment
 from ledger.domain.orders.payment import EntryAction, EntryStatus, Failure, Intent, Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
@@ -37,39 +38,45 @@ _ENTRY_OF: Final = {
     ProcessorCall.REFUND: EntryAction.REFUND,
     ProcessorCall.REFERENCE: EntryAction.REFERENCE,
 }
-
-
 _POSTPONED_REASON: Final = "The payment processor could not be reached; the request is sent again."
 
 
-def evolve_unanswered(
-    order: Order, payment: Payment, event: CallUnanswered | CallPostponed | CallRepeated | CallAbandoned
-) -> Order:
-    """Returns the order after a call of this payment that got no answer, is sent again, or was abandoned."""
-    action = payment.intent.action if payment.intent is not None else _ENTRY_OF[event.call]
-    amount = requested_amount(payment)
-    if isinstance(event, CallUnanswered):
-        after = replace(
-            payment,
-            intent=came_back(payment.intent, event),
-            entries=history_with(payment, action, EntryStatus.UNKNOWN, amount, event.at, event.reason),
-            updated_at=event.at,
-        )
-    elif isinstance(event, CallPostponed | CallRepeated):
-        reason = _POSTPONED_REASON if isinstance(event, CallPostponed) else None
-        after = replace(
-            payment,
-            intent=_sent_again(payment.intent, event),
-            entries=history_with(payment, action, EntryStatus.PENDING, amount, event.at, reason),
-            updated_at=event.at,
-        )
-    else:
-        entries = history_with(payment, action, EntryStatus.FAILED, amount, event.at, ABANDONED_REASONS[event.because])
-        after = replace(_after_abandoned_call(payment, event), intent=None, entries=entries, updated_at=event.at)
-        if event.call is ProcessorCall.REFUND:
-            order = replace(order, refunds=evolve_refunds(order, payment, event))
-    payments = tuple(after if other is payment else other for other in order.payments)
-    return replace(order, payments=payments, updated_at=event.at)
+def _unanswered(payment: Payment, event: CallUnanswered) -> Payment:
+    after = replace(payment, intent=came_back(payment.intent, event))
+    return _with_step(after, payment, event, EntryStatus.UNKNOWN, event.reason)
+
+
+def _postponed(payment: Payment, event: CallPostponed) -> Payment:
+    intent = payment.intent
+    after = replace(payment, intent=None if intent is None else replace(intent, unsent=True, came_back_at=event.until))
+    return _with_step(after, payment, event, EntryStatus.PENDING, _POSTPONED_REASON)
+
+
+def _repeated(payment: Payment, event: CallRepeated) -> Payment:
+    after = replace(payment, intent=None if payment.intent is None else _sent_again(payment.intent, event))
+    return _with_step(after, payment, event, EntryStatus.PENDING)
+
+
+def _abandoned(order: Order, event: CallAbandoned) -> Order:
+    payment = order.payment(event.payment_id)
+    after = replace(_after_abandoned_call(payment, event), intent=None)
+    after = _with_step(after, payment, event, EntryStatus.FAILED, ABANDONED_REASONS[event.because])
+    if event.call is ProcessorCall.REFUND:
+        order = with_unsuccessful_refund(order, payment, event)
+    return with_payment(order, event, payment, after)
+
+
+def _with_step(
+    after: Payment,
+    before: Payment,
+    event: CallUnanswered | CallPostponed | CallRepeated | CallAbandoned,
+    status: EntryStatus,
+    reason: str | None = None,
+) -> Payment:
+    """Returns the payment `after` the event, with the step of the call that was open `before` in this status."""
+    action = before.intent.action if before.intent is not None else _ENTRY_OF[event.call]
+    entries = history_with(before, action, status, requested_amount(before), event.at, reason)
+    return replace(after, entries=entries, updated_at=event.at)
 
 
 def came_back(intent: Intent | None, event: CallUnanswered | AuthorizationOutcomeUnknown) -> Intent | None:
@@ -77,12 +84,7 @@ def came_back(intent: Intent | None, event: CallUnanswered | AuthorizationOutcom
     return None if intent is None else replace(intent, unknown=True, came_back_at=event.came_back_at)
 
 
-def _sent_again(intent: Intent | None, event: CallPostponed | CallRepeated) -> Intent | None:
-    """Returns the open call after it was postponed, or announced once more."""
-    if intent is None:
-        return None
-    if isinstance(event, CallPostponed):
-        return replace(intent, unsent=True, came_back_at=event.until)
+def _sent_again(intent: Intent, event: CallRepeated) -> Intent:
     return replace(
         intent,
         unsent=False,
@@ -125,3 +127,11 @@ def status_without_capture(payment: Payment, *, retryable: bool) -> PaymentStatu
 def requested_amount(payment: Payment) -> Decimal:
     """Returns the amount of the payment's open call, or of the payment if it has none: gross, in minor units."""
     return payment.amount if payment.intent is None else payment.intent.amount
+
+
+EVOLVE: Final[Folds] = {
+    CallUnanswered: on_payment(_unanswered),
+    CallPostponed: on_payment(_postponed),
+    CallRepeated: on_payment(_repeated),
+    CallAbandoned: _abandoned,
+}

@@ -7,6 +7,7 @@ A reminder leaves `updated_at` as it is: it changes nothing that the merchant re
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Final, get_args
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from ledger.domain.orders.events import (
     PaymentStarted,
     ReminderEvent,
 )
+from ledger.domain.orders.evolve.payments import Folds
 from ledger.domain.orders.evolve.reminders import evolve_reminders
 from ledger.domain.orders.invoices.events import DocumentAnnounced, InvoiceEvent
 from ledger.domain.orders.invoices.evolve import evolve_invoices, without_receivers
@@ -29,28 +31,24 @@ from ledger.domain.orders.state import Cancellation, Order
 from ledger.domain.orders.surcharge import SurchargeSplit, freeze_refund
 from ledger.personal_data import without
 
-_CancellationEvent = CancellationRequested | CancellationRefused | OrderCancelled
-WholeOrderEvent = _CancellationEvent | PayerForgotten | ReminderEvent | InvoiceEvent
+
+def _reminded(order: Order, event: ReminderEvent) -> Order:
+    return replace(order, reminders=evolve_reminders(order.reminders, event))
 
 
-def evolve_whole_order(order: Order, event: WholeOrderEvent) -> Order:
-    """Returns the order after an event that is about no single payment."""
-    if isinstance(event, ReminderEvent):
-        return replace(order, reminders=evolve_reminders(order.reminders, event))
-    match event:
-        case PayerForgotten():
-            return _evolve_payer_erasure(order, event)
-        case CancellationRequested() | CancellationRefused() | OrderCancelled():
-            return _evolve_cancellation(order, event)
-        case DocumentAnnounced(terms=CreditNoteTerms(payment_id=payment_id), refunded=RefundedParts() as refunded):
-            invoices = evolve_invoices(order.invoices, event)
-            payments = tuple(
-                _with_frozen_refund(payment, refunded, order.quantum) if payment.payment_id == payment_id else payment
-                for payment in order.payments
-            )
-            return replace(order, invoices=invoices, payments=payments, updated_at=event.at)
-        case _:
-            return replace(order, invoices=evolve_invoices(order.invoices, event), updated_at=event.at)
+def _invoiced(order: Order, event: InvoiceEvent) -> Order:
+    return replace(order, invoices=evolve_invoices(order.invoices, event), updated_at=event.at)
+
+
+def _document_announced(order: Order, event: DocumentAnnounced) -> Order:
+    terms, refunded = event.terms, event.refunded
+    if isinstance(terms, CreditNoteTerms) and refunded is not None:
+        payments = tuple(
+            _with_frozen_refund(payment, refunded, order.quantum) if payment.payment_id == terms.payment_id else payment
+            for payment in order.payments
+        )
+        order = replace(order, payments=payments)
+    return _invoiced(order, event)
 
 
 def _with_frozen_refund(payment: Payment, refunded: RefundedParts, quantum: Decimal) -> Payment:
@@ -60,17 +58,19 @@ def _with_frozen_refund(payment: Payment, refunded: RefundedParts, quantum: Deci
     return replace(payment, frozen_refunds=frozen)
 
 
-def _evolve_cancellation(order: Order, event: _CancellationEvent) -> Order:
-    """Returns the order after a cancellation event. Keeps the latest cancellation, to recognise a repeated request."""
-    match event:
-        case CancellationRequested():
-            requested = Cancellation(event.cancellation_id, event.reason, event.refund_captured)
-            return replace(order, cancel_requested=True, cancellation=requested, updated_at=event.at)
-        case CancellationRefused():
-            return replace(order, cancel_requested=False, updated_at=event.at)
-        case OrderCancelled():
-            completed = _completed(order.cancellation, event)
-            return replace(order, cancel_requested=False, closed=True, cancellation=completed, updated_at=event.at)
+def _cancellation_requested(order: Order, event: CancellationRequested) -> Order:
+    """Returns the order with its latest cancellation, by which a repeated request is recognised."""
+    requested = Cancellation(event.cancellation_id, event.reason, event.refund_captured)
+    return replace(order, cancel_requested=True, cancellation=requested, updated_at=event.at)
+
+
+def _cancellation_refused(order: Order, event: CancellationRefused) -> Order:
+    return replace(order, cancel_requested=False, updated_at=event.at)
+
+
+def _cancelled(order: Order, event: OrderCancelled) -> Order:
+    completed = _completed(order.cancellation, event)
+    return replace(order, cancel_requested=False, closed=True, cancellation=completed, updated_at=event.at)
 
 
 def _completed(requested: Cancellation | None, event: OrderCancelled) -> Cancellation:
@@ -80,7 +80,7 @@ def _completed(requested: Cancellation | None, event: OrderCancelled) -> Cancell
     return requested
 
 
-def _evolve_payer_erasure(order: Order, event: PayerForgotten) -> Order:
+def _payer_forgotten(order: Order, event: PayerForgotten) -> Order:
     """Returns the order without the personal data of its payer."""
     payments = tuple(
         replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments
@@ -88,3 +88,14 @@ def _evolve_payer_erasure(order: Order, event: PayerForgotten) -> Order:
     terms = without(order.terms, PERSONAL[OrderCreated])
     invoices = None if order.invoices is None else without_receivers(order.invoices)
     return replace(order, terms=terms, payments=payments, invoices=invoices, payer_forgotten=True, updated_at=event.at)
+
+
+EVOLVE: Final[Folds] = {
+    CancellationRequested: _cancellation_requested,
+    CancellationRefused: _cancellation_refused,
+    OrderCancelled: _cancelled,
+    PayerForgotten: _payer_forgotten,
+    **dict.fromkeys(get_args(ReminderEvent), _reminded),
+    **dict.fromkeys(get_args(InvoiceEvent), _invoiced),
+    DocumentAnnounced: _document_announced,
+}
