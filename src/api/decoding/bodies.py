@@ -76,8 +76,10 @@ class BodyDecoder(Generic[T]):
 
 
 def _decode_known(body: bytes | Raw, schema: Any, decode: Callable[[Any], T], refused: msgspec.ValidationError) -> T:
-    """Decodes what the body has beside unknown names, with enumerated values in any case. Raises ApiError (400) for a
-    misspelt name, then for what was `refused`, or is.
+    """Decodes the body without its unknown names, and accepts enumerated values in any case.
+
+    Raises ApiError (400) for a misspelt name; if there is none, for the value that is wrong, which was `refused` before
+    unknown names were removed.
     """
     names = UnknownNames()
     known = as_known(body, schema, names)
@@ -99,6 +101,7 @@ def _members_of(body: bytes | Raw, schema: Any) -> dict[str, Raw]:
     try:
         return msgspec.json.decode(body, type=dict[str, Raw])
     except msgspec.ValidationError as error:
+        msgspec.json.decode(body, type=Raw)  # it stopped at the first character: what follows may be no JSON
         raise _explained(str(error), schema) from None
 
 
@@ -156,7 +159,7 @@ def _decode_entries(raw: Raw, schema: Any, errors: FieldErrors, root: Any, path:
 
 
 def _within(place: str, message: str) -> str:
-    """Returns msgspec's message about a value as that about the field at `place`, which has the value."""
+    """Returns msgspec's message about a value, with the path of the value in the body: it is the field at `place`."""
     problem, _, path = message.partition(" - at `$")
     return f"{problem} - at `$.{place}{path or '`'}"
 
@@ -190,7 +193,7 @@ class FieldDecoder(Generic[T]):
 
 
 class _BadInputAs400:
-    """Turns what Python raises over an unusable value into a 400 that does not repeat the value.
+    """Turns what Python raises about a value that it cannot use into a 400 that does not repeat the value.
 
     A generator as the context manager takes 4 µs, twice for each body.
     """

@@ -30,7 +30,7 @@ _NAME_CHARACTERS_MAX: Final = 80
 _SAFE: Final = "[].-_~$@"
 
 IGNORED: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", default=())
-"""The names that the request under way has in vain."""
+"""The unknown names of the current request, which are ignored."""
 
 
 def misspelt(path: str, meant: str) -> ApiError:
@@ -41,12 +41,12 @@ def misspelt(path: str, meant: str) -> ApiError:
 
 
 def note_ignored(names: Iterable[str]) -> None:
-    """Keeps the names that this request has in vain, for the header of its answer."""
+    """Keeps the ignored names of this request for the header of its answer."""
     IGNORED.set(tuple(dict.fromkeys((*IGNORED.get(), *names))))
 
 
 def ignored_header() -> Headers:
-    """Returns the header that names what the request has in vain, nothing without such names, and forgets them.
+    """Returns the header with the ignored names of this request, nothing if there are none, and forgets them.
 
     At most twenty names, percent-encoded, of eighty characters each; `...` takes the place of what is cut.
     """
@@ -124,8 +124,8 @@ def _spelling(name: str) -> str:
 
 
 def _distance(one: str, other: str) -> int:
-    """Returns the edits between two words: letters added, left out, changed or swapped with the next one. Three stand
-    for more.
+    """Returns the edits between two words: letters added, left out, changed or swapped with the next one; 3 means three
+    or more.
     """
     if abs(len(one) - len(other)) > _EDITS_MAX or len(set(one) ^ set(other)) > 2 * _EDITS_MAX:
         return _EDITS_MAX + 1

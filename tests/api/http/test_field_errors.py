@@ -82,6 +82,24 @@ def test_a_body_without_fields_is_refused(body: bytes):
         BodyDecoder(Body).gather(body)
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"[" * 50_000, "is nested too deeply"),
+        (b'{"other": ' + b"[" * 50_000, "is nested too deeply"),
+        (b"[1,", "must be valid JSON: it ends before it is complete"),
+        (b"[1]x", "must be valid JSON: it is malformed at byte 4"),
+        (b"12x", "must be valid JSON: it is malformed at byte 3"),
+        (b"[1]", "must be an object"),
+        (b'"text"', "must be an object"),
+    ],
+)
+def test_a_body_that_is_no_json_is_refused_for_that_even_if_it_begins_as_a_list(body: bytes, problem: str):
+    with pytest.raises(ApiError) as caught:
+        BodyDecoder(Body).gather(body)
+    assert [(each.field, each.message) for each in caught.value.errors] == [("body", problem)]
+
+
 def test_many_wrong_entries_read_the_body_once(monkeypatch: pytest.MonkeyPatch):
     errors = FieldErrors({"names": Raw(b"[]"), "inner": Raw(b"{}")})
     for n in range(1000):
