@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.state import Customer
@@ -88,6 +88,8 @@ select q.n, c.customer_id, c.doc, c.extras,
 """
 
 
+# Keep the order of the fields: `ledger restore` compares the stored rows with the log byte by byte, those of earlier
+# releases too.
 class CustomerDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The customer of an order, with its current data."""
 
@@ -176,18 +178,18 @@ def render_detail(customer: Customer) -> bytes:
 
 def render_extras(customer: Customer) -> bytes | None:
     """Returns the last members of a customer's own document, or None for those of most customers."""
-    if customer.metadata is None and customer.preferences == _DEFAULTS:
+    if customer.metadata is UNSET and customer.preferences == _DEFAULTS:
         return None
     return _extras(customer.preferences, customer.metadata)
 
 
-def _extras(preferences: NotificationPreferences, metadata: Raw | None) -> bytes:
-    content = b"null" if metadata is None else bytes(metadata)
+def _extras(preferences: NotificationPreferences, metadata: Raw | UnsetType) -> bytes:
+    content = b"null" if isinstance(metadata, UnsetType) else bytes(metadata)
     return b"".join((b',"notificationPreferences":', _encode(preferences), b',"metadata":', content, b"}"))
 
 
 _DEFAULTS: Final = NotificationPreferences()
-_PLAIN: Final = _extras(_DEFAULTS, None)
+_PLAIN: Final = _extras(_DEFAULTS, UNSET)
 
 
 def text_folded(customer: Customer) -> str | None:

@@ -73,7 +73,7 @@ select t.total, p.created_at, p.product_id, p.doc
 
 
 # Keep the order of the fields: `ledger restore` compares the stored rows with the log byte by byte, those of earlier
-# releases too. So the fields are no inherited `ProductTerms`, whose order is that of the stored events.
+# releases too.
 class ProductDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A product of the merchant's catalogue."""
 

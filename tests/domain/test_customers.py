@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import get_args
 
 import pytest
-from msgspec import Raw
+from msgspec import UNSET, Raw
 from tests.domain.builders import CUSTOMER, NOON, ORDER
 from tests.domain.scenario import given
 
 from ledger.domain.customers.commands import ChangeCustomer, CreateCustomer, EraseCustomer, UpsertCustomer
+from ledger.domain.customers.details import GivenDetails
 from ledger.domain.customers.events import (
     TOPICS,
     CustomerCreated,
@@ -28,7 +29,7 @@ LATER = NOON + timedelta(hours=1)
 
 
 def introduce(**details):
-    return UpsertCustomer(customer_id=CUSTOMER, external_id="cliente-7", at=LATER, **details)
+    return UpsertCustomer(customer_id=CUSTOMER, external_id="cliente-7", at=LATER, details=GivenDetails(**details))
 
 
 ANA = CustomerCreated(customer_id=CUSTOMER, external_id="cliente-7", at=NOON, first_name="Ana", email="ana@example.com")
@@ -169,7 +170,7 @@ def test_null_clears_and_sets_the_preferences_to_their_defaults():
             NotificationPreferencesChanged(customer_id=CUSTOMER, at=LATER),
         )
     )
-    assert (customer.first_name, customer.source_id, customer.metadata) == (None, None, None)
+    assert (customer.first_name, customer.source_id, customer.metadata) == (None, None, UNSET)
     assert customer.preferences == NotificationPreferences()
     replaced = given(FULL).when(ChangeCustomer(at=LATER, metadata=SILVER))
     assert replaced.then(CustomerMetadataChanged(customer_id=CUSTOMER, at=LATER, metadata=SILVER)).metadata == SILVER
@@ -186,7 +187,7 @@ def test_an_erased_customer_is_not_changed_and_keeps_no_personal_field():
     erased = CustomerErased(customer_id=CUSTOMER, at=LATER)
     given(ANA, erased).when(ChangeCustomer(at=LATER, first_name="Ana")).then_rejected(CustomerNotFound)
     customer = given(FULL, CHOSEN).when(EraseCustomer(at=LATER)).then(erased)
-    assert (customer.metadata, customer.preferences) == (None, NotificationPreferences())
+    assert (customer.metadata, customer.preferences) == (UNSET, NotificationPreferences())
     assert customer.source_id == SOURCE, "an id: the orders of related customers stay together"
 
 

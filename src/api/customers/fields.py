@@ -13,9 +13,10 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
-from api.decoding.types import Email, Id, Metadata, Text
+from api.decoding.types import Id, Metadata
 from api.errors import customer_not_found, invalid
 from api.fields.metadata import metadata
+from api.fields.people import PersonFields
 from api.fields.values import email, is_given, printable
 from api.http.request import ApiRequest
 from api.operation import Codes, Json
@@ -39,18 +40,15 @@ class NotificationPreferences(Struct, frozen=True, kw_only=True, rename="camel",
     ] = UNSET
 
 
-class CustomerBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The fields of a customer."""
-
+class _NamedPerson(PersonFields, frozen=True):  # without kw_only, its own field comes first
     external_id: Annotated[
         Id | None | UnsetType, Meta(description="The merchant's id of the customer. It never changes.")
     ] = UNSET
-    first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET
-    last_name: Annotated[Text | None | UnsetType, Meta(description="Family name.")] = UNSET
-    email: Annotated[Email | None | UnsetType, Meta(description="E-mail address.", examples=["ana@example.com"])] = (
-        UNSET
-    )
-    phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
+
+
+class CustomerBody(_NamedPerson, frozen=True, kw_only=True):
+    """The fields of a customer."""
+
     source_id: Annotated[
         Id | None | UnsetType,
         Meta(description="The customer that this one was derived from: the service's id or the merchant's own."),

@@ -24,7 +24,18 @@ from ledger.domain.orders import terms
 from ledger.operations.context.inputs import CustomerInput
 
 
-class Customer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class PersonFields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What the bodies of customers and of orders have in common about a person."""
+
+    first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET
+    last_name: Annotated[Text | None | UnsetType, Meta(description="Family name.")] = UNSET
+    email: Annotated[Email | None | UnsetType, Meta(description="E-mail address.", examples=["ana@example.com"])] = (
+        UNSET
+    )
+    phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
+
+
+class Customer(PersonFields, frozen=True):  # without kw_only, its own fields come first
     """The customer who pays: a known customer by `id`, or a new one by `externalId` or `email`.
 
     A known `externalId` is the same customer, who is updated with the details that are sent.
@@ -33,12 +44,6 @@ class Customer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     id: Annotated[Id | None, Meta(description="A known customer: the service's id or the merchant's own.")] = None
     customer_id: Annotated[Id | None, alias_of("id")] = None
     external_id: Annotated[Id | None, Meta(description="The merchant's id of the customer.")] = None
-    first_name: Annotated[Text | None | UnsetType, Meta(description="Given name.")] = UNSET
-    last_name: Annotated[Text | None | UnsetType, Meta(description="Family name.")] = UNSET
-    email: Annotated[Email | None | UnsetType, Meta(description="E-mail address.", examples=["ana@example.com"])] = (
-        UNSET
-    )
-    phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
 
 
 class BillingAddress(

@@ -91,6 +91,8 @@ class PlanSummaryDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=
     interval_count: Annotated[int, Meta(description="The number of intervals in a period.")]
 
 
+# Keep the order of the fields: `ledger restore` compares the stored rows with the log byte by byte, those of earlier
+# releases too.
 class PlanDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A plan: what subscriptions to it are charged, how often, and what happens where a charge fails."""
 

@@ -7,40 +7,32 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.customers.details import CustomerDetails, GivenDetails
 from ledger.domain.customers.events import NotificationPreferences
 
 
 class UpsertCustomer(Struct, frozen=True, kw_only=True):
     """Creates the customer of a payment order if the external id is new, and else updates the customer's details.
 
-    `customer_id` and `external_id` are used for a new customer only. None sets a detail to null.
+    `customer_id` and `external_id` are used for a new customer only.
     """
 
     customer_id: UUID
     external_id: str
     at: datetime
-    first_name: str | None | UnsetType = UNSET
-    last_name: str | None | UnsetType = UNSET
-    email: str | None | UnsetType = UNSET
-    phone_number: str | None | UnsetType = UNSET
+    details: GivenDetails = GivenDetails()
 
 
-class CreateCustomer(Struct, frozen=True, kw_only=True):
+class CreateCustomer(CustomerDetails, frozen=True, kw_only=True):
     """Creates a customer (contract N61). `source_id` is the service id of a customer that exists."""
 
     customer_id: UUID
     external_id: str
     at: datetime
-    first_name: str | None = None
-    last_name: str | None = None
-    email: str | None = None
-    phone_number: str | None = None
-    source_id: UUID | None = None
-    metadata: Raw | None = None
     preferences: NotificationPreferences = NotificationPreferences()
 
 
-class ChangeCustomer(Struct, frozen=True, kw_only=True):
+class ChangeCustomer(GivenDetails, frozen=True, kw_only=True):
     """Changes a customer (contract N61). None sets a field to null, and the preferences to their defaults.
 
     `external_id`, if given, is what the customer has already: it never changes.
@@ -48,10 +40,6 @@ class ChangeCustomer(Struct, frozen=True, kw_only=True):
 
     at: datetime
     external_id: str | UnsetType = UNSET
-    first_name: str | None | UnsetType = UNSET
-    last_name: str | None | UnsetType = UNSET
-    email: str | None | UnsetType = UNSET
-    phone_number: str | None | UnsetType = UNSET
     source_id: UUID | None | UnsetType = UNSET
     metadata: Raw | None | UnsetType = UNSET
     preferences: NotificationPreferences | None | UnsetType = UNSET

@@ -6,11 +6,13 @@ differs, there is no event.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
 
 from ledger.domain.customers.commands import ChangeCustomer, CreateCustomer, EraseCustomer, UpsertCustomer
+from ledger.domain.customers.details import DETAILS, GivenDetails
 from ledger.domain.customers.events import (
     CustomerCreated,
     CustomerDetailsChanged,
@@ -21,7 +23,7 @@ from ledger.domain.customers.events import (
     NotificationPreferences,
     NotificationPreferencesChanged,
 )
-from ledger.domain.customers.state import DETAILS, Customer
+from ledger.domain.customers.state import Customer
 from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, InvalidField, refuse_fields
 
 
@@ -34,10 +36,13 @@ def decide_upsert(customer: Customer | None, command: UpsertCustomer) -> list[Cu
     if customer is None:
         return [
             CustomerCreated(
-                customer_id=command.customer_id, external_id=command.external_id, at=command.at, **_given(command)
+                customer_id=command.customer_id,
+                external_id=command.external_id,
+                at=command.at,
+                **_given(command.details),
             )
         ]
-    return _changed_details(customer, command)
+    return _changed_details(customer, command.details, command.at)
 
 
 def decide_create(customer: Customer | None, command: CreateCustomer) -> list[CustomerEvent]:
@@ -57,7 +62,7 @@ def decide_create(customer: Customer | None, command: CreateCustomer) -> list[Cu
         external_id=command.external_id,
         at=command.at,
         source_id=command.source_id,
-        metadata=UNSET if command.metadata is None else command.metadata,
+        metadata=command.metadata,
         **_given(command),
     )
     if command.preferences == NotificationPreferences():
@@ -82,7 +87,7 @@ def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerE
     if command.source_id == customer.customer_id:
         problems.append(InvalidField("sourceId", "must be another customer"))
     refuse_fields(problems)
-    return [*_changed_details(customer, command), *_changed_extras(customer, command)]
+    return [*_changed_details(customer, command, command.at), *_changed_extras(customer, command)]
 
 
 def decide_erasure(customer: Customer, command: EraseCustomer) -> list[CustomerEvent]:
@@ -90,17 +95,17 @@ def decide_erasure(customer: Customer, command: EraseCustomer) -> list[CustomerE
     return [] if customer.erased else [CustomerErased(customer_id=customer.customer_id, at=command.at)]
 
 
-def _given(command: UpsertCustomer | CreateCustomer) -> dict[str, Any]:
-    return {name: value for name in DETAILS if (value := getattr(command, name)) is not UNSET}
+def _given(details: GivenDetails | CreateCustomer) -> dict[str, Any]:
+    return {name: value for name in DETAILS if (value := getattr(details, name)) is not UNSET}
 
 
-def _changed_details(customer: Customer, command: UpsertCustomer | ChangeCustomer) -> list[CustomerEvent]:
+def _changed_details(customer: Customer, details: GivenDetails, at: datetime) -> list[CustomerEvent]:
     changed: dict[str, Any] = {
         name: given
         for name in DETAILS
-        if (given := getattr(command, name)) is not UNSET and given != getattr(customer, name)
+        if (given := getattr(details, name)) is not UNSET and given != getattr(customer, name)
     }
-    return [CustomerDetailsChanged(customer_id=customer.customer_id, at=command.at, **changed)] if changed else []
+    return [CustomerDetailsChanged(customer_id=customer.customer_id, at=at, **changed)] if changed else []
 
 
 def _changed_extras(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:
@@ -109,10 +114,10 @@ def _changed_extras(customer: Customer, command: ChangeCustomer) -> list[Custome
     events: list[CustomerEvent] = []
     if command.source_id not in (UNSET, customer.source_id):
         events.append(CustomerSourceChanged(customer_id=customer_id, at=at, source_id=command.source_id or None))
-    metadata = command.metadata
-    if metadata is not UNSET and metadata != customer.metadata:
-        new = UNSET if metadata is None else metadata
-        events.append(CustomerMetadataChanged(customer_id=customer_id, at=at, metadata=new))
+    if command.metadata is not UNSET:
+        metadata = UNSET if command.metadata is None else command.metadata
+        if metadata != customer.metadata:
+            events.append(CustomerMetadataChanged(customer_id=customer_id, at=at, metadata=metadata))
     preferences = command.preferences
     if preferences is not UNSET:
         chosen = NotificationPreferences() if preferences is None else preferences

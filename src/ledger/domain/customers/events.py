@@ -12,30 +12,22 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.customers.details import CustomerDetails, GivenDetails
 
-class CustomerCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+
+class CustomerCreated(CustomerDetails, frozen=True, omit_defaults=True):  # without kw_only, its own fields come first
     """A merchant named a customer for the first time. `external_id` is the merchant's own id of the customer."""
 
     customer_id: UUID
     external_id: str
     at: datetime
-    first_name: str | None = None
-    last_name: str | None = None
-    email: str | None = None
-    phone_number: str | None = None
-    source_id: UUID | None = None
-    metadata: Raw | UnsetType = UNSET
 
 
-class CustomerDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class CustomerDetailsChanged(GivenDetails, frozen=True, omit_defaults=True):
     """The merchant changed details of a customer. An absent field kept its value; null cleared it."""
 
     customer_id: UUID
     at: datetime
-    first_name: str | None | UnsetType = UNSET
-    last_name: str | None | UnsetType = UNSET
-    email: str | None | UnsetType = UNSET
-    phone_number: str | None | UnsetType = UNSET
 
 
 class CustomerSourceChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

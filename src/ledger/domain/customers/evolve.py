@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from ledger.domain.customers.details import DETAILS
 from ledger.domain.customers.events import (
     CustomerCreated,
     CustomerDetailsChanged,
@@ -20,7 +21,7 @@ from ledger.domain.customers.events import (
     NotificationPreferences,
     NotificationPreferencesChanged,
 )
-from ledger.domain.customers.state import DETAILS, Customer
+from ledger.domain.customers.state import Customer
 
 
 def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
@@ -35,7 +36,7 @@ def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
         case CustomerSourceChanged():
             return replace(customer, updated_at=event.at, source_id=event.source_id)
         case CustomerMetadataChanged():
-            return replace(customer, updated_at=event.at, metadata=_metadata(event.metadata))
+            return replace(customer, updated_at=event.at, metadata=event.metadata)
         case NotificationPreferencesChanged():
             preferences = NotificationPreferences() if event.preferences is None else event.preferences
             return replace(customer, updated_at=event.at, preferences=preferences)
@@ -45,16 +46,12 @@ def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
                 active=False,
                 erased=True,
                 updated_at=event.at,
-                metadata=None,
+                metadata=UNSET,
                 preferences=NotificationPreferences(),
                 **dict.fromkeys(DETAILS),
             )
         case _:
             assert_never(event)
-
-
-def _metadata(metadata: Raw | UnsetType) -> Raw | None:
-    return None if isinstance(metadata, UnsetType) else metadata
 
 
 def _created(event: CustomerCreated) -> Customer:
@@ -68,5 +65,5 @@ def _created(event: CustomerCreated) -> Customer:
         email=event.email,
         phone_number=event.phone_number,
         source_id=event.source_id,
-        metadata=_metadata(event.metadata),
+        metadata=event.metadata,
     )

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.customers.details import GivenDetails
 from ledger.domain.invoices.commands import StampRequest
 from ledger.domain.orders.commands import Allocation
 from ledger.domain.orders.invoices.terms import CancellationMotive
@@ -36,7 +37,7 @@ class Actor(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class CustomerInput(Struct, frozen=True, kw_only=True):
+class CustomerInput(GivenDetails, frozen=True, kw_only=True):
     """The customer of a new order.
 
     `id` (service id or external id) names an existing one; without it the customer is found or created by
@@ -45,13 +46,9 @@ class CustomerInput(Struct, frozen=True, kw_only=True):
 
     id: str | None = None
     external_id: str | None = None
-    first_name: str | None | UnsetType = UNSET
-    last_name: str | None | UnsetType = UNSET
-    email: str | None | UnsetType = UNSET
-    phone_number: str | None | UnsetType = UNSET
 
 
-class CustomerFields(Struct, frozen=True, kw_only=True):
+class CustomerFields(GivenDetails, frozen=True, kw_only=True):
     """What a request to create or to change a customer gives; UNSET is absent, None clears.
 
     `source_id` is a service id or an external id. `preferences` are the fields of `NotificationPreferences` that are
@@ -59,10 +56,6 @@ class CustomerFields(Struct, frozen=True, kw_only=True):
     """
 
     external_id: str | None | UnsetType = UNSET
-    first_name: str | None | UnsetType = UNSET
-    last_name: str | None | UnsetType = UNSET
-    email: str | None | UnsetType = UNSET
-    phone_number: str | None | UnsetType = UNSET
     source_id: str | None | UnsetType = UNSET
     metadata: Raw | None | UnsetType = UNSET
     preferences: Mapping[str, Any] | None | UnsetType = UNSET

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ledger.domain.customers.commands import ChangeCustomer
 from ledger.domain.customers.decide import decide_change
+from ledger.domain.customers.details import DETAILS
 from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.state import Customer
 from ledger.domain.ids import parse_uuid
@@ -22,7 +23,7 @@ from ledger.operations.customers.requests import execute_customer_request, find_
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
-_AS_GIVEN = ("external_id", "first_name", "last_name", "email", "phone_number", "metadata")
+_AS_GIVEN: Final = ("external_id", *DETAILS, "metadata")
 
 
 async def change_customer(

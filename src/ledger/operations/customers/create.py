@@ -11,6 +11,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.customers.commands import CreateCustomer
 from ledger.domain.customers.decide import decide_create
+from ledger.domain.customers.details import DETAILS
 from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.state import Customer
 from ledger.domain.streams import CUSTOMERS, ClaimKind
@@ -32,11 +33,7 @@ async def create_customer(
     uow = UnitOfWork(ledger, actor, key, creates=True)
     customer_id = uuid7()
     external_id = fields.external_id or str(customer_id)
-    details = {
-        name: value
-        for name in ("first_name", "last_name", "email", "phone_number", "metadata")
-        if (value := getattr(fields, name)) is not UNSET
-    }
+    details = {name: value for name in (*DETAILS, "metadata") if (value := getattr(fields, name)) not in (UNSET, None)}
 
     async def attempt(conflict: Conflict | None) -> Plan:
         existing = None

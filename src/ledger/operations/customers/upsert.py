@@ -46,10 +46,7 @@ async def upsert_customer(
         customer_id=customer_id,
         external_id=external_id,
         at=uow.now,
-        first_name=request.first_name,
-        last_name=request.last_name,
-        email=request.email,
-        phone_number=request.phone_number,
+        details=request,
     )
     claims = [Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, external_id, customer_id)] if found is None else ()
     return CustomerUpsert(uow.change(CUSTOMERS, customer_id, decide_upsert(found, command)), claims)
