@@ -3,6 +3,14 @@
 The number is kept first, and the method is saved by the commit that announces the payment. The card therefore stays
 saved whatever becomes of the payment: a payer who is sent to a challenge, or whose card is declined today, need not
 enter it again. A number without a method, left by a commit that failed, is destroyed by `sweep`.
+
+The attempt itself keeps the number, because its decision needs the id that the vault returns: the id of a number that
+the customer has saved, else a new one. Only the attempt finds or creates the customer, and only its decision shows
+that the order takes the payment: a number that is kept earlier is also kept for a request that is refused or only
+repeats another. A number that is kept later, between decision and commit, costs a look-up of its id before the
+decision, or a second decision for every card that is saved already. The attempt may run again: the same number of the
+same customer keeps its id. A number that was kept for a customer whom another request created first, or whose method
+was refused, stays unsettled until `sweep` destroys it.
 """
 
 from __future__ import annotations
@@ -44,9 +52,9 @@ async def save_card(
 ) -> SavedCardChanges:
     """Keeps the number of the request's card and decides how its method is saved for an order's customer.
 
-    The same card of the same customer is the same method, with the new expiry. `customer_is_checked` where the commit
-    has the customer's stream already. Raises CustomerNotFound where the
-    customer was erased, PaymentMethodLimitReached, ConcurrentUpdate, a Fault.
+    The same card of the same customer is the same method, with the new expiry. `customer_is_checked` if the commit has
+    the customer's stream already. Raises CustomerNotFound if the customer was erased, PaymentMethodLimitReached,
+    ConcurrentUpdate, a Fault.
     """
     assert request.card is not None, "only a card is saved"
     assert request.card_summary is not None, "a card comes with its summary"
