@@ -24,7 +24,7 @@ from uuid_utils.compat import uuid7
 from ledger.domain.customers.events import CustomerMetadataChanged
 from ledger.domain.merchants.events import MerchantRenamed
 from ledger.domain.orders.events import PayerForgotten
-from ledger.domain.orders.terms import CaptureMethod
+from ledger.domain.orders.terms import CaptureMethod, MethodType
 from ledger.domain.payment_methods.events import PaymentMethodRenamed
 from ledger.domain.payment_methods.state import stream_of
 from ledger.domain.plans.events import PlanDetailsChanged
@@ -40,6 +40,7 @@ from ledger.domain.streams import (
     Stream,
 )
 from ledger.domain.subscriptions.events import MetadataChanged
+from ledger.domain.subscriptions.notice_events import NoticeDropped
 from ledger.journal.append import Change
 from ledger.operations.context.inputs import (
     Actor,
@@ -47,6 +48,7 @@ from ledger.operations.context.inputs import (
     CaptureInput,
     CustomerFields,
     CustomerInput,
+    PaymentInput,
     RefundInput,
 )
 from ledger.operations.customers.change import change_customer
@@ -65,6 +67,7 @@ from ledger.operations.products.import_products import ProductInput, import_prod
 from ledger.operations.subscriptions.bill import bill_subscription
 from ledger.operations.subscriptions.cancel import cancel_subscription, resume_subscription
 from ledger.operations.subscriptions.change import change_subscription
+from ledger.operations.subscriptions.notify import notify_customer
 from ledger.operations.subscriptions.requests import SubscriptionUpdate
 from ledger.security.api_keys import new_key
 
@@ -260,3 +263,40 @@ async def test_what_loses_a_race_is_dated_after_the_winner(
     assert len(events) > before + 1
     times = [event.at for event in events]
     assert times == sorted(times)
+
+
+async def test_an_order_is_dated_after_the_change_of_the_saved_card_that_it_is_paid_by(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, stream_id, _ = await _method(shop, update_payment_method)
+    saved = str(await shop.card())
+    changed = _change_before_load(shop, PAYMENT_METHODS, stream_id, monkeypatch)
+    request = PaymentInput(type=MethodType.CARD, payment_id=uuid7(), saved_method_id=saved, virtual_terminal=True)
+    paid = await create_order(shop.ledger, shop.actor, an_order("paid", request, virtual_terminal=True))
+    assert paid.order.terms.at >= changed[0]
+
+
+async def test_a_message_is_dated_after_the_preferences_that_it_follows(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await shop.subscribe(await shop.plan())
+    changed = _change_before_load(shop, CUSTOMERS, made.customer_id, monkeypatch)
+    await notify_customer(shop.ledger, shop.merchant_id, made.subscription_id)
+    events = await shop.ledger.journal.reader.stream(shop.merchant_id, made.subscription_id)
+    assert isinstance(events[-1], NoticeDropped), "the customer has no address"
+    assert events[-1].at >= changed[0]
+
+
+def _change_before_load(shop: Shop, stream: Stream[Any], stream_id: UUID, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Changes the stream right before it is loaded next. Returns a list that has the time of the change then."""
+    load = shop.ledger.journal.load
+    changed: list[Any] = []
+
+    async def load_changed(merchant_id: UUID, loaded: Stream[Any], loaded_id: UUID) -> Any:
+        if loaded_id == stream_id and not changed:
+            await _change_beforehand(shop, stream, stream_id)
+            changed.append((await shop.ledger.journal.reader.stream(shop.merchant_id, stream_id))[-1].at)
+        return await load(merchant_id, loaded, loaded_id)
+
+    monkeypatch.setattr(shop.ledger.journal, "load", load_changed)
+    return changed

@@ -17,8 +17,6 @@ from ledger.journal.commit import append_statement
 from ledger.journal.commit.group_commit import PendingAppend
 from ledger.postgres.pipeline import Rows
 
-"""A pending command of the journal. Its result is the merchant's position of its last event."""
-
 _REQUEST_IDS_MAX: Final = 20
 
 

@@ -127,7 +127,7 @@ async def _new_order(
         return Plan(changes=[change, customer.change], claims=claims)
 
     def decide(payment: NewPayment) -> Sequence[OrderEvent]:
-        return decide_create(None, replace(command, payment=payment))
+        return decide_create(None, replace(command, payment=payment, at=uow.now))  # the saved cards were read since
 
     decided = await decide_with_card(
         uow, customer_id, request.payment, payment, decide, request.terms.billing_address, customer_is_checked=True

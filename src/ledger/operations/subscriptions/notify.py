@@ -104,13 +104,14 @@ async def notify_customer(ledger: Ledger, merchant_id: UUID, subscription_id: UU
     async def attempt(_: Conflict | None) -> Plan:
         state = await uow.load(SUBSCRIPTIONS, subscription_id)
         assert state is not None, "a subscription with messages was requested"
+        withheld = _withheld(await _customer(uow, state)) if state.notices else {}
         real_at = datetime.now(UTC)
         command = NotifyCustomer(
             notifier=ledger.notifier.name,
             deadline_at=message_deadline(ledger, real_at),
             real_at=real_at,
             at=uow.now,
-            withheld=_withheld(await _customer(uow, state)) if state.notices else {},
+            withheld=withheld,
         )
         return await subscription_plan(uow, subscription_id, decide_notice(state, command))
 
