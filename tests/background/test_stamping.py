@@ -25,7 +25,7 @@ from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.background.worker import run
-from ledger.domain.invoices.commands import StampNext
+from ledger.domain.invoices.commands import NotFound, NotSent, StampNext, Unanswered
 from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.orders.invoices.events import DocumentStamped, StampingRequested
@@ -36,11 +36,14 @@ from ledger.invoicing.files import DocumentFiles, FilesUnavailable
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.journal.journal import Journal
 from ledger.operations.context.inputs import Actor, StampInput
-from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
+from ledger.operations.orders.invoices.provider_calls import load_libraries
 from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
-from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.operations.orders.open_calls import open_calls
+from ledger.operations.pipeline.execute import record_outcome
+from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
 from ledger.settings import Settings
 
 __all__ = ["kept_keys", "s3"]
@@ -205,6 +208,51 @@ async def test_a_document_that_is_not_found_is_sent_again_only_once_that_is_fina
     await sweep(ledger, database_url, replace(AFTERWARDS, late_s=3600.0))
     assert (await order_of(ledger, merchant, order_id)) == open_call
     await sweep(ledger, database_url, AFTERWARDS)
+    after = await order_of(ledger, merchant, order_id)
+    assert after.invoices is not None
+    assert after.invoices.open_intent is None
+
+
+async def test_a_stamp_that_came_in_time_is_recorded_even_if_its_files_are_stored_after_the_deadline(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await two_payments(ledger, merchant)
+    await asyncio.to_thread(load_libraries)
+    ledger.call_timeouts = CallTimeouts(processor_timeout_s=2.0)
+    put = DocumentFiles.put
+
+    async def put_late(files: DocumentFiles, *args: Any) -> Any:
+        await asyncio.sleep(2.5)
+        return await put(files, *args)
+
+    monkeypatch.setattr(DocumentFiles, "put", put_late)
+    await stamp_due(ledger, merchant.merchant_id, order_id)
+    assert documents_of(await order_of(ledger, merchant, order_id)) == EMITTED
+
+
+async def test_the_late_end_of_a_call_leaves_the_one_that_began_since(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that stops before its call finds, when it goes on, that the document is being stamped by another."""
+    order_id = await two_payments(ledger, merchant)
+    calls: list[Any] = []
+    while len(calls) < 2:
+        with monkeypatch.context() as patch:
+            crash_at("after-intent", patch, 1)
+            with pytest.raises(Crash):
+                await stamp_due(ledger, merchant.merchant_id, order_id)
+        order = await order_of(ledger, merchant, order_id)
+        calls += open_calls(ledger, merchant.merchant_id, order)
+        if len(calls) == 1:
+            await sweep(ledger, database_url, AFTERWARDS)
+    late, current = calls
+    assert late.key == current.key
+    for outcome in (NotSent(), NotFound(), Unanswered("no answer")):
+        await record_outcome(UnitOfWork(ledger, merchant), late, outcome)
+        order = await order_of(ledger, merchant, order_id)
+        assert order.invoices is not None
+        assert order.invoices.open_intent == current.intent, f"{outcome} is that of the call before"
+    await record_outcome(UnitOfWork(ledger, merchant), current, NotSent())
     after = await order_of(ledger, merchant, order_id)
     assert after.invoices is not None
     assert after.invoices.open_intent is None

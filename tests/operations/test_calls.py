@@ -31,6 +31,7 @@ class Stamped(Call, frozen=True, kw_only=True):
     at_preparation: Exception | None = None
     at_sending: Exception | None = None
     takes_s: float = 0.0
+    reading_takes_s: float = 0.0
     sent: list[str]
 
     @property
@@ -50,7 +51,11 @@ class Stamped(Call, frozen=True, kw_only=True):
         await asyncio.sleep(self.takes_s)
         if self.at_sending is not None:
             raise self.at_sending
-        return "done"
+        return "answer"
+
+    async def read(self, answer: str) -> str:
+        await asyncio.sleep(self.reading_takes_s)
+        return "done" if answer == "answer" else answer
 
     def without_answer(self, failure: Failure) -> Ended:
         return failure.ended
@@ -100,6 +105,10 @@ async def test_a_call_is_not_made_after_its_deadline() -> None:
 
 async def test_a_call_that_takes_longer_than_its_deadline_has_an_unknown_outcome() -> None:
     assert await made(within=timedelta(seconds=0.1), takes_s=30.0) == (Ended.TIMED_OUT, ["sent"], [])
+
+
+async def test_an_answer_in_time_counts_even_if_it_is_read_after_the_deadline() -> None:
+    assert await made(within=timedelta(seconds=1), reading_takes_s=1.5) == ("done", ["sent"], [])
 
 
 def test_every_event_with_the_deadline_of_a_call_announces_one() -> None:

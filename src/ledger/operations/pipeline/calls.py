@@ -135,12 +135,19 @@ class Call(Struct, frozen=True, kw_only=True):
         return None
 
     async def send(self, prepared: Any, left_s: float) -> Any:
-        """Makes the call and returns its outcome, or None if another caller records it later.
+        """Makes the call and returns the answer.
 
         Raises Unavailable if nothing left this process; TimedOut; anything else if the answer cannot be read. It is
         cancelled after `left_s` seconds.
         """
         raise NotImplementedError
+
+    async def read(self, answer: Any) -> Any:
+        """Returns the outcome that an answer is, or None if another caller records it later.
+
+        It has no deadline: the outside system has answered in time. Raises anything if the outcome is unknown.
+        """
+        return answer
 
     def without_answer(self, failure: Failure) -> Any:
         """Returns the outcome of a call that ended so, and logs it if an operator has to see it."""
@@ -209,12 +216,13 @@ async def make_call(uow: UnitOfWork, call: Call, began: Clocks) -> Any:
     deadline_at = call.deadline_at
     try:
         if deadline_at is None:
-            return await call.send(prepared, _UNLIMITED_S)
+            return await call.read(await call.send(prepared, _UNLIMITED_S))
         left_s = began.left_s(deadline_at)
         if left_s <= 0:
             return call.without_answer(Failure(Ended.NOT_SENT))
         with call.ledger.timeouts.within(left_s):
-            return await call.send(prepared, left_s)
+            answer = await call.send(prepared, left_s)
+        return await call.read(answer)
     except Unavailable as fault:
         return call.without_answer(Failure(Ended.NOT_SENT, fault))
     except (TimedOut, TimeoutError) as fault:

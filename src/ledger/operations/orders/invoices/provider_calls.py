@@ -106,7 +106,7 @@ class StampingCall(DocumentCall, frozen=True, kw_only=True):
             raise ProviderUnavailable("no stamping provider is configured")
         return await sealed_xml(invoicing, self.merchant_id, self.document, self.intent)
 
-    async def send(self, prepared: bytes, left_s: float) -> StampingOutcome:  # noqa: ARG002
+    async def send(self, prepared: bytes, left_s: float) -> contract.Stamped | contract.Refused:  # noqa: ARG002
         invoicing = self.ledger.invoicing
         assert invoicing is not None, "the call was prepared"
         assert invoicing.provider is not None, "the call was prepared"
@@ -116,7 +116,12 @@ class StampingCall(DocumentCall, frozen=True, kw_only=True):
             deadline_at=self.deadline_at,
             xml=prepared,
         )
-        answer = await invoicing.provider.stamp(request)
+        return await invoicing.provider.stamp(request)
+
+    async def read(self, answer: contract.Stamped | contract.Refused) -> StampingOutcome:
+        """Stores the files of a stamp, after the deadline too: the recovery would store the same ones."""
+        invoicing = self.ledger.invoicing
+        assert invoicing is not None, "the call was prepared"
         return await _outcome(self.ledger, invoicing, self.merchant_id, self.order, self.document, answer)
 
     def without_answer(self, failure: Failure) -> StampingOutcome:
@@ -162,6 +167,11 @@ class StampingCall(DocumentCall, frozen=True, kw_only=True):
         return None if isinstance(outcome, Unanswered) else outcome
 
     def record(self, state: Order, outcome: StampingOutcome, now: datetime) -> Sequence[InvoiceEvent]:
+        """Returns the events of the outcome. Without a stamp it ends this call alone, and not one that began since."""
+        document = None if state.invoices is None else state.invoices.document(self.document.document_id)
+        current = None if document is None else document.intent
+        if current is not None and current.deadline_at != self.deadline_at and not isinstance(outcome, Stamped):
+            return []
         command = RecordStamping(document_id=self.document.document_id, outcome=outcome, at=now)
         return decide_outcome(state, command)
 
