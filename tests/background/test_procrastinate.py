@@ -1,6 +1,6 @@
 """What the fair queue relies on in procrastinate, whose job manager is no published interface.
 
-A new release series of procrastinate may come in (pyproject.toml, requirements.in) once these tests pass with it.
+A new release series of procrastinate may come in (pyproject.toml, requirements.lock) once these tests pass with it.
 """
 
 import inspect

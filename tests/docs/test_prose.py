@@ -163,11 +163,13 @@ def wrong_in_page(page: Path) -> list[Found]:
 
 
 def wrong_in_module(module: Path) -> list[Found]:
-    """Returns the forbidden words of a module's docstrings and comments, and their lines beyond 120 columns."""
+    """Returns the forbidden words of a module's docstrings and comments, its conditions with `where`, and long lines."""
     lines = module.read_text().splitlines()
     wrong = []
     for first, text in prose_of(module):
         wrong += [Found(module, first, word) for word in words_in(text)]
+        if module.name != "events.py":  # its docstrings are the published page of events
+            wrong += [Found(module, first, each) for each in conditions_in(text)]
         numbers = range(first, first + text.count("\n") + 1)
         widths = [(number, len(_PRAGMA.sub("", lines[number - 1]))) for number in numbers]
         wrong += [Found(module, number, f"{width} columns") for number, width in widths if width > COLUMNS]

@@ -1,6 +1,6 @@
 """What the pipeline relies on in psycopg, besides its published interface.
 
-A new release series of psycopg may come in (pyproject.toml, requirements.in) once these tests pass with it.
+A new release series of psycopg may come in (pyproject.toml, requirements.lock) once these tests pass with it.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """What the shared values rely on in prometheus_client, besides its published interface.
 
-A new release series of prometheus_client may come in (pyproject.toml, requirements.in) once these tests pass with it.
+A new release series of prometheus_client may come in (pyproject.toml, requirements.lock) once these tests pass with it.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values

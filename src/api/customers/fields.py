@@ -139,7 +139,7 @@ def _preferences(sent: NotificationPreferences | None | UnsetType) -> dict[str, 
 
 
 def customer_reference(request: ApiRequest) -> str:
-    """Returns the id or external id of the customer in the path. Raises CustomerNotFound where the text cannot be an
+    """Returns the id or external id of the customer in the path. Raises CustomerNotFound if the text cannot be an
     id.
     """
     reference = request.path_id("id")

@@ -55,7 +55,7 @@ class Principal(Struct, frozen=True):
 class Authenticator:
     """Finds the principal of an API key, and caches it for three seconds, or until `forget` is called.
 
-    A process calls `forget` when the database notifies it of a change. Only where the notification is lost does a
+    A process calls `forget` when the database notifies it of a change. Only if the notification is lost does a
     revoked key work for three more seconds.
 
     `pepper` is the installation's key for hashing; `find` asks the read model for a hash; `environment` is `sandbox` or
@@ -96,7 +96,7 @@ class Authenticator:
     async def write_uses(self, write: Callable[[Mapping[UUID, datetime]], Awaitable[None]]) -> None:
         """Has the uses written that were seen since the last time. What cannot be written is kept for the next time.
 
-        A key counts as used where it is looked up, every three seconds while requests come with it: a request whose key
+        A key counts as used when it is looked up, every three seconds while requests come with it: a request whose key
         is cached costs nothing.
         """
         uses, self._uses = self._uses, {}
@@ -115,7 +115,7 @@ class Authenticator:
         merchant.
 
         An operation `by_key_alone` needs no merchant header, whatever the merchant's settings. A header that is sent
-        has to agree nevertheless. Raises a Fault where the read model cannot be asked.
+        has to agree nevertheless. Raises a Fault if the read model cannot be asked.
         """
         principal = await self._authenticate(headers.get(KEY_HEADER))
         if principal.expires_at is not None and principal.expires_at <= self._now():

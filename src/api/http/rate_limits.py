@@ -1,5 +1,7 @@
 """How many requests a key may make: per minute and per second, both at once (contract N75).
 
+The default limits are settings of the service (`ledger.settings`); a merchant may have others.
+
 Never let a refused request count: a client that keeps asking would keep itself out.
 """
 

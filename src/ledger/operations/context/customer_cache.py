@@ -49,7 +49,7 @@ class CustomerCache:
         self._cached.drop((merchant_id, external_id))
 
     async def by_id(self, merchant_id: UUID, customer_id: UUID) -> CachedCustomer | None:
-        """Returns the customer with this service id from the log; None also where the id is not a customer's."""
+        """Returns the customer with this service id from the log; None also if the id is not a customer's."""
         events = await self._journal.reader.stream_from(merchant_id, customer_id, CUSTOMERS.first)
         if not events:
             return None

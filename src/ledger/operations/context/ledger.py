@@ -99,7 +99,7 @@ class Ledger:
         self._merchants.drop(merchant_id)
 
     def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """Runs an operation to its end in a task of its own, even where the caller that awaits it is cancelled."""
+        """Runs an operation to its end in a task of its own, even if the caller that awaits it is cancelled."""
         return self._running.complete(operation)
 
     def call_deadline(self) -> datetime:

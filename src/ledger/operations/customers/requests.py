@@ -18,7 +18,7 @@ from ledger.operations.pipeline.unit_of_work import UnitOfWork
 async def execute_customer_request(uow: UnitOfWork, attempt: Attempt) -> StreamResult[Customer]:
     """Executes a request on a customer, or returns the answer that its idempotency key received before.
 
-    Raises like `execute_on_stream`; CustomerNotFound where the customer was erased after that answer.
+    Raises like `execute_on_stream`; CustomerNotFound if the customer was erased after that answer.
     """
     result = await execute_on_stream(uow, attempt, CUSTOMERS)
     if any(isinstance(event, CustomerErased) for event in result.later):

@@ -34,7 +34,7 @@ async def upsert_customer(
 
     `look_up` looks for an unknown customer in the log before it is taken for new: its saved cards are needed.
 
-    Raises CustomerNotFound where `request.id` names no customer, and where the customer was erased: an erased person
+    Raises CustomerNotFound if `request.id` names no customer, and if the customer was erased: an erased person
     does not order again under the same name.
     """
     found = await _find(uow, request, conflict, look_up)

@@ -47,8 +47,8 @@ async def delete_customer(
     """Erases the customer that `reference` (service id or external id) names (contract N61), and returns what is left.
 
     Afterwards the log reveals nothing of the person, and no row of a customer or an order shows it; the worker removes
-    the e-mail from the search lines. Where the orders cannot all be rendered again now, the worker finishes that too.
-    Raises like `execute_customer_request`; CustomerNotFound, also where the customer is erased already.
+    the e-mail from the search lines. If the orders cannot all be rendered again now, the worker finishes that too.
+    Raises like `execute_customer_request`; CustomerNotFound, also if the customer is erased already.
     """
     return await ledger.complete(_delete(UnitOfWork(ledger, actor, key), actor, reference, orders_of))
 

@@ -131,7 +131,7 @@ async def change_merchant(
 
 
 async def merchant_of(ledger: Ledger, merchant_id: UUID) -> Merchant:
-    """Returns the merchant from the log, where `Ledger.merchant` may be two seconds old. Raises UnknownMerchant."""
+    """Returns the merchant from the log; `Ledger.merchant` may be two seconds old. Raises UnknownMerchant."""
     merchant, _ = await ledger.journal.load(merchant_id, MERCHANTS, merchant_id)
     if merchant is None:
         raise UnknownMerchant(merchant_id)

@@ -32,7 +32,7 @@ async def submit_device_data(
     """Continues the payment that waits for its payer's device data (contract N18).
 
     Raises like `execute_on_order`; OrderNotFound, InvalidField on `referenceId`, InvalidOrderState,
-    PayerAuthenticationFailed, AmountExceedsPending where the payment no longer fits.
+    PayerAuthenticationFailed, AmountExceedsPending if the payment no longer fits.
     """
     uow = UnitOfWork(ledger, actor, key)
 

@@ -1,7 +1,7 @@
-"""Cancels an order or one payment of it: voids authorisations and, where the merchant asks for it, refunds what is
+"""Cancels an order or one payment of it: voids authorisations and, if the merchant asks for it, refunds what is
 held.
 
-The outcomes of all voids and refunds close the order. Where a processor refuses a void, the cancellation is refused and
+The outcomes of all voids and refunds close the order. If a processor refuses a void, the cancellation is refused and
 the order stays open.
 """
 

@@ -1,7 +1,7 @@
 """Changes and deletes saved payment methods.
 
 Deleting is three steps: the number is marked, the method is deleted in the log, the number is destroyed. A crash in
-between leaves the mark, by which `sweep` destroys the number, or settles it where the method is still there.
+between leaves the mark, by which `sweep` destroys the number, or settles it if the method is still there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MethodUpdate(Struct, frozen=True, kw_only=True):
 
 
 class UpdatedMethod(Struct, frozen=True, kw_only=True):
-    """The method after a request. `replayed` where the request changed nothing, or repeats one under its key."""
+    """The method after a request. `replayed` is set if the request changed nothing, or repeats one under its key."""
 
     method: SavedMethod
     replayed: bool
@@ -54,7 +54,7 @@ async def update_payment_method(
 ) -> UpdatedMethod:
     """Changes billing details of a customer's method (contract N59), and returns the method.
 
-    Raises like `execute_on_stream`; PaymentMethodNotFound, also where the method was deleted after the answer that the
+    Raises like `execute_on_stream`; PaymentMethodNotFound, also if the method was deleted after the answer that the
     key received; InvalidField.
     """
     uow = UnitOfWork(ledger, actor, key)

@@ -30,7 +30,7 @@ from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.processors.saved_card import SavedCard
 
 Decide = Callable[[NewPayment], Sequence[OrderEvent]]
-"""Decides on an order with a payment. Returns no events where the order has that payment already."""
+"""Decides on an order with a payment. Returns no events if the order has that payment already."""
 
 
 class DecidedPayment(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ async def decide_with_card(
 ) -> DecidedPayment:
     """Decides on a payment with the card that the request brings, saves or names. `billing` is the order's address.
 
-    `customer_is_checked` where the commit has the customer's stream already. Raises what `decide` raises,
+    `customer_is_checked` is set if the commit has the customer's stream already. Raises what `decide` raises,
     PaymentMethodNotFound, PaymentMethodExpired, PaymentMethodLimitReached, CustomerNotFound, a Fault.
     """
     if request.saved_method_id is not None:
@@ -114,7 +114,7 @@ async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> 
 
 
 def _is_repeated(decide: Decide, payment: NewPayment) -> bool:
-    """Returns whether the order has this payment already: it is shown, even where its card was deleted since."""
+    """Returns whether the order has this payment already: it is shown, even if its card was deleted since."""
     try:
         return not decide(payment)
     except Rejected:
@@ -122,7 +122,7 @@ def _is_repeated(decide: Decide, payment: NewPayment) -> bool:
 
 
 def _address(billing: Billing) -> BillingAddress | None:
-    """Returns the address of a saved card as a payment has it, None where it is empty."""
+    """Returns the address of a saved card as a payment has it, None if it is empty."""
     address = BillingAddress(
         address=billing.address_line1,
         city=billing.city,

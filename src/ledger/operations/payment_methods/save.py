@@ -52,9 +52,9 @@ async def save_card(
 ) -> SavedCardChanges:
     """Keeps the number of the request's card and decides how its method is saved for an order's customer.
 
-    The same card of the same customer is the same method, with the new expiry. `customer_is_checked` if the commit has
-    the customer's stream already. Raises CustomerNotFound if the customer was erased, PaymentMethodLimitReached,
-    ConcurrentUpdate, a Fault.
+    The same card of the same customer is the same method, with the new expiry. `customer_is_checked` is set if the
+    commit has the customer's stream already. Raises CustomerNotFound if the customer was erased,
+    PaymentMethodLimitReached, ConcurrentUpdate, a Fault.
     """
     assert request.card is not None, "only a card is saved"
     assert request.card_summary is not None, "a card comes with its summary"

@@ -24,7 +24,7 @@ _AT_ONCE: Final = 200
 async def sweep_cards(ledger: Ledger, age_s: float = _AGE_S) -> int:
     """Settles or destroys the numbers that have been unsettled for `age_s` seconds. Returns how many there were.
 
-    Raises a Fault where the vault or the log cannot be reached. A number whose method cannot be read waits again.
+    Raises a Fault if the vault or the log cannot be reached. A number whose method cannot be read waits again.
     """
     vault, count = ledger.vault, 0
     if vault is None:

@@ -32,8 +32,8 @@ _Calls = tuple[Sequence[Call], Clocks]
 async def execute(uow: UnitOfWork, attempt: Attempt, *, is_fact: bool = False, go_on: Continue | None = None) -> Plan:
     """Commits what `attempt` decides, makes the calls that it announces, and records their outcomes.
 
-    `is_fact` keeps trying where a request would give up. `go_on` adds events to the commit of each outcome. Returns the
-    plan of the last attempt. Raises what `attempt` raises, ConcurrentUpdate, a Fault of the journal.
+    With `is_fact` it keeps trying, although a request would give up. `go_on` adds events to the commit of each outcome.
+    Returns the plan of the last attempt. Raises what `attempt` raises, ConcurrentUpdate, a Fault of the journal.
     """
     plan, announced = await _commit(uow, attempt, ATTEMPTS_AT_A_FACT if is_fact else ATTEMPTS)
     await _make(uow, announced, go_on)

@@ -26,7 +26,7 @@ from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 async def repeat_call(ledger: Ledger, merchant_id: UUID, order_id: UUID, intent: Intent) -> Order:
     """Sends the call of an open intent again, as the caller has read it, and returns the order afterwards.
 
-    Does nothing where it has an outcome, or where another worker sends it again. Raises ConcurrentUpdate, a Fault of
+    Does nothing if it has an outcome, or if another worker sends it again. Raises ConcurrentUpdate, a Fault of
     the journal.
     """
     payment_id = intent.payment_id

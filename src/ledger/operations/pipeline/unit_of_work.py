@@ -74,7 +74,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Loaded(Struct, frozen=True):
-    """A stream's state and version; None and 0 where the merchant lacks the stream."""
+    """A stream's state and version; None and 0 if the merchant lacks the stream."""
 
     state: Any
     version: int
@@ -247,7 +247,7 @@ class UnitOfWork:
         """Commits a plan that announces so many calls to outside systems, with what it means for the idempotency
         record.
 
-        Raises Conflict, after it has dropped what it knew of the stream in conflict; RequestInProgress where another
+        Raises Conflict, after it has dropped what it knew of the stream in conflict; RequestInProgress if another
         request under the same key was first; a Fault of the journal.
         """
         record = None if self._record_id is None else self._record_change(plan, calls)

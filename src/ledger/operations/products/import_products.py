@@ -68,7 +68,7 @@ async def import_products(
 ) -> ImportResult:
     """Creates and updates the products that have no problem, in one commit, and returns what became of each.
 
-    A product whose id an earlier one of the request has fails. Raises ConcurrentUpdate where too many imports change
+    A product whose id an earlier one of the request has fails. Raises ConcurrentUpdate if too many imports change
     the same products, a Fault of the journal: nothing was imported then; with a key also IdempotencyKeyReused and
     RequestInProgress.
     """

@@ -41,7 +41,7 @@ async def cancel_subscription(
 async def resume_subscription(
     ledger: Ledger, actor: Actor, reference: str, key: IdempotencyKey | None = None
 ) -> StreamResult[Subscription]:
-    """Takes back a cancellation at the end of the period. `replayed` where there was none.
+    """Takes back a cancellation at the end of the period. `replayed` is set if there was none.
 
     Raises like `execute_on_stream`; SubscriptionNotFound, SubscriptionCanceled.
     """

@@ -160,7 +160,7 @@ async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -
 
 
 async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order) -> ChargeOutcome | None:
-    """Returns what became of a charge's order, None where that is not known yet.
+    """Returns what became of a charge's order, None if that is not known yet.
 
     The issuer may have approved a part: it is refunded, and the charge counts as declined.
     """

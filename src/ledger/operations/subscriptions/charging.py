@@ -28,7 +28,7 @@ async def execute_charging(uow: UnitOfWork, attempt: Attempt, *, must_be_paid: b
     """Executes a request on a subscription and waits for the charge that it begins, or that is in progress already.
 
     With `must_be_paid`, a decline is the answer. Raises like `execute_request`; ChargeRefused and ChargeRefusedByRisk;
-    RequestInProgress where the outcome is not known in time; ProcessorUnavailable.
+    RequestInProgress if the outcome is not known in time; ProcessorUnavailable.
     """
     return await execute_request(uow, attempt, _ChargeAnswer(must_be_paid))
 
@@ -87,7 +87,7 @@ async def _has_ended(uow: UnitOfWork, subscription_id: UUID, order_id: UUID) -> 
 
 
 def _require_paid(state: Subscription, order_id: UUID | None) -> None:
-    """Returns where the charge was paid, or where there was none.
+    """Checks that the charge was paid, or that there was none.
 
     Raises RequestInProgress, ProcessorUnavailable, ChargeRefused, ChargeRefusedByRisk.
     """

@@ -60,7 +60,7 @@ async def method_of(uow: UnitOfWork, customer_id: UUID, reference: str) -> Saved
 
 
 async def _moves(uow: UnitOfWork, change: Change) -> list[Change]:
-    """Returns the change of the customer's methods where the subscription is charged to another one, or to none."""
+    """Returns the change of the customer's methods if the subscription is charged to another one, or to none."""
     before: Subscription | None = change.before
     after: Subscription = change.after
     away_from = None if before is None else before.method_in_use

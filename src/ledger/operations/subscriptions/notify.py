@@ -202,7 +202,7 @@ def _message(to: Addressee, state: Subscription, notice: Notice, card_last4: str
 
 
 async def _last4(call: NoticeCall) -> str | None:
-    """Returns the last four digits of the card that was charged; None where it is not known or was deleted."""
+    """Returns the last four digits of the card that was charged; None if it is not known or was deleted."""
     method_id = call.notice.payment_method_id
     if method_id is None:
         return None

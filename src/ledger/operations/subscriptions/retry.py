@@ -18,7 +18,7 @@ from ledger.operations.subscriptions.commit import subscription_plan
 async def retry_charge(
     ledger: Ledger, actor: Actor, reference: str, key: IdempotencyKey | None = None
 ) -> StreamResult[Subscription]:
-    """Charges the oldest open invoice now. `replayed` where no invoice is open.
+    """Charges the oldest open invoice now. `replayed` is set if no invoice is open.
 
     A charge that is in progress is awaited instead: no second one begins. Raises like `execute_charging`;
     SubscriptionNotFound, SubscriptionCanceled.

@@ -103,7 +103,7 @@ class ConnectionGuard:
         CONNECTIONS_ENDED.labels(reason).inc()
 
     def add(self, newcomer: Guarded) -> None:
-        """Adds a connection; where there are too many, closes those first that have been idle the longest."""
+        """Adds a connection; if there are too many, closes those first that have been idle the longest."""
         self.accepted += 1
         CONNECTIONS_ACCEPTED.inc()
         self.connections.add(newcomer)

@@ -1,4 +1,7 @@
-"""The decider of the warning that the deadline of a payment receipt is near (contract N47)."""
+"""The decider of the warning that the deadline of a payment receipt is near (contract N47).
+
+How long before the deadline it is given is `RECEIPT_DEADLINE_WARNING` of `domain/invoices/due`.
+"""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def reminder_call(
 async def remind_payer(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> None:
     """Sends the reminder of an order that is due by its merchant's clock, or records why it is not sent.
 
-    Does nothing where none is due. Raises AttemptRunning, ConcurrentUpdate, a Fault: run it again later.
+    Does nothing if none is due. Raises AttemptRunning, ConcurrentUpdate, a Fault: run it again later.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
 

@@ -24,7 +24,7 @@ async def cancel_document(
 ) -> DocumentResult:
     """Cancels a stamped document of an order, and returns the order with the cancellation's progress.
 
-    Raises OrderNotFound, DocumentNotFound, InvoiceNotReady, InvoiceInUse, InvalidField; ProviderUnavailable where the
+    Raises OrderNotFound, DocumentNotFound, InvoiceNotReady, InvoiceInUse, InvalidField; ProviderUnavailable if the
     provider could not be reached; ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused, RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
@@ -47,7 +47,7 @@ async def cancel_document(
 
 
 async def update_cancellation(ledger: Ledger, merchant_id: UUID, order_id: UUID, document_id: UUID) -> None:
-    """Records what SAT reports about a cancellation without a result, where it reports one. Raises a Fault."""
+    """Records what SAT reports about a cancellation without a result, if it reports one. Raises a Fault."""
     order = await load_order(ledger, merchant_id, order_id)
     document = None if order.invoices is None else order.invoices.document(document_id)
     if document is None or document.stamp is None or document.cancellation is None:

@@ -43,7 +43,7 @@ _LINES_ON_LOOP: Final = 20
 async def stamp_due(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
     """Stamps what is due on an order by its merchant's clock, and returns the order.
 
-    Does nothing where nothing is due. Raises ConcurrentUpdate, a Fault.
+    Does nothing if nothing is due. Raises ConcurrentUpdate, a Fault.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
 
@@ -64,7 +64,7 @@ async def stamp_order(
     """Stamps the pending and failed documents that the request asks for (contract N43), and returns the order.
 
     A document that the provider refuses stays FAILED, and one whose outcome is unknown PENDING. Raises OrderNotFound,
-    DocumentNotFound, FiscalDataIncomplete, AmountNotStampable, InvalidField; ProviderUnavailable where the provider
+    DocumentNotFound, FiscalDataIncomplete, AmountNotStampable, InvalidField; ProviderUnavailable if the provider
     could not be reached; ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused and RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
@@ -110,7 +110,7 @@ def _starts(plan: Plan) -> bool:
 
 
 async def _enabling(uow: UnitOfWork, order: Order, given: StampInput) -> list[InvoiceEvent]:
-    """Returns the events of fiscal data that came with the request. Raises FiscalDataIncomplete where there is none."""
+    """Returns the events of fiscal data that came with the request. Raises FiscalDataIncomplete if there is none."""
     fiscal: FiscalData | None = given.fiscal
     if fiscal is None and order.terms.fiscal is None and order.invoices is None:
         raise FiscalDataIncomplete("The order has no fiscal data: send fiscalConfig.", ["fiscalConfig.taxId"])
