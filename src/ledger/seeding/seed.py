@@ -73,8 +73,8 @@ async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | 
     """Runs a scenario file on the settings' database. `make_key` supplies the merchants' keys; without it, new keys are
     generated.
 
-    Raises CannotRun in production, because a merchant's time is real there; for a file that cannot be read; for a line that
-    cannot be run (InvalidScenario).
+    Raises CannotRun in production, because a merchant's time is real there; for a file that cannot be read; for a line
+    that cannot be run (InvalidScenario).
     """
     if settings.environment == "production":
         raise CannotRun(
