@@ -115,14 +115,14 @@ async def test_a_message_is_sent_twice_at_most_after_crashes_and_missing_answers
     made = await shop.subscribe(await shop.plan())
     mailbox = shop.ledger.notifier = Mailbox()
 
-    async def crash(*_: Any, **__: Any) -> None:
+    def crash(*_: Any) -> None:
         raise Crash
 
     async def run() -> None:
         await notify_customer(shop.ledger, shop.merchant_id, made.subscription_id)
 
     if place == "after the message":
-        monkeypatch.setattr(notify, "_record", crash)
+        monkeypatch.setattr(notify.NoticeCall, "record", crash)
     elif place == "before the message":
         mailbox.failures = [Crash(), Crash()]
     else:
