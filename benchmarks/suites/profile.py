@@ -32,12 +32,12 @@ _SAMPLES_PER_SECOND: Final = 400
 _AROUND_S: Final = 1.0
 """The load begins before the sampler and ends after it, so that no sample is of an idle process."""
 
-_HERE: Final = f"{Path(__file__).parents[3]}/"
+_HERE: Final = f"{Path(__file__).parents[2] / 'src'}/"
 _FRAME: Final = re.compile(r"\((.+?):\d+\)$")
 _OTHER: Final = "event loop, tasks, standard library"
 _STAGES: Final = (
     ("api/fields", "body: parse"),
-    ("api/http/decoding", "body: parse"),
+    ("api/decoding", "body: parse"),
     ("api/http", "request and answer"),
     ("api", "resource"),
     ("ledger/domain/orders/decide", "decide"),
