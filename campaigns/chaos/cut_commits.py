@@ -103,7 +103,7 @@ async def _cut(service: Service, random: Random) -> None:
         until = time.monotonic() + _CUT_PATIENCE_S
         while service.cutter.where:
             if time.monotonic() > until:
-                raise Unmet("nobody commits anything any more")
+                raise Unmet("no commit has arrived for too long")
             await asyncio.sleep(0.005)
         await asyncio.sleep(random.uniform(0.05, 0.2))
     show(f"  cut so far: {', '.join(f'{where} {n}' for where, n in sorted(service.cutter.cut.items()))}")

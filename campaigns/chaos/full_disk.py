@@ -186,7 +186,7 @@ def _every_request_is_answered(around: Sequence[Ended]) -> list[str]:
 
 FULL_DATA = Campaign(
     name="full-disk",
-    about=f"the disk with the data is full until readiness shows it, and {_FULL_S:.0f} s more; nobody restarts anything",
+    about=f"the disk with the data is full until readiness shows it, and {_FULL_S:.0f} s more; no process is restarted",
     strike=_fill_data,
     expects=_reads_go_on,
     make=OnSmallDisks,

@@ -51,7 +51,7 @@ async def _crowd(service: Service, _random: Random) -> float:
         f"  {_LISTS} lists at once: {dict(statuses)}, answered in {median(took):.2f} s (p50), {took[-1]:.2f} s at most"
     )
     if statuses != {503: _LISTS}:
-        raise Unmet(f"lists of a table that nobody can read were answered {dict(statuses)}")
+        raise Unmet(f"lists of a locked table were answered {dict(statuses)}")
     if took[-1] > _REFUSED_MAX_S + SLACK_S:
         raise Unmet(f"a list was refused after {took[-1]:.1f} s")
     while (await _list(service.port, api_key))[0] != 200:

@@ -91,7 +91,7 @@ def _others_go_on(around: Sequence[Ended]) -> list[str]:
     refused = sum(request.status == 503 for request in around)
     wrong = answered_in_time(around)
     if not refused:
-        wrong.append("nobody was refused")
+        wrong.append("no request was refused")
     if written < 50:
         wrong.append(f"only {written} writes went through beside {refused} refusals")
     return wrong

@@ -28,7 +28,7 @@ SECONDS = 60.0
 _GROWTH_MAX = 20 << 20
 _SLOWER_MAX = 3.0
 _ALWAYS_FAST_ENOUGH_S = 0.05
-_TOLD = {"slow head: 408", "slow body: 408", "100 MB by length: 413", "100 MB in chunks: 413", "10 MB header: 431",
+_RECEIVED = {"slow head: 408", "slow body: 408", "100 MB by length: 413", "100 MB in chunks: 413", "10 MB header: 431",
          "1,000 headers: 431", "two lengths: 400"}  # fmt: skip
 """How some connections must end. Besides, useless connections are closed if no room is left."""
 _EXPLAINED = frozenset({200, 201, 404, 409, 422})
@@ -98,12 +98,12 @@ async def _strike(service: Service, _random: Random) -> float:
     show(f"  without attackers: p99 {usual_s * 1e3:.0f} ms, memory {usual_growth / (1 << 20):+.1f} MB")
     show(f"  with attackers: p99 {under_attack_s * 1e3:.0f} ms, memory {growth / (1 << 20):+.1f} MB")
     show(f"  {', '.join(f'{ending} {n}' for ending, n in sorted(endings.items()))}")
-    if untold := _TOLD - endings.keys():
-        raise Unmet(f"nobody was told: {', '.join(sorted(untold))}")
+    if missing := _RECEIVED - endings.keys():
+        raise Unmet(f"no attacker received: {', '.join(sorted(missing))}")
     if growth - max(usual_growth, 0) > _GROWTH_MAX:
         raise Unmet(f"the API processes have grown by {growth >> 20} MB, without attackers by {usual_growth >> 20} MB")
     if under_attack_s > max(_SLOWER_MAX * usual_s, _ALWAYS_FAST_ENOUGH_S):
-        raise Unmet("who works waits too long")
+        raise Unmet("honest clients wait too long")
     return time.monotonic()
 
 

@@ -30,7 +30,7 @@ def _only_503(around: Sequence[Ended]) -> list[str]:
 
 KILL_POSTGRES = Campaign(
     name="kill-postgres",
-    about="SIGKILL of the postmaster alone; nobody restarts anything",
+    about="SIGKILL of the postmaster alone; the service restarts it",
     strike=_kill,
     expects=_only_503,
 )

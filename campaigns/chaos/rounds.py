@@ -184,7 +184,7 @@ def _unreached(rounds: Sequence[Round], figures: Figures) -> list[str]:
     """Returns what a campaign should have caused and did not."""
     missed = []
     if not all(each.caught for each in rounds):
-        missed.append(f"{sum(not each.caught for each in rounds)} strikes hit a service that nobody was talking to")
+        missed.append(f"{sum(not each.caught for each in rounds)} strikes hit a service without requests")
     if not all(each.unanswered or each.unavailable for each in rounds):
         missed.append(NOTICED)
     for name, n in (

@@ -36,7 +36,7 @@ def _every_accepted_request_is_answered(around: Sequence[Ended]) -> list[str]:
 
 STOP_SERVICE = Campaign(
     name="stop-service",
-    about="SIGTERM under load, then a new start: nobody who was let in is cut off",
+    about="SIGTERM under load, then a new start: each request that was accepted is answered",
     strike=_stop_and_start,
     expects=_every_accepted_request_is_answered,
     beyond=frozenset({NOTICED, UNKNOWN, RECOVERED}),

@@ -130,7 +130,7 @@ def judge(answer: bytes) -> tuple[int | None, list[str]]:
     if status not in _EXPECTED:
         wrong.append(f"it was answered with {status}")
     if re.search(rb"\d{13}|4242|drop table", _OUR_ID.sub(b"", body)):
-        wrong.append("it was told what it had sent")
+        wrong.append("the answer repeats what was sent")
     try:
         said = msgspec.json.decode(body, type=dict[str, object])
     except msgspec.DecodeError:

@@ -245,7 +245,7 @@ IDEMPOTENCY: Final = (
         "key-with-another-request",
         "an idempotency key is refused with another request",
         f"{_PIPELINE}/idempotency.py",
-        "if record is not None and not hmac.compare_digest(record.fingerprint, uow.key.fingerprint):",
+        "if not hmac.compare_digest(record.fingerprint, uow.key.fingerprint):",
         "if False:",
         ("tests/operations/test_idempotency.py", "tests/api/products/test_import.py"),
     ),

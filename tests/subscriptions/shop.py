@@ -14,6 +14,7 @@ from tests.operations.conftest import APPROVED, an_order, by_card
 from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.domain.orders.state import Order
+from ledger.domain.plans.commands import NewPlan
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import Interval, PlanTerms
 from ledger.domain.streams import ORDERS, SUBSCRIPTIONS
@@ -22,7 +23,7 @@ from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.context.inputs import Actor, CustomerInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
-from ledger.operations.plans.create import NewPlan, create_plan
+from ledger.operations.plans.create import create_plan
 from ledger.operations.subscriptions.create import create_subscription
 from ledger.operations.subscriptions.requests import NewSubscription
 

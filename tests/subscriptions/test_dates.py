@@ -27,6 +27,7 @@ from ledger.domain.orders.events import PayerForgotten
 from ledger.domain.orders.terms import CaptureMethod, MethodType
 from ledger.domain.payment_methods.events import PaymentMethodRenamed
 from ledger.domain.payment_methods.state import stream_of
+from ledger.domain.plans.commands import PlanUpdate
 from ledger.domain.plans.events import PlanDetailsChanged
 from ledger.domain.streams import (
     CUSTOMERS,
@@ -62,7 +63,7 @@ from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_methods.change import MethodUpdate, delete_payment_method, update_payment_method
 from ledger.operations.plans.archive import archive_plan
-from ledger.operations.plans.change import PlanUpdate, change_plan
+from ledger.operations.plans.change import change_plan
 from ledger.operations.products.import_products import ProductInput, import_products
 from ledger.operations.subscriptions.bill import bill_subscription
 from ledger.operations.subscriptions.cancel import cancel_subscription, resume_subscription

@@ -124,7 +124,7 @@ def _parse(
 
 def _require_a_name(sent: CustomerBody, errors: FieldErrors) -> None:
     if not isinstance(sent.external_id, str) and not isinstance(sent.email, str) and not errors.has("email"):
-        errors.add(invalid("externalId", "is required where email is absent", "REQUIRED"))
+        errors.add(invalid("externalId", "is required if email is absent", "REQUIRED"))
 
 
 def _require_external_id(sent: CustomerBody, errors: FieldErrors) -> None:

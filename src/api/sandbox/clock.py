@@ -95,7 +95,7 @@ def _target(body: bytes, zone: ZoneInfo) -> tuple[str, Callable[[datetime], date
         return "advanceTo", lambda _: until
     if by is not None:
         return "advanceBy", lambda now: by.after(now.astimezone(zone))
-    raise invalid("advanceTo", "is required where advanceBy is absent", "REQUIRED")
+    raise invalid("advanceTo", "is required if advanceBy is absent", "REQUIRED")
 
 
 class ClockMoved(Struct, rename="camel"):

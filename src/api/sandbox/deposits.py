@@ -71,7 +71,7 @@ def _sent_to(sent: SendDeposit, errors: FieldErrors) -> str | None:
     if sent.clabe is not None and sent.reference is not None and sent.clabe != sent.reference:
         errors.add(conflicting("clabe", "reference", "have different values: send one of them"))
     if sent.clabe is None and sent.reference is None:
-        errors.add(invalid("clabe", "is required where reference is absent", "REQUIRED"))
+        errors.add(invalid("clabe", "is required if reference is absent", "REQUIRED"))
     return sent.clabe or sent.reference
 
 

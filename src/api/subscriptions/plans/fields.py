@@ -22,6 +22,7 @@ from api.http.request import ApiRequest
 from api.operation import Json
 from ledger.domain import streams
 from ledger.domain.merchants.settings import MerchantSettings
+from ledger.domain.plans.commands import NewPlan, PlanUpdate
 from ledger.domain.plans.terms import (
     DUNNING_RETRIES,
     DUNNING_RETRIES_MAX,
@@ -36,8 +37,6 @@ from ledger.domain.plans.terms import (
     period_problem,
 )
 from ledger.domain.rejections import InvalidField, Rejected
-from ledger.operations.plans.change import PlanUpdate
-from ledger.operations.plans.create import NewPlan
 
 _AMOUNT_SCHEMA: Final[Json] = {
     "type": ["string", "number"],

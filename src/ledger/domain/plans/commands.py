@@ -12,30 +12,40 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ledger.domain.plans.terms import PlanTerms
 
 
-class CreatePlan(Struct, frozen=True, kw_only=True):
-    """Creates a plan (contract N65)."""
+class NewPlan(Struct, frozen=True, kw_only=True):
+    """A plan that a merchant requests."""
 
-    plan_id: UUID
     name: str
     terms: PlanTerms
-    at: datetime
     external_id: str | None = None
     description: str | None = None
     metadata: Raw | None = None
 
 
-class ChangePlan(Struct, frozen=True, kw_only=True):
-    """Changes a plan (contract N66): `terms` has the given ones by their names in `PlanTerms`.
+class CreatePlan(NewPlan, frozen=True, kw_only=True):
+    """Creates a plan (contract N65)."""
+
+    plan_id: UUID
+    at: datetime
+
+
+class PlanUpdate(Struct, frozen=True, kw_only=True):
+    """What a request changes of a plan; None clears a field. `terms` has the given ones by their names in `PlanTerms`.
 
     `external_id`, if given, is what the plan has already: it never changes.
     """
 
-    at: datetime
     external_id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     description: str | None | UnsetType = UNSET
     metadata: Raw | None | UnsetType = UNSET
     terms: Mapping[str, Any] = {}
+
+
+class ChangePlan(PlanUpdate, frozen=True, kw_only=True):
+    """Changes a plan (contract N66)."""
+
+    at: datetime
 
 
 class UsePlan(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from ledger.domain.orders.state import Order
 from ledger.domain.streams import CUSTOMERS, ORDERS
 from ledger.operations.context.results import NothingSent, OrderResult, RequestTarget
 from ledger.operations.pipeline.execute import Attempt
-from ledger.operations.pipeline.execute_request import execute_request, in_progress, wait_until
+from ledger.operations.pipeline.execute_request import execute_request, wait_until
 from ledger.operations.pipeline.execute_stream import answered, stream_of
-from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork, in_progress
 
 
 async def execute_on_order(uow: UnitOfWork, attempt: Attempt) -> OrderResult:

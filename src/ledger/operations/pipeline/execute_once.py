@@ -11,9 +11,11 @@ from uuid import UUID, uuid4, uuid5
 
 from msgspec import Raw
 
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.pipeline.idempotency import completed_before
+from ledger.operations.pipeline.execute_request import answer_key
+from ledger.operations.pipeline.idempotency import result_of
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 
 
@@ -25,18 +27,17 @@ async def execute_once(
     `act` gets the id from which it derives the others. Its result is stored in the log, so it must not contain personal
     data. Raises what `act` raises, and with a key IdempotencyKeyReused, RequestInProgress, a Fault of the journal.
     """
-    return await ledger.complete(_execute(UnitOfWork(ledger, actor, key), key, act))
+    uow = UnitOfWork(ledger, actor, key)
 
+    async def act_once() -> tuple[Raw, bool]:
+        if key is None:
+            return await act(uuid4()), False
+        result = await act(uuid5(uow.merchant_id, f"request:{key.key}"))
+        await uow.refresh()  # the helper may have moved the clock
+        await uow.record_result(result)
+        return result, False
 
-async def _execute(
-    uow: UnitOfWork, key: IdempotencyKey | None, act: Callable[[UUID], Awaitable[Raw]]
-) -> tuple[Raw, bool]:
-    if key is None:
-        return await act(uuid4()), False
-    done = await completed_before(uow)
-    if done is not None:
-        return done, True
-    result = await act(uuid5(uow.merchant_id, f"request:{key.key}"))
-    await uow.refresh()  # the helper may have moved the clock
-    await uow.record_result(result)
-    return result, False
+    async def again(record: IdempotencyRecord) -> tuple[Raw, bool]:
+        return result_of(record), True
+
+    return await ledger.complete(answer_key(uow, act_once, again))

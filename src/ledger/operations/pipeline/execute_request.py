@@ -1,6 +1,7 @@
 """Executes a merchant's request, once under its idempotency key.
 
-Each kind of request has an `Answer`: what it is answered with after its calls, and when its key comes again.
+Each kind of request that changes a stream has an `Answer`: what it is answered with after its calls, and when its key
+comes again. Requests of other kinds call `answer_key`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from ledger.call_failures import Unavailable
 from ledger.domain.idempotency.state import IdempotencyRecord
-from ledger.domain.rejections import Rejected, RequestInProgress
+from ledger.domain.rejections import Rejected
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import WHOLE_ORDER
 from ledger.operations.pipeline.execute import Attempt, Continue, execute
@@ -27,6 +28,7 @@ class Result(Protocol):
     def replayed(self) -> bool: ...
 
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Result)
 R_co = TypeVar("R_co", bound=Result, covariant=True)
 
@@ -53,23 +55,44 @@ class Answer(Protocol[R_co]):
 
 
 async def execute_request(uow: UnitOfWork, attempt: Attempt, answer: Answer[R], *, go_on: Continue | None = None) -> R:
-    """Executes a request, or returns what its idempotency key was answered with before.
+    """Executes a request, or returns what its idempotency key was answered with before, and records the answer.
 
-    Records the answer, or a rejection that will not change; releases the key if nothing was sent. `go_on` as in
-    `execute`. Raises what `attempt` and `answer` raise, ConcurrentUpdate, a Fault of the journal; with a key also
-    IdempotencyKeyReused and RequestInProgress.
+    `go_on` as in `execute`. Raises what `attempt` and `answer` raise, ConcurrentUpdate, a Fault of the journal; with a
+    key also IdempotencyKeyReused and RequestInProgress.
     """
     uow.answered_when = answer.when
+
+    async def act() -> R:
+        plan = await execute(uow, attempt, go_on=go_on)
+        result = await answer.after(uow, plan)
+        await uow.record_answer(plan.stream_id, plan.target, replayed=result.replayed)
+        return result
+
+    async def again(record: IdempotencyRecord) -> R | None:
+        result = await answer.again(uow, record)
+        if result is not None:
+            assert record.stream_id is not None, "an accepted request names its stream"
+            await uow.record_answer(record.stream_id, WHOLE_ORDER, replayed=result.replayed)
+        return result
+
+    return await answer_key(uow, act, again)
+
+
+async def answer_key(
+    uow: UnitOfWork,
+    act: Callable[[], Awaitable[T]],
+    again: Callable[[IdempotencyRecord], Awaitable[T | None]],
+) -> T:
+    """Returns what `act` returns, or what `again` returns from the record of an earlier request under the same key.
+
+    If `again` returns None, the request is executed again. Records a rejection that will not change; releases the key
+    if nothing was sent. `act` and `again` record the answer. Raises what they raise, a Fault of the journal; with a key
+    also IdempotencyKeyReused and RequestInProgress.
+    """
     record = None if uow.key is None else await find_record(uow)
     try:
-        result = None if record is None else await answer.again(uow, record)
-        if record is not None and result is not None:
-            assert record.stream_id is not None, "an accepted request names its stream"
-            stream_id, target = record.stream_id, WHOLE_ORDER
-        else:
-            plan = await execute(uow, attempt, go_on=go_on)
-            stream_id, target = plan.stream_id, plan.target
-            result = await answer.after(uow, plan)
+        result = None if record is None else await again(record)
+        return await act() if result is None else result
     except Rejected as rejection:
         if uow.key is not None:
             await record_rejection(uow, rejection)
@@ -77,15 +100,6 @@ async def execute_request(uow: UnitOfWork, attempt: Attempt, answer: Answer[R], 
     except Unavailable:
         await uow.release()
         raise
-    await uow.record_answer(stream_id, target, replayed=result.replayed)
-    return result
-
-
-def in_progress() -> RequestInProgress:
-    """Returns the rejection of a request whose first one under the same key has calls that have not ended."""
-    return RequestInProgress(
-        "A request with this Idempotency-Key is being carried out: send the request again after a second."
-    )
 
 
 async def wait_until(ledger: Ledger, has_ended: Callable[[], Awaitable[bool]]) -> None:

@@ -16,45 +16,33 @@ from msgspec import Raw
 
 from ledger.domain.idempotency.events import RequestRefused
 from ledger.domain.idempotency.state import IdempotencyRecord
-from ledger.domain.rejections import IdempotencyKeyReused, Rejected, RequestInProgress, rejection_of
-from ledger.operations.pipeline.unit_of_work import UnitOfWork
+from ledger.domain.rejections import IdempotencyKeyReused, Rejected, rejection_of
+from ledger.operations.pipeline.unit_of_work import UnitOfWork, in_progress
 
 _encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
-async def completed_before(uow: UnitOfWork) -> Raw | None:
-    """Returns the result that the key has already, for a request that is not about one order; None for a new request.
-
-    Raises IdempotencyKeyReused, a Fault of the journal.
-    """
-    record = await _record_of(uow)
-    if record is None:
-        return None
-    assert record.result is not None, "the fingerprint contains the operation, which keeps its result"
-    return record.result
-
-
-async def _record_of(uow: UnitOfWork) -> IdempotencyRecord | None:
-    """Returns the record of the request. Raises IdempotencyKeyReused for the record of another one."""
-    record = await uow.load_record()
-    assert uow.key is not None, "only a request with a key has a record"
-    if record is not None and not hmac.compare_digest(record.fingerprint, uow.key.fingerprint):
-        raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
-    return record
-
-
 async def find_record(uow: UnitOfWork) -> IdempotencyRecord | None:
-    """Returns the record of an accepted request under the key; None if the request is new, or nothing of it was
-    sent.
+    """Returns the record of an accepted or completed request under the key; None if the request is new, or nothing of
+    it was sent.
 
     Raises the recorded rejection, IdempotencyKeyReused, a Fault of the journal.
     """
-    record = await _record_of(uow)
+    record = await uow.load_record()
     if record is None:
         return None
+    assert uow.key is not None, "only a request with a key has a record"
+    if not hmac.compare_digest(record.fingerprint, uow.key.fingerprint):
+        raise IdempotencyKeyReused("This Idempotency-Key was used for another request: use another key.")
     if record.refusal is not None:
         raise _refused_before(record.refusal)
     return None if record.released else record
+
+
+def result_of(record: IdempotencyRecord) -> Raw:
+    """Returns the JSON with which a request was answered that is not about one order."""
+    assert record.result is not None, "the fingerprint contains the operation, which keeps its result"
+    return record.result
 
 
 async def record_rejection(uow: UnitOfWork, rejection: Rejected) -> None:
@@ -62,9 +50,7 @@ async def record_rejection(uow: UnitOfWork, rejection: Rejected) -> None:
     the other one has changed what this one met.
     """
     if await uow.was_overtaken():
-        raise RequestInProgress(
-            "A request with this Idempotency-Key is being carried out: send the request again after a second."
-        ) from rejection
+        raise in_progress() from rejection
     if rejection.lasting:
         assert uow.key is not None, "only a request with a key has a record"
         await uow.record_refusal(

@@ -259,9 +259,7 @@ class UnitOfWork:
         except VersionConflict as conflict:
             self._streams.pop(conflict.stream_id, None)
             if conflict.stream_id == self._record_id:
-                raise RequestInProgress(
-                    "A request with this Idempotency-Key is being carried out: send the request again after a second."
-                ) from conflict
+                raise in_progress() from conflict
             raise
         for change in changes:
             version = change.expected + len(change.events)
@@ -406,6 +404,13 @@ class UnitOfWork:
 
     def _answer(self, stream_version: int, *, created: bool, replayed: bool = False) -> RequestAnswered:
         return RequestAnswered(stream_version=stream_version, created=created, at=self.now, replayed=replayed)
+
+
+def in_progress() -> RequestInProgress:
+    """Returns the rejection of a request whose first one under the same key has calls that have not ended."""
+    return RequestInProgress(
+        "A request with this Idempotency-Key is being carried out: send the request again after a second."
+    )
 
 
 async def load_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from msgspec.structs import asdict
 
-from msgspec import UNSET, Raw, Struct, UnsetType
-
-from ledger.domain.plans.commands import ChangePlan
+from ledger.domain.plans.commands import ChangePlan, PlanUpdate
 from ledger.domain.plans.decide import decide_change
 from ledger.domain.plans.state import Plan
 from ledger.domain.streams import PLANS
@@ -17,16 +14,6 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan
-
-
-class PlanUpdate(Struct, frozen=True, kw_only=True):
-    """What a request changes of a plan; UNSET is absent, None clears. `terms` are by their names in `PlanTerms`."""
-
-    external_id: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    description: str | None | UnsetType = UNSET
-    metadata: Raw | None | UnsetType = UNSET
-    terms: Mapping[str, Any] = {}
 
 
 async def change_plan(
@@ -40,14 +27,7 @@ async def change_plan(
 
     async def attempt(_: Conflict | None) -> CommitPlan:
         plan = await uow.find(PLANS, reference)
-        command = ChangePlan(
-            at=uow.now,
-            external_id=request.external_id,
-            name=request.name,
-            description=request.description,
-            metadata=request.metadata,
-            terms=request.terms,
-        )
+        command = ChangePlan(at=uow.now, **asdict(request))
         return CommitPlan(changes=[uow.change(PLANS, plan.plan_id, decide_change(plan, command))])
 
     return await ledger.complete(execute_on_stream(uow, attempt, PLANS))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from msgspec.structs import asdict
 from uuid_utils.compat import uuid7
 
-from ledger.domain.plans.commands import CreatePlan
+from ledger.domain.plans.commands import CreatePlan, NewPlan
 from ledger.domain.plans.decide import decide_create
 from ledger.domain.plans.state import Plan
-from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.streams import PLANS, ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor
@@ -16,16 +15,6 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute_stream import StreamResult, execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork
 from ledger.operations.pipeline.unit_of_work import Plan as CommitPlan
-
-
-class NewPlan(Struct, frozen=True, kw_only=True):
-    """A plan that a merchant requests."""
-
-    name: str
-    terms: PlanTerms
-    external_id: str | None = None
-    description: str | None = None
-    metadata: Raw | None = None
 
 
 async def create_plan(
@@ -40,15 +29,7 @@ async def create_plan(
         existing = None
         if isinstance(conflict, ClaimTaken) and external_id is not None:
             existing = await uow.find_claimed(PLANS, external_id)
-        command = CreatePlan(
-            plan_id=plan_id,
-            name=request.name,
-            terms=request.terms,
-            at=uow.now,
-            external_id=external_id,
-            description=request.description,
-            metadata=request.metadata,
-        )
+        command = CreatePlan(plan_id=plan_id, at=uow.now, **asdict(request))
         claims = [] if external_id is None else [Claim(ClaimKind.PLAN_EXTERNAL_ID, external_id, plan_id)]
         return CommitPlan(changes=[uow.change(PLANS, plan_id, decide_create(existing, command))], claims=claims)
 

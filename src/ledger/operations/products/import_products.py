@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
+from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.products.commands import ImportProduct, Problem
 from ledger.domain.products.decide import decide_import, problems_of
 from ledger.domain.products.state import Product
@@ -23,7 +24,8 @@ from ledger.journal.append import Change, Claim, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.idempotency import completed_before
+from ledger.operations.pipeline.execute_request import answer_key
+from ledger.operations.pipeline.idempotency import result_of
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 _DECIDED_AT_ONCE: Final = 50
@@ -73,8 +75,6 @@ async def import_products(
     RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
-    if key is not None and (answer := await completed_before(uow)) is not None:
-        return replace(_decode(answer), repeated=True)
     result = ImportResult(created=0, updated=0, failed=())
     repeated = _repeated(products)
 
@@ -99,10 +99,16 @@ async def import_products(
         record = None if key is None else Raw(_encode(result))
         return Plan(changes=changed or changes[:1] or [_nothing()], claims=claims, result=record)
 
-    plan = await execute(uow, attempt)
-    if plan.result is not None and not plan.events:
-        await uow.record_result(plan.result)
-    return result
+    async def act() -> ImportResult:
+        plan = await execute(uow, attempt)
+        if plan.result is not None and not plan.events:
+            await uow.record_result(plan.result)
+        return result
+
+    async def again(record: IdempotencyRecord) -> ImportResult:
+        return replace(_decode(result_of(record)), repeated=True)
+
+    return await answer_key(uow, act, again)
 
 
 async def _load(uow: UnitOfWork, product_id: str | None) -> Product | None:

@@ -9,9 +9,8 @@ from ledger.domain.orders.state import Order
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.operations.context.results import WHOLE_ORDER
 from ledger.operations.orders.order_request import answered_order
-from ledger.operations.pipeline.execute_request import in_progress
 from ledger.operations.pipeline.execute_stream import stream_of
-from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import AnsweredWhen, Plan, UnitOfWork, in_progress
 
 
 class DocumentResult(Struct, frozen=True, kw_only=True):
