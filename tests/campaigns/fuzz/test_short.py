@@ -53,8 +53,8 @@ def test_an_id_of_ours_is_no_card_number_whatever_its_digits():
         (b"", "there is no answer"),
         (b"HTTP/1.1 500 X\r\n\r\n{}", "it was answered with 500"),
         (b"HTTP/1.1 400 X\r\n\r\n<p>", "the answer is no JSON"),
-        (b'HTTP/1.1 400 X\r\n\r\n{"message":"4242424242424242"}', "it was told what it had sent"),
-        (b'HTTP/1.1 400 X\r\n\r\n{"requestId":"4242424242424242"}', "it was told what it had sent"),
+        (b'HTTP/1.1 400 X\r\n\r\n{"message":"4242424242424242"}', "the answer repeats what was sent"),
+        (b'HTTP/1.1 400 X\r\n\r\n{"requestId":"4242424242424242"}', "the answer repeats what was sent"),
         (b'HTTP/1.1 400 X\r\n\r\n{"message":"","code":"VALIDATION_ERROR","requestId":""}', "the answer lacks errors"),
     ],
 )
