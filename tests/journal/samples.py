@@ -153,6 +153,7 @@ SAMPLES: dict[str, Any] = {
         device_information=DEVICE,
         fiscal=FISCAL,
         line_items=(LINE,),
+        subscription_id=UUID("01890a5d-ac96-774b-bcce-b302099a8106"),
     ),
     "payment-started.v1": orders.PaymentStarted(
         payment_id=PAYMENT,

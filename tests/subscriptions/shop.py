@@ -18,7 +18,7 @@ from ledger.domain.plans.commands import NewPlan
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import Interval, PlanTerms
 from ledger.domain.streams import ORDERS, SUBSCRIPTIONS
-from ledger.domain.subscriptions.charge_ids import is_charge
+from ledger.domain.subscriptions.charge_ids import subscription_of
 from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.context.inputs import Actor, CustomerInput
 from ledger.operations.context.ledger import Ledger
@@ -97,8 +97,8 @@ class Shop:
             rows = connection.execute(_ORDERS, (self.merchant_id,)).fetchall()
         orders = []
         for (stream_id,) in rows:
-            if is_charge(stream_id):
-                order, _ = await self.ledger.journal.load(self.merchant_id, ORDERS, stream_id)
-                assert order is not None
+            order, _ = await self.ledger.journal.load(self.merchant_id, ORDERS, stream_id)
+            assert order is not None
+            if subscription_of(order.terms) is not None:
                 orders.append(order)
         return sorted(orders, key=lambda order: order.terms.order_id)

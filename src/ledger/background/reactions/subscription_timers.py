@@ -15,7 +15,7 @@ from ledger.background.effects import Effect, EnqueueJob, SetTimer
 from ledger.background.scheduler.jobs import Handler
 from ledger.domain.orders.events import AuthorizationAbandoned, PaymentCaptured, PaymentDeclined
 from ledger.domain.streams import SUBSCRIPTIONS
-from ledger.domain.subscriptions.charge_ids import is_charge
+from ledger.domain.subscriptions.charge_ids import may_be_charge
 from ledger.domain.subscriptions.due import DUE, charge_over_at, next_due
 from ledger.domain.subscriptions.events import TOPICS
 from ledger.domain.subscriptions.notices import NOTICE, notices_at
@@ -67,7 +67,7 @@ class SubscriptionTimers:
 class SubscriptionOrders:
     """Brings the later outcome of a subscription's payment order into the subscription.
 
-    An order of a subscription is recognised by its id; no other order is read.
+    No order is read whose id shows that it charges no subscription.
     """
 
     name = "subscription-orders"
@@ -87,7 +87,7 @@ class SubscriptionOrders:
 
     def react(self, recorded: SeenEvent) -> Iterable[Effect]:
         """Returns the job that looks at the order, unless the event is the answer to its first call."""
-        if not is_charge(recorded.stream_id):
+        if not may_be_charge(recorded.stream_id):
             return
         event = recorded.event
         if isinstance(event, PaymentCaptured) and recorded.version <= _CAPTURED_AT_ONCE:

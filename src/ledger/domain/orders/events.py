@@ -116,6 +116,8 @@ class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     """A merchant asked for money. `amount` is the subtotal: what the merchant wants, without any surcharge.
 
     A `pending` order was created without a payment. `surcharge` is the merchant's policy at this time.
+    `subscription_id` is the subscription that the order charges; orders of release 0.1.0 have none, and are recognised
+    by their ids.
     """
 
     order_id: UUID
@@ -138,6 +140,7 @@ class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     device_information: DeviceInformation | None = None
     fiscal: FiscalData | None = None
     line_items: tuple[LineItem, ...] = ()
+    subscription_id: UUID | None = None
 
 
 class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -184,7 +184,7 @@ class Destination(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 class OrderTerms(Struct, frozen=True, kw_only=True):
     """The terms that a merchant requests for an order, before ids and time. `OrderCreated` stores each of these fields.
 
-    `amount` is the subtotal in minor units of `currency`.
+    `amount` is the subtotal in minor units of `currency`. `subscription_id` is the subscription that the order charges.
     """
 
     external_id: str
@@ -201,3 +201,4 @@ class OrderTerms(Struct, frozen=True, kw_only=True):
     device_information: DeviceInformation | None = None
     fiscal: FiscalData | None = None
     line_items: tuple[LineItem, ...] = ()
+    subscription_id: UUID | None = None

@@ -1,8 +1,8 @@
 """Ids that follow from a subscription, an invoice and an attempt, so that an attempt is one payment order in every
 process.
 
-The id of a payment order of a subscription is a UUID of version 8, and no other order has one: a reader of orders'
-events recognises it without reading anything else.
+`OrderCreated.subscription_id` says that an order charges a subscription. Besides, the id of such an order is a UUID of
+version 8, so that a reader of orders' later events skips all other orders without reading them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 from uuid import UUID, uuid5
+
+from ledger.domain.orders.events import OrderCreated
 
 _VERSION: Final = 8
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -46,17 +48,20 @@ def external_id(subscription_id: UUID, ordinal: int, attempt: int) -> str:
     return f"{subscription_id}:{ordinal}:{attempt}"
 
 
-def subscription_of(order: UUID, order_external_id: str) -> UUID | None:
-    """Returns the subscription that an order was made for, by its id and external id; None for any other order."""
-    named, *_ = order_external_id.partition(":")
-    if not is_charge(order):
-        return None
+def subscription_of(order: OrderCreated) -> UUID | None:
+    """Returns the subscription that an order charges, None for any other order.
+
+    The orders of release 0.1.0 have it in their external ids alone.
+    """
+    if order.subscription_id is not None or not may_be_charge(order.order_id):
+        return order.subscription_id
+    named, *_ = order.external_id.partition(":")
     try:
         return UUID(named)
     except ValueError:
         return None
 
 
-def is_charge(order: UUID) -> bool:
-    """Returns whether a payment order was made for a subscription."""
-    return order.version == _VERSION
+def may_be_charge(order_id: UUID) -> bool:
+    """Returns whether an order with this id may charge a subscription; False is certain."""
+    return order_id.version == _VERSION

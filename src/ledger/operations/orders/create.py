@@ -16,7 +16,7 @@ from ledger.domain.orders.decide.payments import decide_charge, decide_create, d
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
-from ledger.domain.rejections import CustomerNotFound, PaymentMethodExpired, PaymentMethodNotFound
+from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, PaymentMethodExpired, PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, Conflict, VersionConflict
 from ledger.operations.context.inputs import Actor, OrderInput, PaymentInput
@@ -35,8 +35,8 @@ async def create_order(
 ) -> OrderResult:
     """Creates a payment order, or returns the one that has this external id already (contract N25 to N29).
 
-    Raises like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, DuplicateExternalId,
-    InvalidField.
+    Raises like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, InvalidField;
+    DuplicateExternalId if that order was cancelled, or has another id than the one that the caller fixes.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
     existing: UUID | None = None
@@ -66,6 +66,10 @@ async def create_order(
                 existing = await _order_with(uow, request.terms.external_id)
                 if existing is None:
                     raise
+        if request.order_id not in {None, existing}:
+            raise DuplicateExternalId(
+                f"Another order has the externalId {request.terms.external_id!r} already.", field="externalId"
+            )
         return await _resubmission(uow, request, payment, existing)
 
     work = execute_on_order(uow, attempt)

@@ -59,7 +59,7 @@ async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
     Does nothing for another order, or before the outcome is known. Raises ConcurrentUpdate, a Fault.
     """
     order = await load_charge_order(ledger, merchant_id, order_id)
-    subscription_id = None if order is None else charge_ids.subscription_of(order_id, order.terms.external_id)
+    subscription_id = None if order is None else charge_ids.subscription_of(order.terms)
     if order is None or subscription_id is None:
         return
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)

@@ -201,6 +201,7 @@ def _order_input(subscription: Subscription) -> OrderInput:
             virtual_terminal=True,
             description=f"{invoice.plan_name} {invoice.number}",
             invoice_number=invoice.number,
+            subscription_id=subscription.subscription_id,
         ),
         customer=CustomerInput(id=str(subscription.customer_id)),
         payment=PaymentInput(
