@@ -9,12 +9,15 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from ledger.domain.fold import fold
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.rejections import Rejected
 from ledger.domain.subscriptions import commands
@@ -26,7 +29,13 @@ from ledger.domain.subscriptions.decide.request import decide_request
 from ledger.domain.subscriptions.due import next_due
 from ledger.domain.subscriptions.events import CanceledBecause, SubscriptionEvent
 from ledger.domain.subscriptions.evolve import evolve
-from ledger.domain.subscriptions.state import SUBSCRIPTION_EDGES, InvoiceStatus, Subscription, SubscriptionStatus
+from ledger.domain.subscriptions.state import (
+    SUBSCRIPTION_EDGES,
+    InvoiceStatus,
+    PricedPlan,
+    Subscription,
+    SubscriptionStatus,
+)
 
 PROFILE = settings(max_examples=400, deadline=None)
 START = datetime(2027, 1, 31, 8, 30, tzinfo=UTC)
@@ -165,6 +174,44 @@ class Model:
             elif not self.take(decide_due(self.state, commands.RunDue(at=self.now))):
                 return
         raise AssertionError("it never ends")
+
+
+@PROFILE
+@given(st.lists(plans(), min_size=2, max_size=5), st.sampled_from(ZONES), st.data())
+def test_changes_of_plan_cost_the_time_of_each_plan_and_never_credit_more_than_was_charged(some, zone, data):
+    first, *others = [replace(plan, terms=replace(plan.terms, trial_period_days=0)) for plan in some]
+    model = Model(first, zone)
+    model.settle(commands.ChargePaid())
+    for _ in range(data.draw(st.integers(0, 3))):
+        assert model.state is not None
+        model.now = model.state.current_period_end
+        if model.take(decide_due(model.state, commands.RunDue(at=model.now))) and model.state.charge is not None:
+            model.settle(commands.ChargePaid())
+    state = model.state
+    assert state is not None
+    assert state.priced is not None
+    if not state.is_live:
+        return
+    end, charged = state.current_period_end, Fraction(state.terms.amount)
+    expected, lines, running = Fraction(0), [], state.priced
+    for chosen in (*others, replace(first, plan_id=state.plan_id)):
+        model.now += (end - model.now) * data.draw(st.sampled_from([0, 0, 1, 5])) // 7
+        command = commands.ChangeSubscription(at=model.now, plan=chosen, proration=commands.Proration.NEXT_INVOICE)
+        before = len(state.carried)
+        state = model.state = fold(evolve, state, decide_change(state, command))
+        lines += [Fraction(line.amount) for line in state.carried[before:]]
+        assert state.priced is not None
+        rest = (end - model.now) // timedelta(seconds=1)
+        expected += rest * (_rate(state.priced) - _rate(running))
+        running = state.priced
+    assert abs(sum(lines) - expected) <= Fraction(len(lines), 2)
+    assert running.seconds == (end - state.current_period_start) // timedelta(seconds=1)
+    assert -sum(amount for amount in lines if amount < 0) <= charged + sum(amount for amount in lines if amount > 0)
+
+
+def _rate(priced: PricedPlan) -> Fraction:
+    """Returns the price of a second."""
+    return Fraction(priced.terms.amount) / priced.seconds
 
 
 @PROFILE

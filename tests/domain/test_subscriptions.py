@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from ledger.domain.fold import fold
+from ledger.domain.orders.events import OrderCreated
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.rejections import CurrencyMismatch, InvalidField
 from ledger.domain.rejections import SubscriptionCanceled as CanceledAlready
@@ -29,6 +30,7 @@ MEXICO = "America/Mexico_City"
 SOFT = commands.ChargeFailed(code="INSUFFICIENT_FUNDS", hard=False)
 HARD = commands.ChargeFailed(code="CARD_LOST_OR_STOLEN", hard=True)
 PAID = commands.ChargePaid()
+NEXT_INVOICE = commands.Proration.NEXT_INVOICE
 
 
 def plan(n: int = 1, **terms: Any) -> commands.ChosenPlan:
@@ -253,15 +255,42 @@ def test_a_requested_charge_that_was_not_sent_leaves_the_time_of_the_retry() -> 
     assert state.invoices[-1].next_attempt_at == planned
 
 
+@pytest.mark.parametrize("interval", [Interval.MONTH, Interval.HALF_MONTH])
+def test_a_change_that_is_changed_back_costs_nothing_in_a_period_of_unusual_length(interval: Interval) -> None:
+    first, yearly = plan(interval=interval), plan(2, amount=Decimal(240_000), interval=Interval.YEAR)
+    state = settled(requested(first), PAID)
+    while period(state.current_period_start, MEXICO, interval, 1, 0).end == state.current_period_end:
+        state = settled(due(state, state.current_period_end), PAID, state.current_period_end)
+    calendar = (state.anchor, state.next_period)
+    at = state.current_period_start + timedelta(days=1)
+    for to in (yearly, first):
+        state = then(state, decide_change(state, commands.ChangeSubscription(at=at, plan=to, proration=NEXT_INVOICE)))
+    assert sum(line.amount for line in state.carried) == 0
+    assert (state.anchor, state.next_period) == calendar, "the next periods begin on the days as before"
+
+
 def test_the_ids_of_an_attempt_follow_from_it() -> None:
     begun = [event for event in decide_request(None, _command()) if isinstance(event, ChargeBegun)]
     again = [event for event in decide_request(None, _command()) if isinstance(event, ChargeBegun)]
     assert begun == again
-    order_id = begun[0].order_id
-    assert charge_ids.is_charge(order_id)
-    assert charge_ids.subscription_of(order_id, charge_ids.external_id(UUID(int=7), 1, 1)) == UUID(int=7)
-    assert charge_ids.subscription_of(order_id, "another") is None
-    assert charge_ids.subscription_of(UUID(int=1), charge_ids.external_id(UUID(int=7), 1, 1)) is None
+    assert charge_ids.may_be_charge(begun[0].order_id)
+
+
+def test_an_order_names_the_subscription_that_it_charges() -> None:
+    begun = next(event for event in decide_request(None, _command()) if isinstance(event, ChargeBegun))
+    seven = charge_ids.external_id(UUID(int=7), 1, 1)
+    assert charge_ids.subscription_of(_created(subscription_id=UUID(int=7))) == UUID(int=7)
+    assert charge_ids.subscription_of(_created(external_id=seven)) is None, "a merchant chose the external id"
+    before = _created(order_id=begun.order_id, external_id=seven)  # as release 0.1.0 stored it
+    assert charge_ids.subscription_of(before) == UUID(int=7)
+    assert charge_ids.subscription_of(_created(order_id=begun.order_id, external_id="another")) is None
+
+
+def _created(**fields: Any) -> OrderCreated:
+    values = {"order_id": UUID(int=1), "external_id": "pedido-1"} | fields
+    return OrderCreated(
+        order_number="ABC", customer_id=UUID(int=2), amount=Decimal(1), currency="MXN", pending=True, at=START, **values
+    )
 
 
 def _command() -> commands.RequestSubscription:

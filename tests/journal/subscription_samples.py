@@ -107,7 +107,13 @@ SUBSCRIPTIONS = {
         because=events.CanceledBecause.EXPIRED, ended_at=_END, at=_AT
     ),
     "subscription-plan-changed.v1": events.PlanChanged(
-        plan_id=_PLAN, plan_name="Café doble", terms=_TERMS, at=_AT, anchor=_END, priced_seconds=2_419_200
+        plan_id=_PLAN,
+        plan_name="Café doble",
+        terms=_TERMS,
+        at=_AT,
+        anchor=_END,
+        priced_seconds=2_419_200,
+        next_period=7,
     ),
     "subscription-method-replaced.v1": events.MethodReplaced(payment_method_id=_METHOD, at=_AT),
     "subscription-metadata-changed.v1": events.MetadataChanged(at=_AT, metadata=Raw(b'{"channel":"app"}')),

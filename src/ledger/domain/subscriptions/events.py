@@ -256,9 +256,10 @@ class SubscriptionCanceled(Struct, frozen=True, kw_only=True, omit_defaults=True
 class PlanChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The subscription moved to another plan. The current period stays as it is.
 
-    Where the length of periods changes, `anchor` is the end of the current one, and periods are counted from there.
-    Where the rest of the current period is settled between the plans, `priced_seconds` is the length of the period that
-    the new plan's price is for.
+    If the length of periods changes, they are counted from `anchor`, and the next one is number `next_period`: from the
+    end of the current period, or as they were counted before, if the current period was billed by that length. If the
+    rest of the current period is settled between the plans, `priced_seconds` is the length of the period that the new
+    plan's price is for.
     """
 
     plan_id: UUID
@@ -267,6 +268,7 @@ class PlanChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     at: datetime
     anchor: datetime | None = None
     priced_seconds: int | None = None
+    next_period: int = 0
 
 
 class MethodReplaced(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

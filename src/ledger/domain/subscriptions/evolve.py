@@ -40,6 +40,7 @@ from ledger.domain.subscriptions.events import (
 from ledger.domain.subscriptions.notice_events import NoticeEvent
 from ledger.domain.subscriptions.notices import evolve_notices, failure_notice, receipt_notice, trial_notice
 from ledger.domain.subscriptions.state import (
+    BilledPlan,
     Charge,
     Invoice,
     InvoiceStatus,
@@ -147,7 +148,7 @@ def _requested(before: Subscription | None, event: SubscriptionRequested) -> Sub
 
 
 def _plan_changed(state: Subscription, event: PlanChanged) -> Subscription:
-    anchored = {} if event.anchor is None else {"anchor": event.anchor, "next_period": 0}
+    anchored = {} if event.anchor is None else {"anchor": event.anchor, "next_period": event.next_period}
     after = replace(state, plan_id=event.plan_id, plan_name=event.plan_name, terms=event.terms, **anchored)
     if event.priced_seconds is None:
         return after
@@ -199,15 +200,16 @@ def _opened(state: Subscription, event: InvoiceOpened) -> Subscription:
     after = replace(state, invoices=(*state.invoices, invoice), last_ordinal=event.ordinal, carried=())
     if event.period is None:
         return after
+    seconds = (event.period_end - event.period_start) // timedelta(seconds=1)
+    billed = BilledPlan(state.plan_name, state.terms, seconds, state.anchor, event.period + 1)
     return replace(
         after,
         current_period_start=event.period_start,
         current_period_end=event.period_end,
         next_period=event.period + 1,
         periods_billed=state.periods_billed + 1,
-        priced=PricedPlan(
-            state.plan_name, state.terms, (event.period_end - event.period_start) // timedelta(seconds=1)
-        ),
+        billed=billed,
+        priced=billed,
     )
 
 

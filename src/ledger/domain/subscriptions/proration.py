@@ -34,15 +34,21 @@ def plan_line(plan_name: str, terms: PlanTerms) -> InvoiceLine:
     return InvoiceLine(description=plan_name, unit_amount=terms.amount, amount=terms.amount)
 
 
-def priced_as(plan_name: str, terms: PlanTerms, before: PricedPlan, start: datetime, time_zone: str) -> PricedPlan:
-    """Returns a plan that replaces `before` in the middle of the period that began at `start`.
+def has_same_length(one: PlanTerms, other: PlanTerms) -> bool:
+    """Returns whether the periods of two plans have the same length."""
+    return (one.interval, one.interval_count) == (other.interval, other.interval_count)
 
-    Its price is for a period of the new plan's length that begins with the current period: for the same seconds if both
-    plans' periods have the same length. Counted from the 28th of February, a month would be shorter than the current
-    one of an anchor on the 31st.
+
+def priced_as(plan_name: str, terms: PlanTerms, billed: PricedPlan, start: datetime, time_zone: str) -> PricedPlan:
+    """Returns a plan that replaces another in the middle of the period that began at `start` and was billed as `billed`.
+
+    Its price is for a period of the new plan's length that begins with the current period; for the seconds of the
+    current period if that has the same length. Counted from the 28th of February, a month would be shorter than the
+    current one of an anchor on the 31st. The seconds depend on the length and the current period alone, whatever plans
+    came in between: a change that is changed back costs nothing.
     """
-    if (terms.interval, terms.interval_count) == (before.terms.interval, before.terms.interval_count):
-        return PricedPlan(plan_name, terms, before.seconds)
+    if has_same_length(terms, billed.terms):
+        return PricedPlan(plan_name, terms, billed.seconds)
     own = period(start, time_zone, terms.interval, terms.interval_count, 0)
     return PricedPlan(plan_name, terms, (own.end - own.start) // _SECOND)
 

@@ -120,14 +120,22 @@ class PricedPlan(Struct, frozen=True):
     seconds: int
 
 
+class BilledPlan(PricedPlan, frozen=True):
+    """The plan by which the current period was billed, with the anchor and the number of the period after it."""
+
+    anchor: datetime
+    next_period: int
+
+
 class Subscription(Struct, frozen=True, kw_only=True):
     """A subscription. `status` is None before it has started: it is not shown then, nor are its invoices.
 
     `refusal` is why the first charge failed: the subscription never began. Until the first invoice, the current period
     is the trial. The next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of
     periods. `invoices` are all of them, oldest first. `carried` are the lines that the next invoice takes over.
-    `charge` is the one in progress: there is at most one. `priced` is the plan by whose price the rest of the current
-    period is paid or owed. After a change of plan without proration it is the earlier plan.
+    `charge` is the one in progress: there is at most one. `billed` is the plan of the current period's invoice; `priced`
+    is the plan by whose price the rest of the period is paid or owed. After a change of plan without proration it is
+    the earlier plan.
     """
 
     subscription_id: UUID
@@ -155,6 +163,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     invoices: tuple[Invoice, ...] = ()
     carried: tuple[InvoiceLine, ...] = ()
     charge: Charge | None = None
+    billed: BilledPlan | None = None
     priced: PricedPlan | None = None
     cancel_at_period_end: bool = False
     canceled_at: datetime | None = None

@@ -26,7 +26,7 @@ from ledger.domain.subscriptions.events import (
     SubscriptionEvent,
     SubscriptionResumed,
 )
-from ledger.domain.subscriptions.proration import priced_as, proration_lines, total
+from ledger.domain.subscriptions.proration import has_same_length, priced_as, proration_lines, total
 from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 
 _OWES = (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID)
@@ -101,18 +101,15 @@ def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscript
             f"{state.terms.currency}, or create another subscription.",
             field="planId",
         )
-    before, after = state.terms, plan.terms
-    same_periods = (before.interval, before.interval_count) == (after.interval, after.interval_count)
-    changed = PlanChanged(
-        plan_id=plan.plan_id,
-        plan_name=plan.name,
-        terms=after,
-        at=command.at,
-        anchor=None if same_periods else state.current_period_end,
-    )
-    if command.proration is Proration.NONE or state.priced is None:
+    after = plan.terms
+    changed = PlanChanged(plan_id=plan.plan_id, plan_name=plan.name, terms=after, at=command.at)
+    if not has_same_length(after, state.terms):
+        changed = replace(changed, anchor=state.current_period_end)
+        if state.billed is not None and has_same_length(after, state.billed.terms):  # as before the change away from it
+            changed = replace(changed, anchor=state.billed.anchor, next_period=state.billed.next_period)
+    if command.proration is Proration.NONE or state.priced is None or state.billed is None:
         return [changed]
-    priced = priced_as(plan.name, after, state.priced, state.current_period_start, state.time_zone)
+    priced = priced_as(plan.name, after, state.billed, state.current_period_start, state.time_zone)
     lines = proration_lines(state.priced, priced, state.current_period_end - command.at)
     if not lines:
         return [changed]
