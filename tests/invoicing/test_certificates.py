@@ -1,5 +1,6 @@
 """Which certificates may seal a merchant's documents: the others are refused when they are set."""
 
+import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -77,10 +78,10 @@ def der(tag, *parts):
     return bytes([tag, length]) + content if length < 128 else bytes([tag, 0x82]) + length.to_bytes(2, "big") + content
 
 
-def locked(rounds, derivation="06092a864886f70d01050c"):
+def locked(rounds, derivation="06092a864886f70d01050c", salt=b"saltsalt"):
     """Returns a PKCS#8 key under PBES2 with so many rounds of PBKDF2."""
     cipher = der(0x30, bytes.fromhex("060960864801650304012a"), der(0x04, bytes(16)))
-    parameters = der(0x30, der(0x04, b"saltsalt"), der(0x02, rounds.to_bytes(5, "big")))
+    parameters = der(0x30, der(0x04, salt), der(0x02, rounds.to_bytes(5, "big")))
     scheme = der(0x30, der(0x30, bytes.fromhex(derivation), parameters), cipher)
     return der(0x30, der(0x30, bytes.fromhex("06092a864886f70d01050d"), scheme), der(0x04, bytes(1232)))
 
@@ -88,19 +89,38 @@ def locked(rounds, derivation="06092a864886f70d01050c"):
 @pytest.mark.parametrize(
     ("key", "problem"),
     [
-        (locked(2**31 - 1), "asks for more than 1000000 rounds"),
-        (locked(1_000_001), "asks for more than 1000000 rounds"),
+        (locked(2**31 - 1), "asks for more than 100,000 rounds"),
+        (locked(100_001), "asks for more than 100,000 rounds"),
+        (locked(20_000_000, salt=b"\x02\x00" * 256), "asks for more than 100,000 rounds"),
         (locked(1), "does not open"),
         (locked(1, "060b2b06010401da47040b"), "does not open"),
         (locked(2**31 - 1)[:60], "does not open"),
         (b"0", "does not open"),
         (b"", "does not open"),
     ],
-    ids=["endless", "too long", "no key inside", "scrypt", "cut off", "one byte", "empty"],
+    ids=[
+        "endless",
+        "too long",
+        "a salt that looks like rounds",
+        "no key inside",
+        "scrypt",
+        "cut off",
+        "one byte",
+        "empty",
+    ],
 )
 def test_a_key_that_would_take_hours_to_open_is_refused_unopened(csd, key, problem):
     with pytest.raises(CertificateWrong, match=problem):
         open_csd(csd.certificate, key, PASSWORD, rfc=RFC, at=NOW)
+
+
+@pytest.mark.parametrize("cipher", ["aes256", "aes192", "aes128", "des3"])
+@pytest.mark.parametrize("hash_", ["hmacWithSHA1", "hmacWithSHA256", "hmacWithSHA512"])
+def test_keys_as_openssl_locks_them_are_opened(csd, cipher, hash_):
+    command = ["openssl", "pkcs8", "-topk8", "-inform", "DER", "-outform", "DER", "-v2", cipher, "-v2prf", hash_]
+    command += ["-iter", "2048", "-passout", f"pass:{PASSWORD}"]
+    key = subprocess.run(command, input=csd.key, capture_output=True, check=True).stdout
+    assert open_csd(csd.certificate, key, PASSWORD, rfc=RFC, at=NOW) == csd
 
 
 def test_a_key_longer_than_the_tax_authoritys_is_refused(csd, monkeypatch):

@@ -5,7 +5,6 @@ Never answer, log or echo the private key or its password. `ledger merchants set
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import re
@@ -25,6 +24,7 @@ from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.merchant.documents import Moment
+from api.merchant.uploads import check_in_turn
 from api.operation import ANY, BODY, MERCHANT, OperationSpec, codes_of
 from api.response import ApiResponse, json_response
 from ledger.domain.orders.invoices.terms import Issuer
@@ -185,8 +185,9 @@ async def show_issuer(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 async def set_issuer(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """PUT /v1/merchant/fiscal-issuer: 200 with the issuer. The same request again changes nothing."""
     body = await request.body(deps.body_limit)
-    issuer, csd = await asyncio.to_thread(parse_issuer, body, datetime.now(UTC))  # a key may take a second to open
-    return json_response(200, _document(await _issuers(deps).set(request.principal.merchant_id, issuer, csd)))
+    merchant_id = request.principal.merchant_id
+    issuer, csd = await check_in_turn(deps, merchant_id, parse_issuer, body, datetime.now(UTC))
+    return json_response(200, _document(await _issuers(deps).set(merchant_id, issuer, csd)))
 
 
 def _issuers(deps: Dependencies) -> Issuers:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from typing import Annotated, Final
@@ -17,6 +16,7 @@ from api.errors import ApiError, invalid, required
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
+from api.merchant.uploads import check_in_turn
 from api.operation import ANY, BODY, MERCHANT, UNREADABLE, OperationSpec, codes_of
 from api.response import ApiResponse, json_response
 from ledger.invoicing.issuers import Issuers
@@ -77,8 +77,9 @@ async def show_logo(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 async def set_logo(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """PUT /v1/merchant/fiscal-issuer/logo: 200 with the size of the logo. The same request again changes nothing."""
     body = await request.body(deps.body_limit)
-    logo = await asyncio.to_thread(parse_logo, body)
-    await _issuers(deps).set_logo(request.principal.merchant_id, logo)
+    merchant_id = request.principal.merchant_id
+    logo = await check_in_turn(deps, merchant_id, parse_logo, body)
+    await _issuers(deps).set_logo(merchant_id, logo)
     return json_response(200, _document(logo))
 
 

@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from msgspec import Struct
 
+from ledger.invoicing import locked_keys
+
 if TYPE_CHECKING:
     from satcfdi.models import Signer
 
@@ -26,9 +28,6 @@ _NUMBER: Final = re.compile(r"[0-9]{20}")
 _VALIDITY: Final = timedelta(days=4 * 365)  # SAT's certificates are valid for four years
 _NAME: Final = ObjectIdentifier("2.5.4.41")
 _BITS_MAX: Final = 4096
-_ROUNDS_MAX: Final = 1_000_000
-_PBES2: Final = bytes.fromhex("06092a864886f70d01050d")
-_PBKDF2: Final = bytes.fromhex("06092a864886f70d01050c")
 
 
 class CertificateWrong(Exception):
@@ -72,20 +71,18 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
 
 
 def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
-    """Returns a private key. Raises CertificateWrong if it does not open.
-
-    A key states the number of rounds of its derivation and the sizes of its checks: both are limited first.
-    """
+    """Returns a private key. Raises CertificateWrong if it does not open."""
     wrong = CertificateWrong(
         "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
     )
     try:
-        if _rounds(key) > _ROUNDS_MAX:
-            raise CertificateWrong("privateKey", f"asks for more than {_ROUNDS_MAX} rounds of PBKDF2")
-        opened = serialization.load_der_private_key(key, password.encode(), unsafe_skip_rsa_key_validation=True)
-    except (ValueError, TypeError, IndexError, UnsupportedAlgorithm):
+        plain = locked_keys.unlock(key, password)
+        opened = serialization.load_der_private_key(plain, None, unsafe_skip_rsa_key_validation=True)
+    except locked_keys.TooManyRounds as refused:
+        raise CertificateWrong("privateKey", str(refused)) from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise wrong from None
-    if not isinstance(opened, rsa.RSAPrivateKey) or opened.key_size > _BITS_MAX:
+    if not isinstance(opened, rsa.RSAPrivateKey) or opened.key_size > _BITS_MAX:  # its check takes as long as it is big
         raise CertificateWrong("privateKey", f"is no RSA key of at most {_BITS_MAX} bits")
     try:
         checked = serialization.load_der_private_key(_open_der(opened), None)
@@ -93,39 +90,6 @@ def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
         raise wrong from None
     assert isinstance(checked, rsa.RSAPrivateKey), "it was one before"
     return checked
-
-
-def _rounds(key: bytes) -> int:
-    """Returns the rounds of PBKDF2 that an encrypted PKCS#8 key states (RFC 8018, A.2 and A.4).
-
-    Raises ValueError or IndexError if the key is not encrypted as SAT does it: PBES2 with PBKDF2.
-    """
-    algorithm = _content(_content(key, 0x30), 0x30)  # of EncryptedPrivateKeyInfo
-    scheme = _after(algorithm, _PBES2)
-    derivation = _content(_content(scheme, 0x30), 0x30)
-    parameters = _content(_after(derivation, _PBKDF2), 0x30)
-    salt = _content(parameters, 0x04)
-    at = parameters.index(salt, 2) + len(salt)
-    return int.from_bytes(_content(parameters[at:], 0x02), "big")
-
-
-def _after(data: bytes, identifier: bytes) -> bytes:
-    if not data.startswith(identifier):
-        raise ValueError("another algorithm")
-    return data[len(identifier) :]
-
-
-def _content(data: bytes, tag: int) -> bytes:
-    """Returns the content of the DER element with which the data begins."""
-    if data[0] != tag:
-        raise ValueError("another element")
-    length, at = data[1], 2
-    if length & 0x80:
-        at += length & 0x7F
-        length = int.from_bytes(data[2:at], "big")
-    if len(data) < at + length:
-        raise ValueError("cut off")
-    return data[at : at + length]
 
 
 def _check(certificate: x509.Certificate, rfc: str, at: datetime) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
-from ledger.invoicing.logos import read_logo
+from ledger.invoicing.logos import Logo, LogoWrong, open_logo
 from ledger.invoicing.pdf import words
 from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, WARNING
 from ledger.invoicing.pdf.catalogs import described
@@ -44,17 +45,26 @@ def head(page: Page) -> None:
 def _mark(page: Page) -> float:
     """Draws the logo, or the issuer's initials in its place. Returns its width."""
     canvas = page.canvas
-    if page.logo is not None:
-        logo = read_logo(page.logo)
+    logo = None if page.logo is None else _printable(page.logo)
+    if logo is not None:
         scale = min(_LOGO_WIDTH_MAX / logo.width, _LOGO / logo.height)
         width, height = logo.width * scale, logo.height * scale
-        canvas.image(page.logo, MARGIN, MARGIN + (_LOGO - height) / 2, width, height)
+        canvas.image(logo.png, MARGIN, MARGIN + (_LOGO - height) / 2, width, height)
         return width
     canvas.box(MARGIN, MARGIN, _LOGO, _LOGO, ACCENT)
     initials = "".join(word[0] for word in page.document.issuer.name.split()[:2]).upper()
     white = (255, 255, 255)
     canvas.write_line(MARGIN, MARGIN + 5, initials, size=20, style="B", colour=white, width=_LOGO, align="C")
     return _LOGO
+
+
+@lru_cache(maxsize=16)
+def _printable(stored: bytes) -> Logo | None:
+    """Returns a stored logo, None for a picture that is none: release 0.1.0 stored the files of merchants unchecked."""
+    try:
+        return open_logo(stored)
+    except LogoWrong:
+        return None
 
 
 def parties(page: Page) -> None:
