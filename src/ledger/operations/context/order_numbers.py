@@ -16,6 +16,8 @@ from ledger.postgres.faults import DatabaseUnavailable
 from ledger.security.permutation import permute
 
 _BLOCK: Final = 1000
+_LEFT_MIN: Final = 300
+"""How many numbers are left when the next block is taken, ahead of its use."""
 
 _BLOCKS_PER_SECOND: Final = 64
 """More blocks than an installation uses in any second, so that their count stays behind that of the seconds since 2026.
@@ -43,33 +45,60 @@ class OrderNumbers(DatabaseClient):
         super().__init__(url, "ledger-ordinals")
         self._key = key
         self._unused: list[str] = []
-        self._lock = asyncio.Lock()
+        self._taking: asyncio.Task[None] | None = None
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+        await super().__aexit__()
 
     async def take(self) -> str:
         """Returns a number that no other order has.
 
         Raises DatabaseUnavailable if a new block is needed and missing.
         """
+        if len(self._unused) <= _LEFT_MIN:
+            self._begin()
         while not self._unused:
             await self.provide()
         return self._unused.pop()
 
     async def provide(self) -> None:
-        """Takes a new block if the last one is used up. Raises DatabaseUnavailable."""
-        async with self._lock:
-            if not self._unused:
-                try:
-                    await self._take_block()
-                except DatabaseUnavailable:  # the connection may have been lost since the last block, long ago
-                    await self._take_block()
+        """Waits for a new block if the last one is used up. Raises DatabaseUnavailable."""
+        if not self._unused:
+            await asyncio.shield(self._begin())
+
+    def _begin(self) -> asyncio.Task[None]:
+        """Takes the next block, unless that is under way. All callers that wait for it continue at once.
+
+        A lock would be left by one of them in each turn of the event loop, while new callers took the numbers.
+        """
+        if self._taking is None or self._taking.done():
+            self._taking = asyncio.create_task(self._take_block())
+            self._taking.add_done_callback(_note_end)
+        return self._taking
 
     async def _take_block(self) -> None:
+        try:
+            first = await self._next_block()
+        except DatabaseUnavailable:  # the connection may have been lost since the last block, long ago
+            first = await self._next_block()
+        block = [order_number(place) for place in permute(range(first, first + _BLOCK), self._key)]
+        self._unused = block + self._unused
+
+    async def _next_block(self) -> int:
+        """Returns the first ordinal of a block that no other process has."""
         async with self._connected() as connection:
             with QueryTimeout(connection):
                 row = await (await connection.execute(_NEXT_BLOCK)).fetchone()
         assert row is not None, "a select without from has one row"
-        first = row[0] * _BLOCK
-        self._unused = [order_number(place) for place in permute(range(first, first + _BLOCK), self._key)]
+        return int(row[0]) * _BLOCK
+
+
+def _note_end(taking: asyncio.Task[None]) -> None:
+    """Takes note of the fault of a block that was taken ahead: the caller that needs the block meets its own."""
+    if not taking.cancelled():
+        taking.exception()
 
 
 def move_on(connection: psycopg.Connection) -> None:
