@@ -82,7 +82,21 @@ def test_the_values_of_others_stay_text(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [None, "", "  ", "www.evil.example", "http://evil.example", "a@b.example", "evil.example", "<b>"]
+    "name",
+    [
+        None,
+        "",
+        "  ",
+        "www.evil.example",
+        "http://evil.example",
+        "a@b.example",
+        "evil.example",
+        "<b>",
+        "evil\uff0eexample",
+        "evil\u3002example",
+        "evil\uff61example",
+        "\uff57\uff57\uff57\uff0eevil",
+    ],
 )
 def test_a_name_that_could_bring_a_link_is_left_out(name: str | None) -> None:
     message = KINDS["overdue"](to("en", name=name), "A-1")
