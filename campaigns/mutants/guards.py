@@ -238,6 +238,22 @@ MONEY: Final = (
         "amount = needed",
         (f"{_CORE_TESTS}::test_a_credit_note_of_an_older_release_keeps_its_amount",),
     ),
+    Mutant(
+        "charge-by-another-order",
+        "an order that a merchant made under the external id of a charge pays nothing of a subscription",
+        "src/ledger/operations/orders/create.py",
+        "if request.order_id not in {None, existing}:",
+        "if False:",
+        ("tests/subscriptions/test_foreign_orders.py",),
+    ),
+    Mutant(
+        "change-back-by-other-seconds",
+        "a change of plan that is changed back costs nothing",
+        "src/ledger/domain/subscriptions/proration.py",
+        "    if has_same_length(terms, billed.terms):",
+        "    if False:",
+        ("tests/domain/test_subscriptions.py",),
+    ),
 )
 
 IDEMPOTENCY: Final = (
@@ -646,6 +662,38 @@ SECRETS: Final = (
         ' if name in _KEPT or name.startswith("LC_")}',
         "}",
         (f"{_ACCESS_TESTS}::test_no_secret_is_in_the_environment_of_any_process_of_the_server",),
+    ),
+    Mutant(
+        "last-key-that-makes-all-others",
+        "a merchant's request leaves a key that can make every key",
+        "src/ledger/domain/merchants/decide.py",
+        "_has_manager(before, before, tomorrow) and not _has_manager(after, before, tomorrow)",
+        "False",
+        ("tests/domain/test_merchants.py",),
+    ),
+    Mutant(
+        "rate-of-a-merchant",
+        "many keys give a merchant no more requests than two",
+        "src/api/http/rate_limits.py",
+        "if merchant_id is None or not self._factor:",
+        "if True:",
+        ("tests/api/http/test_rate_limits.py",),
+    ),
+    Mutant(
+        "rounds-of-a-key",
+        "a key that takes minutes to derive is refused",
+        "src/ledger/invoicing/locked_keys.py",
+        "if rounds > ROUNDS_MAX:",
+        "if False:",
+        ("tests/invoicing/test_certificates.py::test_a_key_that_would_take_hours_to_open_is_refused_unopened",),
+    ),
+    Mutant(
+        "second-head-of-a-logo",
+        "a PNG with two sizes is refused before it is opened",
+        "src/ledger/invoicing/logos.py",
+        'kinds.count(b"IHDR") != 1 or ',
+        "",
+        ("tests/invoicing/test_logos.py::test_a_second_head_is_refused",),
     ),
 )
 

@@ -344,6 +344,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     requests_per_second: Annotated[
         int, Meta(ge=0, description="The same limit for one second.", extra={"unit": "requests"})
     ] = 10
+    merchant_rate_factor: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="How many times the rate limit of one API key all keys of a merchant may use together; 0 means "
+            "no such limit.",
+        ),
+    ] = 2
     metrics_token: Annotated[
         str | None,
         Meta(

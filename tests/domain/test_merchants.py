@@ -408,7 +408,32 @@ def test_the_last_key_that_manages_keys_is_not_revoked_by_a_request():
         keys = given(REGISTERED, issued(), *others)
         keys.when(revoke(FIRST, FIRST)).then_rejected(LastManagingKey)
         keys.when(revoke(FIRST)).then(revoked())  # an operator can
-    given(REGISTERED, issued(), issued(SECOND, **MANAGES)).when(revoke(FIRST, FIRST)).then(revoked())
+    given(REGISTERED, issued(), issued(SECOND)).when(revoke(FIRST, FIRST)).then(revoked())
+
+
+def test_no_request_leaves_a_merchant_without_a_key_that_can_make_all_others():
+    in_seconds = NOON + timedelta(seconds=2)
+    only_passing = given(REGISTERED, issued(), issued(SECOND, expires_at=in_seconds))
+    only_passing.when(revoke(FIRST, FIRST)).then_rejected(LastManagingKey)
+    only_keys = given(REGISTERED, issued(), issued(SECOND, **MANAGES))
+    only_keys.when(revoke(FIRST, SECOND)).then_rejected(LastManagingKey)
+    only_one = given(REGISTERED, issued())
+    only_one.when(rotate(acting_key_id=FIRST, expires_at=in_seconds)).then_rejected(LastManagingKey)
+    only_one.when(rotate(expires_at=in_seconds)).then(issued(SECOND, expires_at=in_seconds), rotated())
+
+
+def test_a_merchant_whose_keys_all_end_soon_still_revokes_one_of_them():
+    in_seconds = NOON + timedelta(seconds=2)
+    keys = given(REGISTERED, issued(expires_at=in_seconds), issued(SECOND, expires_at=in_seconds))
+    keys.when(revoke(FIRST, SECOND)).then(revoked())
+
+
+def test_keys_of_some_scopes_are_replaced_by_one_that_has_them_all():
+    customers = {"scopes": ("customers:read",)}
+    both = {"scopes": (*MANAGES["scopes"], *customers["scopes"])}
+    keys = given(REGISTERED, issued(**MANAGES), issued(SECOND, **customers), issued(THIRD, **both))
+    keys.when(revoke(FIRST, FIRST)).then(revoked())
+    keys.when(revoke(THIRD, THIRD)).then_rejected(LastManagingKey)
 
 
 def test_a_merchant_has_a_bounded_number_of_valid_keys():

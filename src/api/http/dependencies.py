@@ -83,7 +83,9 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         queries = Queries(settings.database_url, ledger.journal.reader.stream)
         await queries.start()
         stack.push_async_callback(queries.stop)
-        limiter = stack.enter_context(closing(RateLimiter(SHARED_DIRECTORY)))
+        limiter = stack.enter_context(
+            closing(RateLimiter(SHARED_DIRECTORY, merchant_factor=settings.merchant_rate_factor))
+        )
         secrets = load_secrets(settings)
         authenticator = Authenticator(
             queries.find_key,

@@ -76,7 +76,9 @@ class Endpoint:
         request.principal = principal = await deps.authenticator.identify(
             request.headers, operation.scope, by_key_alone=operation.by_key_alone
         )
-        request.rate_headers = deps.limiter.admit(principal.key_id, principal.per_minute, principal.per_second)
+        request.rate_headers = deps.limiter.admit(
+            principal.key_id, principal.per_minute, principal.per_second, principal.merchant_id
+        )
         await deps.ledger.clock.refresh(principal.merchant_id)
         if request.query and not operation.takes_parameters:
             ignore_parameters(request.query)

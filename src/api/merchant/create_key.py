@@ -86,6 +86,7 @@ async def create_key(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v1/api-keys: 201 with the new key and its secret, which no other answer shows."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_new_key(body, datetime.now(request.principal.zone))
+    deps.limiter.admit_new_key(request.principal.merchant_id)
     key = deps.new_key()
     result = await issue_key(
         deps.ledger,

@@ -16,7 +16,7 @@ from ledger.security.api_keys import Scope
 
 
 async def revoke(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """DELETE /v1/api-keys/{id}: 200 with the revoked key; 409 for the last key that can manage keys."""
+    """DELETE /v1/api-keys/{id}: 200 with the revoked key; 409 for the last key that can manage all keys."""
     body = await request.optional_body(deps.body_limit)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await revoke_key(deps.ledger, request.actor, key_id_of(request), key)
@@ -32,7 +32,8 @@ REVOKE_KEY: Final = ScopedOperation(
         summary="Revoke an API key",
         description="""
 Revokes a key: every process refuses it from now on. A revoked key stays so; a second request changes nothing. A key can
-revoke itself unless no other valid key can manage keys: then create another first, or ask the service's operator.
+revoke itself. There must always be a key that has the scope `keys` and every scope in use, and that stays valid for a
+day: create another one first, or ask the service's operator.
 """,
         tag=MERCHANT,
         parameters=(KEY_ID, IDEMPOTENCY_KEY),

@@ -66,6 +66,7 @@ async def rotate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v1/api-keys/{id}/rotate: 201 with the new key and its secret, and the old key with its expiry."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_rotation(body, datetime.now(request.principal.zone))
+    deps.limiter.admit_new_key(request.principal.merchant_id)
     key = deps.new_key()
     result = await rotate_key(
         deps.ledger,
@@ -102,7 +103,7 @@ other one allows. Needs no body.
             ANY,
             BODY,
             IDEMPOTENT,
-            {404: ("API_KEY_NOT_FOUND",), 409: ("API_KEY_NOT_ACTIVE", "API_KEY_LIMIT_REACHED")},
+            {404: ("API_KEY_NOT_FOUND",), 409: ("API_KEY_NOT_ACTIVE", "API_KEY_LIMIT_REACHED", "LAST_API_KEY")},
         ),
         replays=True,
     ),

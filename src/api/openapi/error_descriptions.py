@@ -59,8 +59,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired, so it cannot be rotated: create another key.",
     "MERCHANT_CLOSED": "An operator has closed the merchant: no API key is issued for it any more.",
     "API_KEY_LIMIT_REACHED": "The merchant has 100 valid API keys, the most that it may have: revoke one.",
-    "LAST_API_KEY": "No other valid API key can manage keys. Create one with the scope `keys` first, or rotate this "
-    "one; the service's operator can revoke every key.",
+    "LAST_API_KEY": "No other API key with the scope `keys` has every scope in use and is valid for another day. Create "
+    "such a key first; the service's operator can revoke every key.",
     "METHOD_NOT_ALLOWED": "The address does not accept this method. `Allow` lists the methods that it accepts.",
     "REQUEST_TIMEOUT": {
         408: "The body did not arrive in time: send the request again.",

@@ -170,7 +170,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired: create another key instead.",
     "MERCHANT_CLOSED": "The merchant is closed: no key is issued for it any more.",
     "API_KEY_LIMIT_REACHED": "The merchant has 100 valid API keys: revoke one that is no longer used.",
-    "LAST_API_KEY": "No other valid API key can manage keys: create one with the scope keys first, or rotate this key.",
+    "LAST_API_KEY": "No other API key with the scope keys has every scope in use and is valid for another day: create "
+    "such a key first.",
     "ORDER_NOT_PAYABLE": "An order that is COMPLETED cannot be charged.",
     "DUPLICATE_EXTERNAL_ID": "The order with this externalId was cancelled: use another externalId.",
     "IDEMPOTENCY_MISMATCH": "The order with this externalId has another amount: repeat that amount or "

@@ -147,7 +147,7 @@ class MerchantIsClosed(Rejected):
 
 
 class LastManagingKey(Rejected):
-    """No other valid key can manage keys, so the merchant could not make one."""
+    """No key would be left with which the merchant could make every key that it needs."""
 
     code = "LAST_API_KEY"
 

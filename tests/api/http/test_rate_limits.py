@@ -102,6 +102,41 @@ def test_keys_do_not_share_their_buckets(limiter: RateLimiter):
     assert values(limiter.admit(uuid7(), 100, 10)) == (10, 9, 1)
 
 
+def test_the_keys_of_a_merchant_share_twice_the_rate_of_one(limiter: RateLimiter, clock: Clock):
+    merchant_id, keys = uuid7(), [uuid7() for _ in range(99)]
+    for _ in range(2):
+        left = [values(limiter.admit(key, 100, 10, merchant_id))[1] for key in keys[:20]]
+        assert left == [min(9, 19 - n) for n in range(20)]
+        for key in keys[20:]:
+            with pytest.raises(TooManyRequests) as refused:
+                limiter.admit(key, 100, 10, merchant_id)
+            assert values(refused.value.headers)[:2] == (20, 0)
+        clock.now += 1
+    assert limiter.admit(keys[0], 100, 10, uuid7()), "another merchant has buckets of its own"
+
+
+def test_what_its_merchant_is_refused_costs_a_key_nothing(limiter: RateLimiter):
+    merchant_id, one, other = uuid7(), uuid7(), uuid7()
+    for key in (one, other):
+        limiter.admit(key, 1_000, 1, merchant_id)
+    third = uuid7()
+    with pytest.raises(TooManyRequests):
+        limiter.admit(third, 1_000, 1, merchant_id)
+    assert values(limiter.admit(third, 1_000, 1)) == (1, 0, 1)
+
+
+def test_sixty_keys_are_created_in_an_hour(limiter: RateLimiter, clock: Clock):
+    merchant_id = uuid7()
+    for _ in range(60):
+        limiter.admit_new_key(merchant_id)
+    with pytest.raises(TooManyRequests) as caught:
+        limiter.admit_new_key(merchant_id)
+    assert caught.value.retry_after == 60
+    assert limiter.admit(KEY, 100, 10, merchant_id), "its requests have buckets of their own"
+    clock.now += 60
+    limiter.admit_new_key(merchant_id)
+
+
 def test_the_headers_tell_of_the_bucket_with_fewer_requests_left(limiter: RateLimiter, clock: Clock):
     assert values(limiter.admit(KEY, 15, 10)) == (10, 9, 1)
     admitted(limiter, 9, 15, 10)

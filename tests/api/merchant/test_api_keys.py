@@ -123,7 +123,9 @@ async def test_a_revoked_key_stays_so_and_the_last_one_stays(merchant: Merchant)
     last = await delete(merchant, own)
     assert (last.status_code, last.json()["code"]) == (409, "LAST_API_KEY")
     assert_described(last, "delete", ONE)
-    new = holder(merchant, await merchant.post(KEYS, {"scopes": ["keys"]}))
+    lesser = holder(merchant, await merchant.post(KEYS, {"scopes": ["keys"]}))
+    assert (await delete(lesser, own)).json()["code"] == "LAST_API_KEY"
+    new = holder(merchant, await merchant.post(KEYS, {}))
     revoked = await delete(new, own)
     assert revoked.status_code == 200
     assert_described(revoked, "delete", ONE)
@@ -162,11 +164,11 @@ async def test_a_repeated_rotation_and_revocation_answer_alike(merchant: Merchan
     first = await merchant.post(f"{KEYS}/{old_id}/rotate", {}, **TOGETHER)
     again = await merchant.post(f"{KEYS}/{old_id}/rotate", {}, **TOGETHER)
     assert again.json() == first.json() | {"secret": None}
-    new_id = first.json()["id"]
+    new_id, spare_id = first.json()["id"], (await merchant.post(KEYS, {})).json()["id"]
     key = {"idempotency-key": "revocation-1"}
     revoked = await delete(merchant, new_id, **key)
     assert (revoked.status_code, (await delete(merchant, new_id, **key)).content) == (200, revoked.content)
-    assert [entry["id"] for entry in (await merchant.get(KEYS)).json()["data"]] == [old_id, new_id]
+    assert [entry["id"] for entry in (await merchant.get(KEYS)).json()["data"]] == [old_id, new_id, spare_id]
 
 
 async def test_the_same_creation_at_once_makes_one_key(merchant: Merchant):

@@ -5,10 +5,12 @@ Let a key give only what it has itself: a limited key could otherwise make itsel
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from ledger.domain.fold import fold
 from ledger.domain.merchants.commands import (
     ChangeSettings,
     CloseMerchant,
@@ -28,6 +30,7 @@ from ledger.domain.merchants.events import (
     MerchantRenamed,
     MerchantSettingsChanged,
 )
+from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.settings import given
 from ledger.domain.merchants.state import MANAGES_KEYS, ApiKey, Merchant
 from ledger.domain.rejections import (
@@ -43,6 +46,8 @@ from ledger.domain.rejections import (
 )
 
 _NAME_MAX: Final = 255
+
+_MANAGER_VALIDITY: Final = timedelta(days=1)
 
 KEYS_MAX: Final = 100
 """The most valid API keys of a merchant. All keys are part of the merchant's state, and each has a rate of its own."""
@@ -97,7 +102,7 @@ def decide_rotation(merchant: Merchant, command: RotateApiKey) -> list[MerchantE
     """Issues a key in the place of another, which then expires. The same new key id again is absorbed.
 
     Raises ActingKeyEnded, ApiKeyNotFound, ApiKeyNotActive, InsufficientScope; InvalidField for `name` and `expiresAt`;
-    ApiKeyLimitReached.
+    ApiKeyLimitReached; for a request with a key also LastManagingKey.
     """
     if _key(merchant, command.key_id) is not None:
         return []
@@ -110,7 +115,7 @@ def decide_rotation(merchant: Merchant, command: RotateApiKey) -> list[MerchantE
     _require_valid_key(command)
     _require_room(merchant, command.real_at)
     until = command.replaced_until if old.expires_at is None else min(command.replaced_until, old.expires_at)
-    return [
+    events: list[MerchantEvent] = [
         _issued(merchant, command, old.name if command.name is None else command.name, old.scopes, expires_at),
         ApiKeyRotated(
             merchant_id=merchant.merchant_id,
@@ -120,25 +125,26 @@ def decide_rotation(merchant: Merchant, command: RotateApiKey) -> list[MerchantE
             at=command.at,
         ),
     ]
+    _require_manager(merchant, events, command)
+    return events
 
 
 def decide_revocation(merchant: Merchant, command: RevokeApiKey) -> list[MerchantEvent]:
     """Revokes an API key; returns no events if it is revoked already.
 
-    Raises ApiKeyNotFound; for a request with a key also ActingKeyEnded, and LastManagingKey if no other valid key
-    could manage keys. An operator can revoke every key.
+    Raises ApiKeyNotFound; for a request with a key also ActingKeyEnded and LastManagingKey. An operator can revoke
+    every key.
     """
     key = _key(merchant, command.key_id)
     if key is not None and key.revoked_at is not None:
         return []
     _require_active(merchant, command.acting_key_id, command.real_at)
-    key = _known_key(merchant, command.key_id)
-    others = (each for each in merchant.keys if each is not key and each.is_valid(command.real_at))
-    if command.acting_key_id is not None and not any(each.allows(MANAGES_KEYS) for each in others):
-        raise LastManagingKey(
-            "No other valid API key can manage keys: create one with the scope keys first, or rotate this key."
-        )
-    return [ApiKeyRevoked(merchant_id=merchant.merchant_id, key_id=command.key_id, at=command.at)]
+    _known_key(merchant, command.key_id)
+    events: list[MerchantEvent] = [
+        ApiKeyRevoked(merchant_id=merchant.merchant_id, key_id=command.key_id, at=command.at)
+    ]
+    _require_manager(merchant, events, command)
+    return events
 
 
 def _name_of(command: RegisterMerchant | RenameMerchant) -> str:
@@ -214,6 +220,36 @@ def _require_valid_key(command: IssueApiKey | RotateApiKey) -> None:
     if command.expires_at is not None and command.expires_at <= command.real_at:
         problems.append(InvalidField("expiresAt", "must be later than now: a key cannot expire before it is issued"))
     refuse_fields(problems)
+
+
+def _require_manager(merchant: Merchant, events: Sequence[MerchantEvent], command: RotateApiKey | RevokeApiKey) -> None:
+    """Checks that a merchant's request leaves a key that can issue whatever the merchant needs.
+
+    Such a key has the scope `keys` and every scope of a valid key, and is valid for another day. A merchant without one
+    can still revoke keys, but not the last valid key that manages keys. Raises LastManagingKey.
+    """
+    if command.acting_key_id is None:
+        return
+    before = [key for key in merchant.keys if key.is_valid(command.real_at)]
+    after = [key for key in fold(evolve, merchant, events).keys if key.is_valid(command.real_at)]
+    tomorrow = command.real_at + _MANAGER_VALIDITY
+    if not any(key.allows(MANAGES_KEYS) for key in after) or (
+        _has_manager(before, before, tomorrow) and not _has_manager(after, before, tomorrow)
+    ):
+        raise LastManagingKey(
+            "No other API key with the scope keys has every scope in use and is valid for another day: create such a key "
+            "first."
+        )
+
+
+def _has_manager(keys: Sequence[ApiKey], given: Sequence[ApiKey], until: datetime) -> bool:
+    """Returns whether one of these keys can issue keys until then, with all that the keys `given` allow."""
+    return any(
+        key.is_valid(until)
+        and key.allows(MANAGES_KEYS)
+        and all(not key.scopes or (each.scopes and all(map(key.allows, each.scopes))) for each in given)
+        for key in keys
+    )
 
 
 def _require_room(merchant: Merchant, real_at: datetime) -> None:
