@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 
 from ledger.domain.fold import fold
-from ledger.domain.orders.events import OrderCreated
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.rejections import CurrencyMismatch, InvalidField
 from ledger.domain.rejections import SubscriptionCanceled as CanceledAlready
@@ -276,21 +275,12 @@ def test_the_ids_of_an_attempt_follow_from_it() -> None:
     assert charge_ids.may_be_charge(begun[0].order_id)
 
 
-def test_an_order_names_the_subscription_that_it_charges() -> None:
+def test_an_order_of_the_first_release_names_its_subscription_by_its_ids() -> None:
     begun = next(event for event in decide_request(None, _command()) if isinstance(event, ChargeBegun))
     seven = charge_ids.external_id(UUID(int=7), 1, 1)
-    assert charge_ids.subscription_of(_created(subscription_id=UUID(int=7))) == UUID(int=7)
-    assert charge_ids.subscription_of(_created(external_id=seven)) is None, "a merchant chose the external id"
-    before = _created(order_id=begun.order_id, external_id=seven)  # as release 0.1.0 stored it
-    assert charge_ids.subscription_of(before) == UUID(int=7)
-    assert charge_ids.subscription_of(_created(order_id=begun.order_id, external_id="another")) is None
-
-
-def _created(**fields: Any) -> OrderCreated:
-    values = {"order_id": UUID(int=1), "external_id": "pedido-1"} | fields
-    return OrderCreated(
-        order_number="ABC", customer_id=UUID(int=2), amount=Decimal(1), currency="MXN", pending=True, at=START, **values
-    )
+    assert charge_ids.subscription_in(begun.order_id, seven) == UUID(int=7)
+    assert charge_ids.subscription_in(begun.order_id, "another") is None
+    assert charge_ids.subscription_in(UUID(int=1), seven) is None, "a merchant chose the external id"
 
 
 def _command() -> commands.RequestSubscription:

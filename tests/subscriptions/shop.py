@@ -18,12 +18,12 @@ from ledger.domain.plans.commands import NewPlan
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import Interval, PlanTerms
 from ledger.domain.streams import ORDERS, SUBSCRIPTIONS
-from ledger.domain.subscriptions.charge_ids import subscription_of
 from ledger.domain.subscriptions.state import Subscription
 from ledger.operations.context.inputs import Actor, CustomerInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.plans.create import create_plan
+from ledger.operations.subscriptions.charge import subscription_of
 from ledger.operations.subscriptions.create import create_subscription
 from ledger.operations.subscriptions.requests import NewSubscription
 

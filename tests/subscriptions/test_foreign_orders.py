@@ -36,4 +36,5 @@ async def test_an_order_with_the_external_id_of_a_charge_is_not_the_charge(shop:
     assert (state.status, state.invoices[-1].status) == (SubscriptionStatus.ACTIVE, InvoiceStatus.PAID)
     charges = await shop.charges()
     assert [charge.amount_paid for charge in charges] == [Decimal(10_000)] * 2
+    assert {charge.terms.subscription_id for charge in charges} == {made.subscription_id}
     assert foreign not in charges

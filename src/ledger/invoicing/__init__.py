@@ -5,6 +5,7 @@ In reading order:
 - `invoicing`: the value that operations use. `contract`: the requests to a stamping provider, and its possible answers.
 - `providers`: the simulated provider, and the adapter to the providers of production.
 - `issuers`: the certificates with which merchants seal their documents. `certificates`: checks of one.
+  `locked_keys`: opens private keys under a password.
 - `logos`: the pictures on printed documents.
 - `files`: the stored XML and PDF of stamped documents, and signed links to them.
 - `stamped_xml`: the XML of a document, read without trust. `database`: a connection that opens on demand.

@@ -67,7 +67,7 @@ def read_logo(png: bytes) -> Logo:
 
 
 def _picture_of(png: bytes) -> bytes:
-    """Returns the PNG with the chunks of its picture alone. Raises LogoWrong if one chunk is wrong, or a second head."""
+    """Returns the PNG with the chunks of its picture alone. Raises LogoWrong for a wrong chunk or a second head."""
     picture, kinds = [_BEGINNING], list[bytes]()
     for kind, chunk in _chunks(png):
         if kind in _PICTURE:

@@ -164,7 +164,7 @@ async def test_a_repeated_rotation_and_revocation_answer_alike(merchant: Merchan
     first = await merchant.post(f"{KEYS}/{old_id}/rotate", {}, **TOGETHER)
     again = await merchant.post(f"{KEYS}/{old_id}/rotate", {}, **TOGETHER)
     assert again.json() == first.json() | {"secret": None}
-    new_id, spare_id = first.json()["id"], (await merchant.post(KEYS, {})).json()["id"]
+    new_id, spare_id = first.json()["id"], (await holder(merchant, first).post(KEYS, {})).json()["id"]
     key = {"idempotency-key": "revocation-1"}
     revoked = await delete(merchant, new_id, **key)
     assert (revoked.status_code, (await delete(merchant, new_id, **key)).content) == (200, revoked.content)

@@ -1,8 +1,8 @@
 """Ids that follow from a subscription, an invoice and an attempt, so that an attempt is one payment order in every
 process.
 
-`OrderCreated.subscription_id` says that an order charges a subscription. Besides, the id of such an order is a UUID of
-version 8, so that a reader of orders' later events skips all other orders without reading them.
+`OrderCreated.subscription_id` names the subscription that an order charges. Besides, the id of such an order is a UUID
+of version 8, so that a reader of orders' later events skips all other orders without reading them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 from uuid import UUID, uuid5
-
-from ledger.domain.orders.events import OrderCreated
 
 _VERSION: Final = 8
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -48,14 +46,14 @@ def external_id(subscription_id: UUID, ordinal: int, attempt: int) -> str:
     return f"{subscription_id}:{ordinal}:{attempt}"
 
 
-def subscription_of(order: OrderCreated) -> UUID | None:
-    """Returns the subscription that an order charges, None for any other order.
+def subscription_in(order_id: UUID, external_id: str) -> UUID | None:
+    """Returns the subscription that an order charges by its ids, None for any other order.
 
-    The orders of release 0.1.0 have it in their external ids alone.
+    The orders of release 0.1.0 have it nowhere else.
     """
-    if order.subscription_id is not None or not may_be_charge(order.order_id):
-        return order.subscription_id
-    named, *_ = order.external_id.partition(":")
+    named, *_ = external_id.partition(":")
+    if not may_be_charge(order_id):
+        return None
     try:
         return UUID(named)
     except ValueError:

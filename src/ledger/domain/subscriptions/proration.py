@@ -40,12 +40,12 @@ def has_same_length(one: PlanTerms, other: PlanTerms) -> bool:
 
 
 def priced_as(plan_name: str, terms: PlanTerms, billed: PricedPlan, start: datetime, time_zone: str) -> PricedPlan:
-    """Returns a plan that replaces another in the middle of the period that began at `start` and was billed as `billed`.
+    """Returns a plan that replaces another in the middle of the period that began at `start`.
 
     Its price is for a period of the new plan's length that begins with the current period; for the seconds of the
     current period if that has the same length. Counted from the 28th of February, a month would be shorter than the
-    current one of an anchor on the 31st. The seconds depend on the length and the current period alone, whatever plans
-    came in between: a change that is changed back costs nothing.
+    current one of an anchor on the 31st. The seconds depend on the length and the plan that billed the period alone,
+    whatever plans came in between: a change that is changed back costs nothing.
     """
     if has_same_length(terms, billed.terms):
         return PricedPlan(plan_name, terms, billed.seconds)

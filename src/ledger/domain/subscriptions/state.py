@@ -133,9 +133,9 @@ class Subscription(Struct, frozen=True, kw_only=True):
     `refusal` is why the first charge failed: the subscription never began. Until the first invoice, the current period
     is the trial. The next period is number `next_period` since `anchor`; `periods_billed` counts the invoices of
     periods. `invoices` are all of them, oldest first. `carried` are the lines that the next invoice takes over.
-    `charge` is the one in progress: there is at most one. `billed` is the plan of the current period's invoice; `priced`
-    is the plan by whose price the rest of the period is paid or owed. After a change of plan without proration it is
-    the earlier plan.
+    `charge` is the one in progress: there is at most one. `billed` is the plan of the current period's invoice, and
+    `priced` the plan by whose price the rest of the period is paid or owed. After a change of plan without proration it
+    is the earlier plan.
     """
 
     subscription_id: UUID

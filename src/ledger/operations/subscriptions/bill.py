@@ -9,7 +9,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from ledger.domain.streams import SUBSCRIPTIONS
-from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.commands import RunDue
 from ledger.domain.subscriptions.decide.due_work import decide_due
 from ledger.domain.subscriptions.state import Subscription
@@ -18,7 +17,13 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute, record_outcome
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.operations.subscriptions.charge import ChargeCall, charge_in_progress, charge_outcome, load_charge_order
+from ledger.operations.subscriptions.charge import (
+    ChargeCall,
+    charge_in_progress,
+    charge_outcome,
+    load_charge_order,
+    subscription_of,
+)
 from ledger.operations.subscriptions.commit import subscription_plan
 
 
@@ -59,7 +64,7 @@ async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
     Does nothing for another order, or before the outcome is known. Raises ConcurrentUpdate, a Fault.
     """
     order = await load_charge_order(ledger, merchant_id, order_id)
-    subscription_id = None if order is None else charge_ids.subscription_of(order.terms)
+    subscription_id = None if order is None else subscription_of(order.terms)
     if order is None or subscription_id is None:
         return
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)

@@ -15,7 +15,7 @@ from uuid import UUID
 import structlog
 
 from ledger.domain.orders.declines import Advice, decline
-from ledger.domain.orders.events import RefusedBy
+from ledger.domain.orders.events import OrderCreated, RefusedBy
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.terms import MethodType, OrderTerms
@@ -151,6 +151,11 @@ def charge_in_progress(ledger: Ledger, merchant_id: UUID, subscription: Subscrip
     return ChargeCall(
         ledger=ledger, merchant_id=merchant_id, subscription=subscription, order_id=subscription.charge.order_id
     )
+
+
+def subscription_of(order: OrderCreated) -> UUID | None:
+    """Returns the subscription that an order charges, None for any other order."""
+    return order.subscription_id or charge_ids.subscription_in(order.order_id, order.external_id)
 
 
 async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order | None:
