@@ -4,6 +4,9 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from tests.invoicing.documents import LEGAL_NAME, NUMBER, RFC
 
 from ledger.invoicing import certificates
@@ -121,6 +124,17 @@ def test_keys_as_openssl_locks_them_are_opened(csd, cipher, hash_):
     command += ["-iter", "2048", "-passout", f"pass:{PASSWORD}"]
     key = subprocess.run(command, input=csd.key, capture_output=True, check=True).stdout
     assert open_csd(csd.certificate, key, PASSWORD, rfc=RFC, at=NOW) == csd
+
+
+def test_a_key_whose_parts_do_not_fit_each_other_is_refused(csd):
+    numbers = serialization.load_der_private_key(csd.key, None).private_numbers()
+    parts = {name: getattr(numbers, name) for name in ("p", "q", "d", "dmp1", "dmq1", "iqmp")}
+    damaged = RSAPrivateNumbers(
+        **(parts | {"d": numbers.d + 2, "dmp1": numbers.dmp1 + 2}), public_numbers=numbers.public_numbers
+    ).private_key(unsafe_skip_rsa_key_validation=True)
+    key = damaged.private_bytes(Encoding.DER, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode()))
+    with pytest.raises(CertificateWrong, match="is damaged"):
+        open_csd(csd.certificate, key, PASSWORD, rfc=RFC, at=NOW)
 
 
 def test_a_key_longer_than_the_tax_authoritys_is_refused(csd, monkeypatch):

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from msgspec import Struct
 
@@ -28,6 +29,7 @@ _NUMBER: Final = re.compile(r"[0-9]{20}")
 _VALIDITY: Final = timedelta(days=4 * 365)  # SAT's certificates are valid for four years
 _NAME: Final = ObjectIdentifier("2.5.4.41")
 _BITS_MAX: Final = 4096
+_PROBE: Final = b"what a document is sealed over"
 
 
 class CertificateWrong(Exception):
@@ -67,29 +69,44 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
     opened = _opened(key, password)
     if public != opened.public_key():
         raise CertificateWrong("privateKey", "belongs to another certificate")
+    if not _seals(opened, public):
+        raise CertificateWrong("privateKey", "is damaged: the certificate does not confirm what it signs")
     return Csd(certificate, _open_der(opened))
 
 
 def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
     """Returns a private key. Raises CertificateWrong if it does not open."""
-    wrong = CertificateWrong(
-        "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
-    )
     try:
         plain = locked_keys.unlock(key, password)
         opened = serialization.load_der_private_key(plain, None, unsafe_skip_rsa_key_validation=True)
     except locked_keys.TooManyRounds as refused:
         raise CertificateWrong("privateKey", str(refused)) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise wrong from None
-    if not isinstance(opened, rsa.RSAPrivateKey) or opened.key_size > _BITS_MAX:  # its check takes as long as it is big
+        raise CertificateWrong(
+            "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
+        ) from None
+    if not isinstance(opened, rsa.RSAPrivateKey) or _bits(opened) > _BITS_MAX:
         raise CertificateWrong("privateKey", f"is no RSA key of at most {_BITS_MAX} bits")
+    return opened
+
+
+def _bits(key: rsa.RSAPrivateKey) -> int:
+    """Returns the length of the longest number of a key: signing takes as long as they are."""
+    numbers = key.private_numbers()
+    parts = (numbers.d, numbers.p, numbers.q, numbers.dmp1, numbers.dmq1, numbers.iqmp, numbers.public_numbers.n)
+    return max(part.bit_length() for part in parts)
+
+
+def _seals(key: rsa.RSAPrivateKey, public: rsa.RSAPublicKey) -> bool:
+    """Returns whether the certificate confirms what the key signs.
+
+    The library's own check of a key looks for primes, and holds the interpreter's lock for 40 to 300 ms meanwhile.
+    """
     try:
-        checked = serialization.load_der_private_key(_open_der(opened), None)
-    except ValueError:
-        raise wrong from None
-    assert isinstance(checked, rsa.RSAPrivateKey), "it was one before"
-    return checked
+        public.verify(key.sign(_PROBE, PKCS1v15(), hashes.SHA256()), _PROBE, PKCS1v15(), hashes.SHA256())
+    except Exception:  # noqa: BLE001 - numbers that are no key raise several kinds
+        return False
+    return True
 
 
 def _check(certificate: x509.Certificate, rfc: str, at: datetime) -> None:
@@ -128,8 +145,10 @@ def legal_name_of(csd: Csd) -> str:
 
     Raises CertificateWrong if the certificate has none.
     """
+    from satcfdi.models import Certificate
+
     try:
-        name = load_signer(csd).legal_name
+        name = Certificate.load_certificate(csd.certificate).legal_name
     except Exception:  # noqa: BLE001 - pyOpenSSL raises classes of its own for a damaged name
         name = None
     if not name:
