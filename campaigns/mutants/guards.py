@@ -675,8 +675,8 @@ SECRETS: Final = (
         "rate-of-a-merchant",
         "many keys give a merchant no more requests than two",
         "src/api/http/rate_limits.py",
-        "if merchant_id is None or not self._factor:",
-        "if True:",
+        "if merchant_id is not None and self._factor:",
+        "if False:",
         ("tests/api/http/test_rate_limits.py",),
     ),
     Mutant(

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from api.errors import TooManyRequests
@@ -33,22 +33,10 @@ NEW_KEYS_PER_HOUR: Final = 60
 _CREATIONS: Final = (1 << 128) - 1
 """Makes of a merchant's id the owner of the bucket of its new keys."""
 
-_Rate = tuple[int, float]
-"""A limit, and the seconds in which so many requests are allowed."""
-_Counted = tuple[UUID, _Rate, _Rate]
-"""The owner of two buckets, and their rates."""
-
-
-class _Found(NamedTuple):
-    """The slot of an owner, in how many seconds its two buckets are full before and after a request, and how long that
-    request has to wait.
-    """
-
-    slot: int
-    owner: bytes
-    before: tuple[float, float]
-    after: tuple[float, float]
-    wait_s: float
+_Owner = tuple[UUID, int, float, int]
+"""The owner of two buckets: how many requests it may make in how many seconds, and how many in one second."""
+_Level = tuple[int, float, float]
+"""A bucket: its limit, its period, and in how many seconds it is full; both in seconds."""
 
 
 class RateLimiter:
@@ -94,51 +82,45 @@ class RateLimiter:
         """
         if not (per_minute or per_second):
             return ()
-        own = key_id, (per_minute, 60.0), (per_second, 1.0)
-        if merchant_id is None or not self._factor:
-            return self._count(own)
-        return self._count(own, (merchant_id, (self._factor * per_minute, 60.0), (self._factor * per_second, 1.0)))
+        owners = [(key_id, per_minute, 60.0, per_second)]
+        if merchant_id is not None and self._factor:
+            owners.append((merchant_id, self._factor * per_minute, 60.0, self._factor * per_second))
+        return self._admit(owners)
 
     def admit_new_key(self, merchant_id: UUID) -> None:
         """Counts the creation of an API key. Raises TooManyRequests after sixty of a merchant within an hour."""
-        self._count((UUID(int=merchant_id.int ^ _CREATIONS), (NEW_KEYS_PER_HOUR, 3600.0), (0, 1.0)))
+        self._admit([(UUID(int=merchant_id.int ^ _CREATIONS), NEW_KEYS_PER_HOUR, 3600.0, 0)])
 
-    def _count(self, *counted: _Counted) -> Headers:
-        """Counts a request in the buckets of each owner, or in none of them. Raises TooManyRequests."""
-        now = self._clock()
+    def _admit(self, owners: Sequence[_Owner]) -> Headers:
+        """Counts a request in both buckets of each owner, or in none of them. Raises TooManyRequests."""
+        now, wait_s = self._clock(), 0.0
+        levels: list[_Level] = []
+        counted: list[_Level] = []
+        changes = []
         fcntl.lockf(self._lock, fcntl.LOCK_EX)  # the kernel releases it if the process is killed
         try:
-            found = [self._look(owner, minute, second, now) for owner, minute, second in counted]
-            wait_s = max([each.wait_s for each in found])
-            is_admitted = wait_s <= _ROUNDING
-            if is_admitted:
-                for each in found:
-                    minute, second = each.after
-                    _SLOT.pack_into(self._table, each.slot, each.owner, now + minute, now + second)
+            for owner, limit, period_s, per_second in owners:
+                name = owner.bytes
+                slot, full_at, second_full_at = self._find(owner.int, name)
+                left_s = full_at - now if full_at > now else 0.0
+                second_left_s = second_full_at - now if second_full_at > now else 0.0
+                after_s = left_s + period_s / limit if limit else 0.0
+                second_after_s = second_left_s + 1.0 / per_second if per_second else 0.0
+                wait_s = max(wait_s, after_s - period_s, second_after_s - 1.0)
+                levels += [(limit, period_s, left_s), (per_second, 1.0, second_left_s)]
+                counted += [(limit, period_s, after_s), (per_second, 1.0, second_after_s)]
+                changes.append((slot, name, now + after_s, now + second_after_s))
+            if wait_s <= _ROUNDING:
+                levels = counted
+                for change in changes:
+                    _SLOT.pack_into(self._table, *change)
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
-        levels = [each.after if is_admitted else each.before for each in found]
-        headers = _headers(
-            [
-                (*rate, full_in_s)
-                for (_, *rates), level in zip(counted, levels, strict=True)
-                for rate, full_in_s in zip(rates, level, strict=True)
-            ]
-        )
-        if not is_admitted:
+        headers = _headers(levels)
+        if wait_s > _ROUNDING:
             RATE_LIMITED.inc()
             raise TooManyRequests(math.ceil(wait_s), headers)
         return headers
-
-    def _look(self, owner: UUID, minute: _Rate, second: _Rate, now: float) -> _Found:
-        """Returns the buckets of an owner as they are, and as they are after one more request."""
-        slot, minute_full_at, second_full_at = self._find(owner.int, owner.bytes)
-        (per_minute, minute_s), (per_second, second_s) = minute, second
-        before = max(minute_full_at - now, 0.0), max(second_full_at - now, 0.0)
-        minute_after = before[0] + minute_s / per_minute if per_minute else 0.0
-        second_after = before[1] + second_s / per_second if per_second else 0.0
-        wait_s = max(minute_after - minute_s, second_after - second_s)
-        return _Found(slot, owner.bytes, before, (minute_after, second_after), wait_s)
 
     def _find(self, number: int, key: bytes) -> tuple[int, float, float]:
         """Returns the offset of a key's slot, or of the one that it may take, and the times at which its buckets are
@@ -153,7 +135,7 @@ class RateLimiter:
         return min(slots, key=lambda slot: max(_SLOT.unpack_from(self._table, slot)[1:])), 0.0, 0.0
 
 
-def _headers(buckets: Sequence[tuple[int, float, float]]) -> Headers:
+def _headers(buckets: Sequence[_Level]) -> Headers:
     """Returns the headers of the tightest bucket. Each comes with its limit, its seconds, and in how many of them it is
     full.
     """
