@@ -50,10 +50,12 @@ class ApiError(Exception):
 
 
 class TooManyRequests(Exception):
-    """The key has used up its rate. `retry_after` is in whole seconds; `headers` are the RateLimit headers."""
+    """A rate is used up. The message names it without a stop; `retry_after` is in whole seconds; `headers` are the
+    RateLimit headers.
+    """
 
-    def __init__(self, retry_after: int, headers: Headers) -> None:
-        super().__init__("RATE_LIMIT_EXCEEDED")
+    def __init__(self, message: str, retry_after: int, headers: Headers) -> None:
+        super().__init__(message)
         self.retry_after = retry_after
         self.headers = headers
 

@@ -260,7 +260,7 @@ def _fact(value: Any) -> Any:
 
 
 def _too_many(error: errors.TooManyRequests, answered: Answered) -> ApiResponse:
-    message = "Too many requests with this API key: wait for the seconds in Retry-After."
+    message = f"{error}: wait for the seconds in Retry-After."
     body = TooManyRequests(
         **answered.about("RATE_LIMIT_EXCEEDED", message),
         error=Wait(code="RATE_LIMIT_EXCEEDED", message=message, retry_after=error.retry_after),

@@ -33,8 +33,14 @@ NEW_KEYS_PER_HOUR: Final = 60
 _CREATIONS: Final = (1 << 128) - 1
 """Makes of a merchant's id the owner of the bucket of its new keys."""
 
-_Owner = tuple[UUID, int, float, int]
-"""The owner of two buckets: how many requests it may make in how many seconds, and how many in one second."""
+_OF_KEY: Final = "Too many requests with this API key"
+_OF_MERCHANT: Final = "Too many requests with all API keys of the merchant together"
+_OF_CREATIONS: Final = f"A merchant may create {NEW_KEYS_PER_HOUR} API keys in an hour"
+
+_Owner = tuple[UUID, int, float, int, str]
+"""The owner of two buckets: how many requests it may make in how many seconds, how many in one second, and what a
+refusal is called.
+"""
 _Level = tuple[int, float, float]
 """A bucket: its limit, its period, and in how many seconds it is full; both in seconds."""
 
@@ -82,31 +88,33 @@ class RateLimiter:
         """
         if not (per_minute or per_second):
             return ()
-        owners = [(key_id, per_minute, 60.0, per_second)]
+        owners = [(key_id, per_minute, 60.0, per_second, _OF_KEY)]
         if merchant_id is not None and self._factor:
-            owners.append((merchant_id, self._factor * per_minute, 60.0, self._factor * per_second))
+            owners.append((merchant_id, self._factor * per_minute, 60.0, self._factor * per_second, _OF_MERCHANT))
         return self._admit(owners)
 
     def admit_new_key(self, merchant_id: UUID) -> None:
         """Counts the creation of an API key. Raises TooManyRequests after sixty of a merchant within an hour."""
-        self._admit([(UUID(int=merchant_id.int ^ _CREATIONS), NEW_KEYS_PER_HOUR, 3600.0, 0)])
+        self._admit([(UUID(int=merchant_id.int ^ _CREATIONS), NEW_KEYS_PER_HOUR, 3600.0, 0, _OF_CREATIONS)])
 
     def _admit(self, owners: Sequence[_Owner]) -> Headers:
         """Counts a request in both buckets of each owner, or in none of them. Raises TooManyRequests."""
-        now, wait_s = self._clock(), 0.0
+        now, wait_s, refused = self._clock(), 0.0, ""
         levels: list[_Level] = []
         counted: list[_Level] = []
         changes = []
         fcntl.lockf(self._lock, fcntl.LOCK_EX)  # the kernel releases it if the process is killed
         try:
-            for owner, limit, period_s, per_second in owners:
+            for owner, limit, period_s, per_second, what in owners:
                 name = owner.bytes
                 slot, full_at, second_full_at = self._find(owner.int, name)
                 left_s = full_at - now if full_at > now else 0.0
                 second_left_s = second_full_at - now if second_full_at > now else 0.0
                 after_s = left_s + period_s / limit if limit else 0.0
                 second_after_s = second_left_s + 1.0 / per_second if per_second else 0.0
-                wait_s = max(wait_s, after_s - period_s, second_after_s - 1.0)
+                own_wait_s = max(after_s - period_s, second_after_s - 1.0)
+                if own_wait_s > wait_s:
+                    wait_s, refused = own_wait_s, what
                 levels += [(limit, period_s, left_s), (per_second, 1.0, second_left_s)]
                 counted += [(limit, period_s, after_s), (per_second, 1.0, second_after_s)]
                 changes.append((slot, name, now + after_s, now + second_after_s))
@@ -119,7 +127,7 @@ class RateLimiter:
         headers = _headers(levels)
         if wait_s > _ROUNDING:
             RATE_LIMITED.inc()
-            raise TooManyRequests(math.ceil(wait_s), headers)
+            raise TooManyRequests(refused, math.ceil(wait_s), headers)
         return headers
 
     def _find(self, number: int, key: bytes) -> tuple[int, float, float]:

@@ -152,7 +152,9 @@ def test_a_fault_is_a_503_that_says_when_to_come_back(fault: Exception, code: st
 
 
 def test_a_429_carries_the_rate():
-    answer = error_response(TooManyRequests(7, ((b"ratelimit-remaining", b"0"),)), "r")
+    answer = error_response(
+        TooManyRequests("Too many requests with this API key", 7, ((b"ratelimit-remaining", b"0"),)), "r"
+    )
     assert said(answer)["error"]["retryAfter"] == 7
     assert dict(answer.headers) == {b"retry-after": b"7", b"ratelimit-remaining": b"0"}
 

@@ -108,7 +108,7 @@ def test_the_keys_of_a_merchant_share_twice_the_rate_of_one(limiter: RateLimiter
         left = [values(limiter.admit(key, 100, 10, merchant_id))[1] for key in keys[:20]]
         assert left == [min(9, 19 - n) for n in range(20)]
         for key in keys[20:]:
-            with pytest.raises(TooManyRequests) as refused:
+            with pytest.raises(TooManyRequests, match="all API keys of the merchant together") as refused:
                 limiter.admit(key, 100, 10, merchant_id)
             assert values(refused.value.headers)[:2] == (20, 0)
         clock.now += 1
@@ -129,7 +129,7 @@ def test_sixty_keys_are_created_in_an_hour(limiter: RateLimiter, clock: Clock):
     merchant_id = uuid7()
     for _ in range(60):
         limiter.admit_new_key(merchant_id)
-    with pytest.raises(TooManyRequests) as caught:
+    with pytest.raises(TooManyRequests, match="may create 60 API keys in an hour") as caught:
         limiter.admit_new_key(merchant_id)
     assert caught.value.retry_after == 60
     assert limiter.admit(KEY, 100, 10, merchant_id), "its requests have buckets of their own"
