@@ -177,7 +177,9 @@ class Model:
 
 
 @PROFILE
-@given(st.lists(plans(), min_size=2, max_size=5), st.sampled_from(ZONES), st.data())
+@given(
+    st.lists(plans(), min_size=2, max_size=5, unique_by=lambda plan: plan.plan_id), st.sampled_from(ZONES), st.data()
+)
 def test_changes_of_plan_cost_the_time_of_each_plan_and_never_credit_more_than_was_charged(some, zone, data):
     first, *others = [replace(plan, terms=replace(plan.terms, trial_period_days=0)) for plan in some]
     model = Model(first, zone)

@@ -247,6 +247,22 @@ MONEY: Final = (
         ("tests/subscriptions/test_foreign_orders.py",),
     ),
     Mutant(
+        "pending-lines-without-a-bound",
+        "at most 100 lines wait for the next invoice of a subscription",
+        "src/ledger/domain/subscriptions/decide/changes.py",
+        "        if len(waiting) > PENDING_LINES_MAX:",
+        "        if False:",
+        ("tests/domain/test_subscriptions.py",),
+    ),
+    Mutant(
+        "pending-lines-replaced",
+        "a change of plan adds its lines to those that wait",
+        "src/ledger/domain/subscriptions/evolve.py",
+        "earlier = state.carried if isinstance(event, ProrationDeferred) else ()",
+        "earlier = ()",
+        ("tests/domain/test_subscriptions.py",),
+    ),
+    Mutant(
         "change-back-by-other-seconds",
         "a change of plan that is changed back costs nothing",
         "src/ledger/domain/subscriptions/proration.py",

@@ -43,6 +43,7 @@ from api.subscriptions import change as change_subscription
 from api.subscriptions import create as create_subscription
 from api.subscriptions import invoices as subscription_invoices
 from api.subscriptions import list as list_subscriptions
+from api.subscriptions import preview as preview_subscription
 from api.subscriptions import retry as retry_subscription
 from api.subscriptions import show as show_subscription
 from api.subscriptions.plans import archive
@@ -187,6 +188,7 @@ def subscription_routes(settings: Settings, holder: DependencyHolder) -> list[Ro
         route(f"{one}/cancel", POST=cancel_subscription.CANCEL_SUBSCRIPTION),
         route(f"{one}/resume", POST=cancel_subscription.RESUME_SUBSCRIPTION),
         route(f"{one}/retry", POST=retry_subscription.RETRY_SUBSCRIPTION),
+        route(f"{one}/preview", POST=preview_subscription.PREVIEW_SUBSCRIPTION),
         route(f"{one}/invoices", GET=subscription_invoices.LIST_INVOICES),
         route(f"{settings.base_path}/v1/subscription-invoices/{{id}}", GET=subscription_invoices.SHOW_INVOICE),
     ]

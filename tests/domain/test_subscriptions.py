@@ -8,18 +8,26 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from ledger.domain.fold import fold
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
-from ledger.domain.rejections import CurrencyMismatch, InvalidField
+from ledger.domain.rejections import CurrencyMismatch, InvalidField, NoNextInvoice, TooManyPendingLines
 from ledger.domain.rejections import SubscriptionCanceled as CanceledAlready
 from ledger.domain.subscriptions import charge_ids, commands
-from ledger.domain.subscriptions.calendar import period
+from ledger.domain.subscriptions.calendar import Period, period
 from ledger.domain.subscriptions.decide.changes import decide_cancel, decide_change, decide_retry
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
 from ledger.domain.subscriptions.decide.due_work import decide_due
+from ledger.domain.subscriptions.decide.preview import preview_next
 from ledger.domain.subscriptions.decide.request import decide_request
-from ledger.domain.subscriptions.events import ChargeBegun, ChargeSurplus, SubscriptionEvent
+from ledger.domain.subscriptions.events import (
+    ChargeBegun,
+    ChargeSurplus,
+    CreditCarried,
+    ProrationDeferred,
+    SubscriptionEvent,
+)
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.proration import proration_lines
 from ledger.domain.subscriptions.state import PricedPlan, Subscription, SubscriptionStatus
@@ -193,7 +201,8 @@ def test_a_cheaper_plan_leaves_a_credit_that_the_next_invoice_takes_over() -> No
 def test_a_part_of_a_period_is_counted_to_the_second_and_rounded_half_to_even() -> None:
     terms = plan(amount=Decimal(5), interval=Interval.DAY).terms
     day_s = 24 * 60 * 60
-    lines = proration_lines(PricedPlan("a", terms, day_s), PricedPlan("b", terms, day_s), timedelta(hours=12))
+    rest = Period(START, START + timedelta(hours=12))
+    lines = proration_lines(PricedPlan("a", terms, day_s), PricedPlan("b", terms, day_s), rest)
     assert [line.amount for line in lines] == [-2, 2]
 
 
@@ -266,6 +275,64 @@ def test_a_change_that_is_changed_back_costs_nothing_in_a_period_of_unusual_leng
         state = then(state, decide_change(state, commands.ChangeSubscription(at=at, plan=to, proration=NEXT_INVOICE)))
     assert sum(line.amount for line in state.carried) == 0
     assert (state.anchor, state.next_period) == calendar, "the next periods begin on the days as before"
+
+
+def test_a_change_of_plan_records_its_own_lines_alone_and_at_most_a_hundred_wait() -> None:
+    state, at = settled(requested(), PAID), START + timedelta(days=10)
+    for n in range(50):
+        command = commands.ChangeSubscription(at=at, plan=plan(2 + n % 2), proration=NEXT_INVOICE)
+        _, deferred = events = decide_change(state, command)
+        assert isinstance(deferred, ProrationDeferred)
+        assert [line.amount < 0 for line in deferred.lines] == [True, False]
+        assert {(line.period_start, line.period_end) for line in deferred.lines} == {(at, state.current_period_end)}
+        state = then(state, events)
+    assert len(state.carried) == 100
+    dearer = plan(4, amount=Decimal(20_000))
+    with pytest.raises(TooManyPendingLines):
+        decide_change(state, commands.ChangeSubscription(at=at, plan=dearer, proration=NEXT_INVOICE))
+    cheaper = plan(4, amount=Decimal(1))
+    with pytest.raises(TooManyPendingLines):
+        decide_change(state, commands.ChangeSubscription(at=at, plan=cheaper, proration=commands.Proration.INVOICE_NOW))
+    free = commands.ChangeSubscription(at=at, plan=dearer, proration=commands.Proration.NONE)
+    assert len(then(state, decide_change(state, free)).carried) == 100
+    now = commands.ChangeSubscription(at=at, plan=dearer, proration=commands.Proration.INVOICE_NOW)
+    invoiced = then(state, decide_change(state, now))
+    assert (invoiced.carried, len(invoiced.invoices[-1].lines)) == ((), 102)
+
+
+def test_lines_of_an_older_release_wait_with_the_new_ones() -> None:
+    state = settled(requested(), PAID)
+    waiting = proration_lines(state.priced, state.priced, Period(START, state.current_period_end))
+    state = then(state, [CreditCarried(lines=waiting, at=START)])
+    command = commands.ChangeSubscription(at=START, plan=plan(2, amount=Decimal(20_000)), proration=NEXT_INVOICE)
+    state = then(state, decide_change(state, command))
+    assert [line.amount for line in state.carried] == [-10_000, 10_000, -10_000, 20_000]
+    state = due(state, state.current_period_end)
+    assert (state.invoices[-1].amount, state.carried) == (30_000, ())
+
+
+def test_the_preview_is_the_invoice_that_the_end_of_the_period_makes() -> None:
+    trial = requested(plan(trial_period_days=14))
+    changed = settled(requested(), PAID)
+    command = commands.ChangeSubscription(
+        at=START + timedelta(days=3), plan=plan(2, amount=Decimal(20_000)), proration=NEXT_INVOICE
+    )
+    changed = then(changed, decide_change(changed, command))
+    for state in (due(trial, START + timedelta(days=14)), settled(requested(), PAID), changed):
+        assert preview_next(state) == replace(
+            due(state, state.current_period_end).invoices[-1],
+            orders=(), attempt_count=0, payment_order_id=None,
+        )  # fmt: skip
+
+
+def test_a_subscription_that_ends_has_no_next_invoice() -> None:
+    ending = settled(requested(), PAID)
+    ending = then(ending, decide_cancel(ending, commands.CancelSubscription(at=START, at_period_end=True)))
+    for state in (ending, settled(requested(plan(expiry_count=1)), PAID)):
+        with pytest.raises(NoNextInvoice):
+            preview_next(state)
+    with pytest.raises(CanceledAlready):
+        preview_next(then(ending, decide_cancel(ending, commands.CancelSubscription(at=START))))
 
 
 def test_the_ids_of_an_attempt_follow_from_it() -> None:

@@ -29,7 +29,13 @@ _TERMS = PlanTerms(
     on_retries_exhausted=OnRetriesExhausted.CANCEL,
 )
 _LINE = events.InvoiceLine(
-    description="Café del mes", unit_amount=Decimal(38900), amount=Decimal(77800), quantity=2, proration=True
+    description="Café del mes",
+    unit_amount=Decimal(38900),
+    amount=Decimal(77800),
+    quantity=2,
+    proration=True,
+    period_start=_AT,
+    period_end=_END,
 )
 
 SUBSCRIPTIONS = {
@@ -72,6 +78,7 @@ SUBSCRIPTIONS = {
         draft=True,
     ),
     "subscription-credit-carried.v1": events.CreditCarried(lines=(_LINE,), at=_AT),
+    "subscription-proration-deferred.v1": events.ProrationDeferred(lines=(_LINE,), at=_AT),
     "subscription-charge-begun.v1": events.ChargeBegun(
         invoice_id=_INVOICE,
         attempt=2,

@@ -43,6 +43,8 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PlanInUse: 409,
     rejections.SubscriptionInvoiceNotFound: 404,
     rejections.SubscriptionCanceled: 409,
+    rejections.TooManyPendingLines: 409,
+    rejections.NoNextInvoice: 409,
     rejections.CurrencyMismatch: 422,
     rejections.ChargeRefused: 422,
     rejections.ChargeRefusedByRisk: 422,

@@ -54,6 +54,10 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "SUBSCRIPTION_NOT_FOUND": "The merchant has no subscription with this id or external id.",
     "SUBSCRIPTION_INVOICE_NOT_FOUND": "The merchant has no subscription invoice with this id.",
     "SUBSCRIPTION_CANCELED": "The subscription has ended, which is final: create another one.",
+    "TOO_MANY_PENDING_LINES": "100 lines of changes of plan wait for the subscription's next invoice, the most that may "
+    "wait: invoice the change now, or change the plan without proration or in the next period.",
+    "NO_NEXT_INVOICE": "The subscription ends with its current period and nothing is left to invoice: resume it, or give "
+    "it another plan.",
     "CURRENCY_MISMATCH": "The plan is in another currency than the subscription was charged in, or than the card can pay.",
     "API_KEY_NOT_FOUND": "The merchant has no API key with this id.",
     "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired, so it cannot be rotated: create another key.",

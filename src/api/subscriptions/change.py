@@ -36,7 +36,7 @@ CHANGE_SUBSCRIPTION: Final = ScopedOperation(
         description="""
 Changes the plan, the saved card or the metadata. With another plan, `prorationBehavior` settles the rest of the current
 period: a credit for the old plan and a charge for the new one, to the second. A credit is never paid out: it reduces the
-next invoices. Where another card is charged at once and declined, the answer is 200 all the same: read the status.
+next invoices. `pendingLines` has the lines that wait for the next invoice, at most 100. Where another card is charged at once and declined, the answer is 200 all the same: read the status.
 """,
         parameters=(SUBSCRIPTION_ID, IDEMPOTENCY_KEY),
         takes=ChangeSubscription,
@@ -57,6 +57,7 @@ next invoices. Where another card is charged at once and declined, the answer is
             WRITE,
             {
                 404: ("PLAN_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
+                409: ("TOO_MANY_PENDING_LINES",),
                 422: ("CURRENCY_MISMATCH", "PAYMENT_METHOD_EXPIRED"),
                 503: ("PROCESSOR_UNAVAILABLE",),
             },

@@ -104,6 +104,18 @@ class SubscriptionCanceled(Rejected):
     code = "SUBSCRIPTION_CANCELED"
 
 
+class TooManyPendingLines(Rejected):
+    """As many lines of changes of plan wait for the subscription's next invoice as may wait."""
+
+    code = "TOO_MANY_PENDING_LINES"
+
+
+class NoNextInvoice(Rejected):
+    """The subscription ends with its current period, and nothing is left to invoice."""
+
+    code = "NO_NEXT_INVOICE"
+
+
 class CurrencyMismatch(Rejected):
     """The plan charges in another currency than the subscription was charged in, or than the card can pay."""
 

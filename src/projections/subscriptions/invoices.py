@@ -102,6 +102,20 @@ class SubscriptionInvoiceDocument(Struct, frozen=True, kw_only=True, rename="cam
     updated_at: Moment
 
 
+class InvoicePreviewDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """The next invoice of a subscription, if nothing changes until it is made."""
+
+    subscription_id: Annotated[UUID, Meta(description="The subscription.")]
+    customer_id: Annotated[UUID, Meta(description="The service's id of the customer.")]
+    plan_id: Annotated[UUID, Meta(description="The plan of the invoice.")]
+    amount: InvoiceAmount
+    currency: Currency
+    period_start: Annotated[Moment, Meta(description="The start of the time that the invoice is for.")]
+    period_end: Annotated[Moment, Meta(description="The end of it.")]
+    due_date: Annotated[Moment, Meta(description="When it will be made and due.")]
+    lines: Annotated[tuple[InvoiceLineDocument, ...], Meta(description="What the amount is the sum of.")]
+
+
 class SubscriptionInvoicePage(Struct, rename="camel"):
     """A page of a subscription's invoices, the newest first."""
 
@@ -149,19 +163,40 @@ def render_invoice(subscription: Subscription, invoice: Invoice) -> bytes:
             attempt_count=invoice.attempt_count,
             next_attempt_at=moment_or_null(invoice.next_attempt_at),
             paid_at=moment_or_null(invoice.paid_at),
-            lines=tuple(
-                InvoiceLineDocument(
-                    description=line.description,
-                    quantity=line.quantity,
-                    unit_amount=plain(line.unit_amount),
-                    amount=plain(line.amount),
-                    proration=line.proration,
-                )
-                for line in invoice.lines
-            ),
+            lines=_lines(invoice),
             created_at=moment(invoice.created_at),
             updated_at=moment(invoice.updated_at),
         )
+    )
+
+
+def render_preview(subscription: Subscription, invoice: Invoice) -> bytes:
+    """Returns the JSON object of an invoice that the subscription has not made yet."""
+    return _encode(
+        InvoicePreviewDocument(
+            subscription_id=subscription.subscription_id,
+            customer_id=subscription.customer_id,
+            plan_id=invoice.plan_id,
+            amount=plain(invoice.amount),
+            currency=invoice.currency,
+            period_start=moment(invoice.period_start),
+            period_end=moment(invoice.period_end),
+            due_date=moment(invoice.due_at),
+            lines=_lines(invoice),
+        )
+    )
+
+
+def _lines(invoice: Invoice) -> tuple[InvoiceLineDocument, ...]:
+    return tuple(
+        InvoiceLineDocument(
+            description=line.description,
+            quantity=line.quantity,
+            unit_amount=plain(line.unit_amount),
+            amount=plain(line.amount),
+            proration=line.proration,
+        )
+        for line in invoice.lines
     )
 
 

@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from ledger.domain.ids import parse_uuid
+from ledger.domain.money import plain
+from ledger.domain.subscriptions.events import InvoiceLine
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -91,6 +93,19 @@ select t.total, s.created_at, s.subscription_id, s.doc, s.metadata, p.summary
 """
 
 
+class PendingLineDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A line that waits for a subscription's next invoice."""
+
+    description: Annotated[str, Meta(description="What is charged or credited.")]
+    amount: Annotated[
+        str, Meta(description="In minor units of the plan's currency; negative for a credit.", examples=["-12967"])
+    ]
+    period_start: Annotated[
+        Moment | None, Meta(description="The start of the time that the line settles; null for a rest of an invoice.")
+    ]
+    period_end: Annotated[Moment | None, Meta(description="The end of it.")]
+
+
 class _OwnDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     id: Annotated[UUID, Meta(description="The service's id of the subscription.")]
     merchant_id: Annotated[UUID, Meta(description="The merchant.")]
@@ -104,6 +119,10 @@ class _OwnDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     cancel_at_period_end: Annotated[bool, Meta(description="Whether it ends with the current period.")]
     next_billing_date: Annotated[
         Moment | None, Meta(description="When the next charge is due, or the next retry; null where none will be.")
+    ]
+    pending_lines: Annotated[
+        tuple[PendingLineDocument, ...],
+        Meta(description="The lines that the next invoice takes over: of changes of plan, and of credit. At most 100."),
     ]
     trial_start: Annotated[Moment | None, Meta(description="The start of the trial; null for none.")]
     trial_end: Annotated[Moment | None, Meta(description="The end of the trial, when the first charge is due.")]
@@ -163,6 +182,7 @@ def render_subscription(merchant_id: UUID, subscription: Subscription) -> bytes:
             current_period_end=moment(subscription.current_period_end),
             cancel_at_period_end=subscription.cancel_at_period_end,
             next_billing_date=moment_or_null(subscription.next_billing_at),
+            pending_lines=tuple(_pending(line) for line in subscription.carried),
             trial_start=moment_or_null(subscription.trial_start),
             trial_end=moment_or_null(subscription.trial_end),
             canceled_at=moment_or_null(subscription.canceled_at),
@@ -170,6 +190,15 @@ def render_subscription(merchant_id: UUID, subscription: Subscription) -> bytes:
             created_at=moment(subscription.created_at),
             updated_at=moment(subscription.updated_at),
         )
+    )
+
+
+def _pending(line: InvoiceLine) -> PendingLineDocument:
+    return PendingLineDocument(
+        description=line.description,
+        amount=plain(line.amount),
+        period_start=moment_or_null(line.period_start),
+        period_end=moment_or_null(line.period_end),
     )
 
 

@@ -204,6 +204,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("POST", f"{_SUBSCRIPTION}/cancel"): Case({"path.id": "subscription"}, body={}),
     ("POST", f"{_SUBSCRIPTION}/resume"): Case({"path.id": "subscription"}),
     ("POST", f"{_SUBSCRIPTION}/retry"): Case({"path.id": "subscription"}),
+    ("POST", f"{_SUBSCRIPTION}/preview"): Case({"path.id": "subscription"}),
     ("GET", f"{_SUBSCRIPTION}/invoices"): Case(
         {"path.id": "subscription", "query.cursor": NOTHING("a position in the list of this subscription")}
     ),

@@ -42,7 +42,7 @@ async def test_a_subscription_is_charged_and_answered_as_the_interface_has_it(me
         "id": new["id"], "merchantId": str(merchant.merchant_id), "externalId": "sub-1", "customerId": customer,
         "planId": plan["id"], "paymentMethodId": card, "status": "ACTIVE",
         "currentPeriodStart": new["createdAt"], "currentPeriodEnd": new["nextBillingDate"],
-        "cancelAtPeriodEnd": False, "nextBillingDate": new["currentPeriodEnd"], "trialStart": None, "trialEnd": None,
+        "cancelAtPeriodEnd": False, "nextBillingDate": new["currentPeriodEnd"], "pendingLines": [], "trialStart": None, "trialEnd": None,
         "canceledAt": None, "endedAt": None, "metadata": {"grind": "whole"}, "createdAt": new["createdAt"],
         "updatedAt": new["updatedAt"],
         "plan": {
@@ -274,6 +274,50 @@ async def test_a_change_moves_to_another_plan_and_card(merchant: Merchant):
     )
 
 
+async def test_the_lines_that_wait_are_shown_and_previewed_on_the_next_invoice(merchant: Merchant):
+    new = await subscribed(merchant)
+    path = f"{SUBSCRIPTIONS}/{new['id']}"
+    await planned(merchant, amount="77800", externalId="doble")
+    changed = (await merchant.put(path, {"planId": "doble"})).json()
+    credit, charge = changed["pendingLines"]
+    assert (credit["description"], charge["description"]) == (
+        "Unused time on Café del mes",
+        "Remaining time on Café del mes",
+    )
+    assert credit["amount"].startswith("-")
+    assert credit["periodEnd"] == charge["periodEnd"] == new["currentPeriodEnd"]
+    assert new["currentPeriodStart"] <= credit["periodStart"] < credit["periodEnd"]
+    assert await shown(merchant, path) == changed
+    preview = await made(merchant, f"{path}/preview", {})
+    assert int(preview["amount"]) == 77800 + int(credit["amount"]) + int(charge["amount"])
+    assert preview["dueDate"] == preview["periodStart"] == new["currentPeriodEnd"]
+    assert await shown(merchant, path) == changed, "nothing is stored"
+    assert (await shown(merchant, f"{path}/invoices"))["pagination"]["total"] == 1
+    await made(merchant, CLOCK, {"advanceBy": "P32D"})
+    invoice = (await shown(merchant, f"{path}/invoices"))["data"][0]
+    assert {name: invoice[name] for name in preview} == preview
+    assert (await shown(merchant, path))["pendingLines"] == []
+
+
+async def test_a_preview_without_a_next_invoice_is_refused(merchant: Merchant):
+    path = f"{SUBSCRIPTIONS}/{(await subscribed(merchant))['id']}"
+    await made(merchant, f"{path}/cancel", {})
+    ending = await merchant.post(f"{path}/preview", {})
+    assert (ending.status_code, ending.json()["code"]) == (409, "NO_NEXT_INVOICE")
+    await made(merchant, f"{path}/cancel", {"atPeriodEnd": False})
+    ended = await merchant.post(f"{path}/preview", {})
+    assert (ended.status_code, ended.json()["code"]) == (409, "SUBSCRIPTION_CANCELED")
+
+
+async def test_more_lines_than_may_wait_are_refused(merchant: Merchant):
+    path = f"{SUBSCRIPTIONS}/{(await subscribed(merchant))['id']}"
+    plans = [(await planned(merchant))["id"] for _ in range(2)]
+    for n in range(50):
+        assert (await merchant.put(path, {"planId": plans[n % 2]})).status_code == 200
+    refused = await merchant.put(path, {"planId": plans[0]})
+    assert (refused.status_code, refused.json()["code"]) == (409, "TOO_MANY_PENDING_LINES")
+
+
 async def test_pages_of_invoices_follow_the_periods(merchant: Merchant):
     new = await subscribed(merchant, planId=(await planned(merchant, interval="DAY"))["id"])
     await made(merchant, CLOCK, {"advanceBy": "P4DT1H"})
@@ -318,7 +362,7 @@ async def test_an_id_of_nothing_is_404(merchant: Merchant):
             await merchant.get(path),
             await merchant.get(f"{path}/invoices"),
             await merchant.put(path, {}),
-            *[await merchant.post(f"{path}/{action}", {}) for action in ("cancel", "resume", "retry")],
+            *[await merchant.post(f"{path}/{action}", {}) for action in ("cancel", "resume", "retry", "preview")],
         ):
             assert (answer.status_code, answer.json()["code"]) == (404, "SUBSCRIPTION_NOT_FOUND")
         missing = await merchant.get(f"{INVOICES}/{reference}")

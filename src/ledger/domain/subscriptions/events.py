@@ -53,13 +53,18 @@ class ChargeTrigger(StrEnum):
 
 
 class InvoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One line of a subscription invoice. Credits are negative. `proration` marks the lines of a change of plan."""
+    """One line of a subscription invoice. Credits are negative. `proration` marks the lines of a change of plan.
+
+    `period_start` and `period_end` are the time that such a line settles; None for any other line.
+    """
 
     description: str
     unit_amount: Decimal
     amount: Decimal
     quantity: int = 1
     proration: bool = False
+    period_start: datetime | None = None
+    period_end: datetime | None = None
 
 
 class SubscriptionRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -131,6 +136,13 @@ class InvoiceOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 class CreditCarried(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Lines that the next invoice takes over. They replace those that were waiting."""
+
+    lines: tuple[InvoiceLine, ...]
+    at: datetime
+
+
+class ProrationDeferred(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A change of plan added lines to those that wait for the next invoice. `lines` are the new ones alone."""
 
     lines: tuple[InvoiceLine, ...]
     at: datetime
@@ -292,6 +304,7 @@ BillingEvent = (
     | TrialWillEnd
     | InvoiceOpened
     | CreditCarried
+    | ProrationDeferred
     | ChargeBegun
     | ChargeDeclined
     | ChargeUnsent
@@ -321,6 +334,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "subscription-trial-will-end.v1": TrialWillEnd,
     "subscription-invoice-opened.v1": InvoiceOpened,
     "subscription-credit-carried.v1": CreditCarried,
+    "subscription-proration-deferred.v1": ProrationDeferred,
     "subscription-charge-begun.v1": ChargeBegun,
     "subscription-charge-declined.v1": ChargeDeclined,
     "subscription-charge-unsent.v1": ChargeUnsent,

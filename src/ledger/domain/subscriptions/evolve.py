@@ -25,6 +25,7 @@ from ledger.domain.subscriptions.events import (
     MetadataChanged,
     MethodReplaced,
     PlanChanged,
+    ProrationDeferred,
     SubscriptionActivated,
     SubscriptionCanceled,
     SubscriptionEvent,
@@ -63,8 +64,10 @@ def evolve(subscription: Subscription | None, event: SubscriptionEvent) -> Subsc
 
 def _evolve(state: Subscription, event: BillingEvent) -> Subscription:
     match event:
-        case InvoiceOpened() | CreditCarried() | InvoicePaid() | InvoiceVoided() | InvoiceUncollectible():
+        case InvoiceOpened() | InvoicePaid() | InvoiceVoided() | InvoiceUncollectible():
             return _invoiced(state, event)
+        case CreditCarried() | ProrationDeferred():
+            return _carried(state, event)
         case ChargeBegun() | ChargeDeclined() | ChargeUnsent() | ChargeSurplus():
             return _charged(state, event)
         case PlanChanged():
@@ -76,10 +79,9 @@ def _evolve(state: Subscription, event: BillingEvent) -> Subscription:
         case TrialWillEnd():
             notice = trial_notice(state.subscription_id, event.at, event.trial_end)
             return replace(state, trial_end_announced=True, notices=(*state.notices, notice))
-        case CancellationScheduled():
-            return replace(state, cancel_at_period_end=True, canceled_at=event.at)
-        case SubscriptionResumed():
-            return replace(state, cancel_at_period_end=False, canceled_at=None)
+        case CancellationScheduled() | SubscriptionResumed():
+            canceled_at = event.at if isinstance(event, CancellationScheduled) else None
+            return replace(state, cancel_at_period_end=canceled_at is not None, canceled_at=canceled_at)
         case SubscriptionRequested():
             return _requested(state, event)
         case _:
@@ -155,14 +157,18 @@ def _plan_changed(state: Subscription, event: PlanChanged) -> Subscription:
     return replace(after, priced=PricedPlan(event.plan_name, event.terms, event.priced_seconds))
 
 
+def _carried(state: Subscription, event: CreditCarried | ProrationDeferred) -> Subscription:
+    """Returns the subscription with the lines that wait for its next invoice."""
+    earlier = state.carried if isinstance(event, ProrationDeferred) else ()
+    return replace(state, carried=(*earlier, *event.lines))
+
+
 def _invoiced(
-    state: Subscription, event: InvoiceOpened | CreditCarried | InvoicePaid | InvoiceVoided | InvoiceUncollectible
+    state: Subscription, event: InvoiceOpened | InvoicePaid | InvoiceVoided | InvoiceUncollectible
 ) -> Subscription:
     match event:
         case InvoiceOpened():
             return _opened(state, event)
-        case CreditCarried():
-            return replace(state, carried=event.lines)
         case InvoicePaid():
             paid = {"status": InvoiceStatus.PAID, "paid_at": event.at, "payment_order_id": event.order_id}
             after = _changed(state, event.invoice_id, event.at, next_attempt_at=None, **paid)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from ledger.domain.money import AMOUNT_MAX, ZERO, shortest
 from ledger.domain.plans.terms import PlanTerms
-from ledger.domain.subscriptions.calendar import period
+from ledger.domain.subscriptions.calendar import Period, period
 from ledger.domain.subscriptions.events import InvoiceLine
 from ledger.domain.subscriptions.state import PricedPlan
 
@@ -53,23 +53,19 @@ def priced_as(plan_name: str, terms: PlanTerms, billed: PricedPlan, start: datet
     return PricedPlan(plan_name, terms, (own.end - own.start) // _SECOND)
 
 
-def proration_lines(before: PricedPlan, after: PricedPlan, rest: timedelta) -> tuple[InvoiceLine, ...]:
+def proration_lines(before: PricedPlan, after: PricedPlan, rest: Period) -> tuple[InvoiceLine, ...]:
     """Returns the credit for the rest of the current period on the old plan, and the charge for it on the new one.
 
     The rest is counted to the second. The credit is computed from the price and the seconds by which the rest was
     charged.
     """
-    seconds = rest // _SECOND
+    seconds = (rest.end - rest.start) // _SECOND
     if seconds <= 0:
         return ()
     credit, charge = (_part(plan.terms.amount, seconds, plan.seconds) for plan in (before, after))
     return (
-        InvoiceLine(
-            description=f"Unused time on {before.plan_name}", unit_amount=-credit, amount=-credit, proration=True
-        ),
-        InvoiceLine(
-            description=f"Remaining time on {after.plan_name}", unit_amount=charge, amount=charge, proration=True
-        ),
+        _part_line(f"Unused time on {before.plan_name}", -credit, rest),
+        _part_line(f"Remaining time on {after.plan_name}", charge, rest),
     )
 
 
@@ -94,6 +90,17 @@ def summed(lines: Sequence[InvoiceLine]) -> InvoiceSum:
 
 def _carried(description: str, amount: Decimal) -> InvoiceLine:
     return InvoiceLine(description=description, unit_amount=shortest(amount), amount=shortest(amount), proration=True)
+
+
+def _part_line(description: str, amount: Decimal, rest: Period) -> InvoiceLine:
+    return InvoiceLine(
+        description=description,
+        unit_amount=amount,
+        amount=amount,
+        proration=True,
+        period_start=rest.start,
+        period_end=rest.end,
+    )
 
 
 def _part(amount: Decimal, seconds: int, of: int) -> Decimal:

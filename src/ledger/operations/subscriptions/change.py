@@ -24,7 +24,7 @@ async def change_subscription(
 
     A new card of a PAST_DUE or UNPAID subscription is charged at once; a decline of that charge is no error. Raises
     like `execute_charging`; SubscriptionNotFound, SubscriptionCanceled, PlanNotFound, PaymentMethodNotFound,
-    PaymentMethodExpired, CurrencyMismatch.
+    PaymentMethodExpired, CurrencyMismatch, TooManyPendingLines.
     """
     uow = UnitOfWork(ledger, actor, key)
 

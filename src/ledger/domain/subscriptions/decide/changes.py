@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledger.domain.rejections import CurrencyMismatch
+from ledger.domain.rejections import CurrencyMismatch, TooManyPendingLines
+from ledger.domain.subscriptions.calendar import Period
 from ledger.domain.subscriptions.commands import (
     CancelSubscription,
     ChangeSubscription,
@@ -18,25 +21,28 @@ from ledger.domain.subscriptions.decide import steps
 from ledger.domain.subscriptions.events import (
     CancellationScheduled,
     ChargeTrigger,
-    CreditCarried,
     InvoiceLine,
     MetadataChanged,
     MethodReplaced,
     PlanChanged,
+    ProrationDeferred,
     SubscriptionEvent,
     SubscriptionResumed,
 )
 from ledger.domain.subscriptions.proration import has_same_length, priced_as, proration_lines, total
 from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 
-_OWES = (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID)
+PENDING_LINES_MAX: Final = 100
+"""How many lines may wait for the next invoice: two for each change of plan."""
+
+_OWES: Final = (SubscriptionStatus.PAST_DUE, SubscriptionStatus.UNPAID)
 
 
 def decide_change(state: Subscription, command: ChangeSubscription) -> list[SubscriptionEvent]:
     """Changes the plan, the card and the metadata. Returns no events if nothing differs (contract N67).
 
     If the subscription has an unpaid invoice, a new card is charged at once, unless a charge is in progress. Raises
-    SubscriptionCanceled, CurrencyMismatch.
+    SubscriptionCanceled, CurrencyMismatch, TooManyPendingLines.
     """
     steps.require_live(state)
     events: list[SubscriptionEvent] = []
@@ -91,9 +97,9 @@ def _charge_now(
 
 
 def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscription) -> list[SubscriptionEvent]:
-    """Moves a subscription to another plan and settles the rest of its current period. Raises CurrencyMismatch.
+    """Moves a subscription to another plan and settles the rest of its current period.
 
-    A trial has no price, so nothing is settled in it.
+    A trial has no price, so nothing is settled in it. Raises CurrencyMismatch, TooManyPendingLines.
     """
     if plan.terms.currency != state.terms.currency:
         raise CurrencyMismatch(
@@ -110,7 +116,7 @@ def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscript
     if command.proration is Proration.NONE or state.priced is None or state.billed is None:
         return [changed]
     priced = priced_as(plan.name, after, state.billed, state.current_period_start, state.time_zone)
-    lines = proration_lines(state.priced, priced, state.current_period_end - command.at)
+    lines = proration_lines(state.priced, priced, Period(command.at, state.current_period_end))
     if not lines:
         return [changed]
     changed = replace(changed, priced_seconds=priced.seconds)
@@ -120,15 +126,31 @@ def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscript
 def _settle(
     state: Subscription, lines: tuple[InvoiceLine, ...], command: ChangeSubscription
 ) -> list[SubscriptionEvent]:
-    """Invoices the lines of a change of plan now, or leaves them to the next invoice; a credit always waits for it."""
-    lines = (*state.carried, *lines)
-    if command.proration is Proration.NEXT_INVOICE or total(lines) <= 0:
-        return [CreditCarried(lines=lines, at=command.at)]
+    """Invoices the lines of a change of plan now, or leaves them to the next invoice; a credit always waits for it.
+
+    Raises TooManyPendingLines.
+    """
+    waiting = (*state.carried, *lines)
+    if command.proration is Proration.NEXT_INVOICE or total(waiting) <= 0:
+        if len(waiting) > PENDING_LINES_MAX:
+            raise _too_many(state)
+        return [ProrationDeferred(lines=lines, at=command.at)]
     times = (command.at, state.current_period_end)
-    opened = steps.open_invoice(state, lines, times, command.at, command.at, None)
+    opened = steps.open_invoice(state, waiting, times, command.at, command.at, None)
     state = steps.after(state, opened)
     invoice = state.oldest_collectable
     is_first = invoice is not None and invoice.ordinal == state.last_ordinal
     if not is_first or invoice is None or state.charge is not None:
         return opened
     return [*opened, steps.begin_charge(state, invoice, ChargeTrigger.DUE, command.at)]
+
+
+def _too_many(state: Subscription) -> TooManyPendingLines:
+    """Returns the rejection of a change whose lines would be too many for the next invoice."""
+    advice = ""
+    if total(state.carried) > 0:
+        advice = "with prorationBehavior INVOICE_NOW, which invoices the lines that wait as well, "
+    return TooManyPendingLines(
+        f"{len(state.carried)} lines of changes of plan wait for the next invoice, and {PENDING_LINES_MAX} is the most "
+        f"that may wait: change the plan {advice}with prorationBehavior NONE, or in the next period."
+    )

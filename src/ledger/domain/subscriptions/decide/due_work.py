@@ -23,7 +23,7 @@ def decide_due(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
             assert state.trial_end is not None, "a trial has an end"
             return [TrialWillEnd(trial_end=state.trial_end, at=command.at)]
         case Step.PERIOD_END:
-            return _end_period(state, command)
+            return decide_period_end(state, command)
         case Step.CHARGE | Step.RETRY:
             return _charge(state, ChargeTrigger.RETRY if due.step is Step.RETRY else ChargeTrigger.DUE, command)
         case Step.UNPAID_END:
@@ -32,7 +32,7 @@ def decide_due(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
             assert_never(due.step)
 
 
-def _end_period(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
+def decide_period_end(state: Subscription, command: RunDue) -> list[SubscriptionEvent]:
     """Ends the subscription with its period, or begins the next period and charges it if no older invoice is open."""
     ended_at = state.current_period_end
     if state.cancel_at_period_end:

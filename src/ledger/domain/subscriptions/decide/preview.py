@@ -1,0 +1,26 @@
+"""The next invoice of a subscription, as it would be made at the end of the current period. Nothing is recorded."""
+
+from __future__ import annotations
+
+from ledger.domain.rejections import NoNextInvoice
+from ledger.domain.subscriptions.commands import RunDue
+from ledger.domain.subscriptions.decide import steps
+from ledger.domain.subscriptions.decide.due_work import decide_period_end
+from ledger.domain.subscriptions.events import InvoiceOpened
+from ledger.domain.subscriptions.state import Invoice, Subscription
+
+
+def preview_next(state: Subscription) -> Invoice:
+    """Returns the invoice that the end of the current period makes, if nothing changes until then.
+
+    Raises SubscriptionCanceled; NoNextInvoice if the subscription ends without one.
+    """
+    steps.require_live(state)
+    events = decide_period_end(state, RunDue(at=state.current_period_end))
+    for n, event in enumerate(events, start=1):
+        if isinstance(event, InvoiceOpened):
+            return steps.after(state, events[:n]).invoice(event.invoice_id)
+    raise NoNextInvoice(
+        "The subscription ends with its current period and nothing is left to invoice: resume it, or give it another "
+        "plan."
+    )
