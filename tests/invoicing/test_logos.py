@@ -36,11 +36,12 @@ def test_what_is_no_logo_is_refused_with_the_reason(file, problem):
         open_logo(file)
 
 
-def test_a_second_head_is_refused():
+@pytest.mark.parametrize("second", [(40_000, 40_000, 8, 6, 0, 0, 0), (120, 80, 8, 2, 0, 0, 0)])
+def test_a_second_head_is_refused(second):
     """Another reader could take its size, of gigabytes, for that of the picture."""
     head, rest = png()[:33], png()[33:]
     with pytest.raises(LogoWrong, match="cannot be read"):
-        open_logo(head + _chunk(b"IHDR", struct.pack(">IIBBBBB", 40_000, 40_000, 8, 6, 0, 0, 0)) + rest)
+        open_logo(head + _chunk(b"IHDR", struct.pack(">IIBBBBB", *second)) + rest)
 
 
 @pytest.mark.parametrize("kind", [b"iCCP", b"zTXt", b"acTL", b"tEXt", b"ruBb"])
