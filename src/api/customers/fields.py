@@ -17,7 +17,7 @@ from api.decoding.types import Id, Metadata
 from api.errors import customer_not_found, invalid
 from api.fields.metadata import metadata
 from api.fields.people import PersonFields
-from api.fields.values import email, is_given, printable
+from api.fields.values import email, is_given, phone, printable
 from api.http.request import ApiRequest
 from api.operation import Codes, Json
 from ledger.domain.rejections import InvalidField
@@ -103,6 +103,8 @@ def _parse(
                 errors.check(printable, text, name)
         if isinstance(sent.email, str):
             errors.check(email, sent.email, "email")
+        if isinstance(sent.phone_number, str):
+            errors.check(phone, sent.phone_number, "phoneNumber")
         content = errors.check(metadata, sent.metadata)
         if isinstance(sent.metadata, Raw) and not is_given(sent.metadata):
             content = None

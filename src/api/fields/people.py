@@ -19,7 +19,7 @@ from api.decoding.types import Country, Email, Id, TaxId, Text, alias_of
 from api.errors import invalid, required
 from api.fields.fiscal import CfdiUse, PaymentForm, TaxSystem, ZipCode, parse_receiver
 from api.fields.payment_method import PaymentMethod
-from api.fields.values import email, one_of_aliases, printable
+from api.fields.values import email, one_of_aliases, phone, printable
 from ledger.domain.orders import terms
 from ledger.operations.context.inputs import CustomerInput
 
@@ -32,7 +32,10 @@ class PersonFields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     email: Annotated[Email | None | UnsetType, Meta(description="E-mail address.", examples=["ana@example.com"])] = (
         UNSET
     )
-    phone_number: Annotated[Text | None | UnsetType, Meta(description="Phone.", examples=["+525512345678"])] = UNSET
+    phone_number: Annotated[
+        Annotated[Text, Meta(extra_json_schema={"pattern": "[0-9]"})] | None | UnsetType,
+        Meta(description="Phone.", examples=["+525512345678"]),
+    ] = UNSET
 
 
 class Customer(PersonFields, frozen=True):  # without kw_only, its own fields come first
@@ -132,6 +135,8 @@ def customer_input(customer: Customer | None, customer_id: str | None, errors: F
         errors.check(email, address, "customer.email")
     elif existing is None and external_id is None and not errors.has(*_IDS):
         errors.add(invalid("customer", "must have an id, an externalId or an email", "REQUIRED"))
+    if isinstance(customer.phone_number, str):
+        errors.check(phone, customer.phone_number, "customer.phoneNumber")
     return CustomerInput(
         id=existing,
         external_id=external_id,

@@ -24,6 +24,7 @@ T = TypeVar("T")
 OptionalText = TypeVar("OptionalText", bound=str | None)
 
 _MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
+_DIGITS: Final = frozenset("0123456789")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 """The time of the end of a day."""
@@ -129,11 +130,22 @@ def is_given(raw: Raw | UnsetType) -> bool:
 
 
 def printable(text: OptionalText, field: str) -> OptionalText:
-    """Returns an id that the merchant chose: any printable characters, `/` included (section 8.7). Raises ApiError
-    (400).
+    """Returns an id that the merchant chose: any printable characters, `/` included (section 8.7), not spaces alone.
+
+    Raises ApiError (400).
     """
-    if text is not None and not text.isprintable():
-        raise invalid(field, "must consist of printable characters", "INVALID_FORMAT")
+    if text is not None:
+        if not text.isprintable():
+            raise invalid(field, "must consist of printable characters", "INVALID_FORMAT")
+        if text.isspace():
+            raise invalid(field, "must not be blank", "INVALID_FORMAT")
+    return text
+
+
+def phone(text: str, field: str) -> str:
+    """Returns a phone number as it was sent, in any notation that has a digit. Raises ApiError (400)."""
+    if _DIGITS.isdisjoint(text):
+        raise invalid(field, "must be a phone number, such as +525512345678", "INVALID_FORMAT")
     return text
 
 

@@ -92,6 +92,8 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     ]
     created_from = errors.check(_date, given, ("dateFrom", "startDate"), now, time.min)
     created_to = errors.check(_date, given, ("dateTo", "endDate"), now, LAST_MOMENT)
+    if created_from is not None and created_to is not None and created_from > created_to:
+        errors.add(invalid("dateTo", "must not be before dateFrom", "OUT_OF_RANGE"))
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
     return OrderQuery(

@@ -228,6 +228,8 @@ async def test_every_wrong_field_is_named_at_once(merchant: Merchant):
         assert answer.json()["code"] == "VALIDATION_ERROR"
         assert "4242" not in answer.text
         assert "en, es" in answer.json()["errors"][4]["message"]
+    phone = await merchant.post(CUSTOMERS, {"externalId": "a", "phoneNumber": "call me"})
+    assert phone.json()["message"] == "phoneNumber must be a phone number, such as +525512345678."
     card = await merchant.post(CUSTOMERS, {"externalId": "a", "metadata": {"n": "4242 4242 4242 4242"}})
     assert (card.status_code, card.json()["code"]) == (400, "CARD_NUMBER_NOT_ALLOWED")
 

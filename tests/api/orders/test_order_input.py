@@ -103,6 +103,7 @@ def test_a_string_holds_255_characters(place: str, name: str):
     ("body", "message"),
     [
         (order(externalId=""), "externalId must not be empty."),
+        (order(externalId="  "), "externalId must not be blank."),
         (order(amount=-5), "amount must not be negative."),
         (order(billingAddress={"country": "MEX"}), "billingAddress.country must be a country code of two letters such as MX."),
         (paid_order(billingAddress=ABSENT), "billingAddress is required."),
@@ -123,6 +124,9 @@ def test_a_validation_message_names_the_accepted_values(body: dict[str, Any], me
         (order(externalId=ABSENT), "externalId"),
         (order(externalId=""), "externalId"),
         (order(externalId="a\u200bb"), "externalId"),
+        (order(externalId="  "), "externalId"),
+        (order(customer={"externalId": " "}), "customer.externalId"),
+        (order(customer={"externalId": "ana", "phoneNumber": "none"}), "customer.phoneNumber"),
         (order(customer=ABSENT), "customer"),
         (order(customer={}), "customer"),
         (order(customer={"firstName": "Ana"}), "customer"),

@@ -36,6 +36,8 @@ NAMES = [
         ("search=a&search=b", "search"),
         (f"search={'x' * 256}", "search"),
         (f"customerId={'x' * 256}", "customerId"),
+        ("dateFrom=2026-02-02&dateTo=2026-02-01", "dateTo"),
+        ("startDate=2026-02-02T00:00:01Z&endDate=2026-02-02T00:00:00Z", "dateTo"),
     ],
 )
 def test_a_filter_that_is_not_understood_is_refused(query: str, field: str):
