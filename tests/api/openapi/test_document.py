@@ -313,6 +313,7 @@ def test_everything_that_changes_something_takes_an_idempotency_key() -> None:
     assert without == {
         "post /api/processor-messages/{processor}",  # messages have ids of their own
         "post /api/v2/payment-orders/{id}/cfdi-url",  # changes nothing
+        "post /api/v1/subscriptions/{id}/preview",  # changes nothing
         "put /api/v1/merchant/fiscal-issuer",  # changes nothing when it is sent again
         "put /api/v1/merchant/fiscal-issuer/logo",
         "delete /api/v1/merchant/fiscal-issuer/logo",
