@@ -683,7 +683,7 @@ SECRETS: Final = (
         "last-key-that-makes-all-others",
         "a merchant's request leaves a key that can make every key",
         "src/ledger/domain/merchants/decide.py",
-        "_has_manager(before, before, tomorrow) and not _has_manager(after, before, tomorrow)",
+        "_has_manager(before, before, until) and not _has_manager(after, before, until)",
         "False",
         ("tests/domain/test_merchants.py",),
     ),

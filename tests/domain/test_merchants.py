@@ -428,6 +428,12 @@ def test_a_merchant_whose_keys_all_end_soon_still_revokes_one_of_them():
     keys.when(revoke(FIRST, SECOND)).then(revoked())
 
 
+def test_a_key_of_some_scopes_does_not_revoke_the_last_one_of_all_that_ends_today():
+    tonight = NOON + timedelta(hours=10)
+    keys = given(REGISTERED, issued(expires_at=tonight), issued(SECOND, **MANAGES))
+    keys.when(revoke(FIRST, SECOND)).then_rejected(LastManagingKey)
+
+
 def test_keys_of_some_scopes_are_replaced_by_one_that_has_them_all():
     customers = {"scopes": ("customers:read",)}
     both = {"scopes": (*MANAGES["scopes"], *customers["scopes"])}

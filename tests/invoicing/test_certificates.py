@@ -4,9 +4,12 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from cryptography.x509.oid import NameOID, ObjectIdentifier
 from tests.invoicing.documents import LEGAL_NAME, NUMBER, RFC
 
 from ledger.invoicing import certificates
@@ -135,6 +138,36 @@ def test_a_key_whose_parts_do_not_fit_each_other_is_refused(csd):
     key = damaged.private_bytes(Encoding.DER, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode()))
     with pytest.raises(CertificateWrong, match="is damaged"):
         open_csd(csd.certificate, key, PASSWORD, rfc=RFC, at=NOW)
+
+
+def test_a_key_with_a_bit_that_differs_is_refused_wherever_the_bit_is(csd):
+    key = locked_key(csd, PASSWORD)
+    for at in range(len(key) // 4, len(key), 97):
+        damaged = bytearray(key)
+        damaged[at] ^= 1
+        with pytest.raises(CertificateWrong, match=r"does not open|is damaged|another certificate|bits"):
+            open_csd(csd.certificate, bytes(damaged), PASSWORD, rfc=RFC, at=NOW)
+
+
+def test_a_key_of_another_kind_is_refused_before_anything_computes_with_it(csd, monkeypatch):
+    monkeypatch.setattr(serialization, "load_der_private_key", None)
+    key = ed25519.Ed25519PrivateKey.generate().private_bytes(
+        Encoding.DER, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD.encode())
+    )
+    with pytest.raises(CertificateWrong, match="is no RSA key in PKCS#8"):
+        open_csd(csd.certificate, key, PASSWORD, rfc=RFC, at=NOW)
+
+
+def test_a_certificate_with_a_name_that_the_library_does_not_read_is_refused():
+    """x400Address and ediPartyName, as other names of the subject."""
+    key = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
+    names = x509.UnrecognizedExtension(ObjectIdentifier("2.5.29.17"), bytes.fromhex("3002a300"))
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(NOW - timedelta(1)).not_valid_after(NOW + timedelta(1))
+    certificate = builder.add_extension(names, critical=False).sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+    with pytest.raises(CertificateWrong, match=r"X\.509 certificate in DER"):
+        open_csd(certificate, b"", PASSWORD, rfc=RFC, at=NOW)
 
 
 def test_a_key_longer_than_the_tax_authoritys_is_refused(csd, monkeypatch):

@@ -97,9 +97,19 @@ class RateLimiter:
         """Counts the creation of an API key. Raises TooManyRequests after sixty of a merchant within an hour."""
         self._admit([(UUID(int=merchant_id.int ^ _CREATIONS), NEW_KEYS_PER_HOUR, 3600.0, 0, _OF_CREATIONS)])
 
+    def return_new_key(self, merchant_id: UUID) -> None:
+        """Takes back the creation of an API key that was refused, or answered as before."""
+        owner = UUID(int=merchant_id.int ^ _CREATIONS)
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        try:
+            slot, full_at, second_full_at = self._find(owner.int, owner.bytes, -1)
+            _SLOT.pack_into(self._table, slot, owner.bytes, full_at - 3600.0 / NEW_KEYS_PER_HOUR, second_full_at)
+        finally:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
     def _admit(self, owners: Sequence[_Owner]) -> Headers:
         """Counts a request in both buckets of each owner, or in none of them. Raises TooManyRequests."""
-        now, wait_s, refused = self._clock(), 0.0, ""
+        now, wait_s, refused, slot = self._clock(), 0.0, "", -1
         levels: list[_Level] = []
         counted: list[_Level] = []
         changes = []
@@ -107,7 +117,7 @@ class RateLimiter:
         try:
             for owner, limit, period_s, per_second, what in owners:
                 name = owner.bytes
-                slot, full_at, second_full_at = self._find(owner.int, name)
+                slot, full_at, second_full_at = self._find(owner.int, name, slot)
                 left_s = full_at - now if full_at > now else 0.0
                 second_left_s = second_full_at - now if second_full_at > now else 0.0
                 after_s = left_s + period_s / limit if limit else 0.0
@@ -130,9 +140,9 @@ class RateLimiter:
             raise TooManyRequests(refused, math.ceil(wait_s), headers)
         return headers
 
-    def _find(self, number: int, key: bytes) -> tuple[int, float, float]:
+    def _find(self, number: int, key: bytes, taken: int) -> tuple[int, float, float]:
         """Returns the offset of a key's slot, or of the one that it may take, and the times at which its buckets are
-        full.
+        full. `taken` is the slot that the same request takes for another owner.
         """
         first = number % self._starts * _SLOT.size
         slots = range(first, first + _PROBES * _SLOT.size, _SLOT.size)
@@ -140,7 +150,8 @@ class RateLimiter:
             owner, minute_full_at, second_full_at = _SLOT.unpack_from(self._table, slot)
             if owner == key:
                 return slot, minute_full_at, second_full_at
-        return min(slots, key=lambda slot: max(_SLOT.unpack_from(self._table, slot)[1:])), 0.0, 0.0
+        free = [slot for slot in slots if slot != taken]
+        return min(free, key=lambda slot: max(_SLOT.unpack_from(self._table, slot)[1:])), 0.0, 0.0
 
 
 def _headers(buckets: Sequence[_Level]) -> Headers:

@@ -4,6 +4,6 @@ In reading order:
 
 - `list_keys`, `create_key`, `rotate_key`, `revoke_key`: the keys. `settings`: the merchant. `fiscal_issuer`: the issuer
   of its invoices. `fiscal_logo`: the logo on them. `meta`: units and the key of the request.
-- `fields`, `documents`: the fields of requests about keys, and their answers. `uploads`: the check of a file, in a
-  thread.
+- `fields`, `documents`: the fields of requests about keys, and their answers. `new_keys`:
+  the rate of new keys. `uploads`: the check of a file, in a thread.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -17,6 +18,7 @@ from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.merchant.documents import NewApiKeyDocument, created_response, forget_keys
 from api.merchant.fields import key_expiry, key_name
+from api.merchant.new_keys import make_key
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.response import ApiResponse
@@ -86,9 +88,9 @@ async def create_key(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v1/api-keys: 201 with the new key and its secret, which no other answer shows."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_new_key(body, datetime.now(request.principal.zone))
-    deps.limiter.admit_new_key(request.principal.merchant_id)
     key = deps.new_key()
-    result = await issue_key(
+    make = partial(
+        issue_key,
         deps.ledger,
         request.actor,
         key,
@@ -97,6 +99,7 @@ async def create_key(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         expires_at=parsed.expires_at,
         idempotency_key=request.idempotency_key(deps.fingerprint_key, body),
     )
+    result = await make_key(deps, request, make)
     forget_keys(deps, request)
     return created_response(result, key)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -14,6 +15,7 @@ from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.merchant.documents import KEY_ID, RotatedApiKeyDocument, created_response, forget_keys, key_id_of
 from api.merchant.fields import key_expiry, key_name
+from api.merchant.new_keys import make_key
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.response import ApiResponse
@@ -66,9 +68,9 @@ async def rotate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v1/api-keys/{id}/rotate: 201 with the new key and its secret, and the old key with its expiry."""
     body = await request.optional_body(deps.body_limit)
     parsed = parse_rotation(body, datetime.now(request.principal.zone))
-    deps.limiter.admit_new_key(request.principal.merchant_id)
     key = deps.new_key()
-    result = await rotate_key(
+    make = partial(
+        rotate_key,
         deps.ledger,
         request.actor,
         key_id_of(request),
@@ -78,6 +80,7 @@ async def rotate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         expires_at=parsed.expires_at,
         idempotency_key=request.idempotency_key(deps.fingerprint_key, body),
     )
+    result = await make_key(deps, request, make)
     forget_keys(deps, request)
     return created_response(result, key)
 

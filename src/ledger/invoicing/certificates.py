@@ -62,7 +62,13 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
         parsed = x509.load_der_x509_certificate(certificate)
         _check(parsed, rfc, at)
         public = parsed.public_key()
-    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension):
+    except (
+        ValueError,
+        UnsupportedAlgorithm,
+        x509.InvalidVersion,
+        x509.DuplicateExtension,
+        x509.UnsupportedGeneralNameType,
+    ):
         raise CertificateWrong("certificate", "is no X.509 certificate in DER (the .cer file)") from None
     if not isinstance(public, rsa.RSAPublicKey) or public.key_size > _BITS_MAX:
         raise CertificateWrong("certificate", f"has no RSA key of at most {_BITS_MAX} bits")
@@ -75,26 +81,27 @@ def open_csd(certificate: bytes, key: bytes, password: str, *, rfc: str, at: dat
 
 
 def _opened(key: bytes, password: str) -> rsa.RSAPrivateKey:
-    """Returns a private key. Raises CertificateWrong if it does not open."""
+    """Returns a private key. Raises CertificateWrong if it does not open, is too long, or is damaged."""
     try:
-        plain = locked_keys.unlock(key, password)
-        opened = serialization.load_der_private_key(plain, None, unsafe_skip_rsa_key_validation=True)
+        numbers = locked_keys.rsa_numbers(locked_keys.unlock(key, password))
     except locked_keys.TooManyRounds as refused:
         raise CertificateWrong("privateKey", str(refused)) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise CertificateWrong(
-            "privateKey", "does not open: it is no PKCS#8 key in DER (the .key file), or the password is another"
+            "privateKey",
+            "does not open: it is no RSA key in PKCS#8 and DER (the .key file), or the password is another",
         ) from None
-    if not isinstance(opened, rsa.RSAPrivateKey) or _bits(opened) > _BITS_MAX:
+    if max(number.bit_length() for number in numbers) > _BITS_MAX:
         raise CertificateWrong("privateKey", f"is no RSA key of at most {_BITS_MAX} bits")
-    return opened
-
-
-def _bits(key: rsa.RSAPrivateKey) -> int:
-    """Returns the length of the longest number of a key: signing takes as long as they are."""
-    numbers = key.private_numbers()
-    parts = (numbers.d, numbers.p, numbers.q, numbers.dmp1, numbers.dmq1, numbers.iqmp, numbers.public_numbers.n)
-    return max(part.bit_length() for part in parts)
+    damaged = CertificateWrong("privateKey", "is damaged: its numbers do not fit each other")
+    if min(numbers) <= 0 or not numbers.fit:
+        raise damaged
+    n, e, d, p, q, dmp1, dmq1, iqmp = numbers
+    parts = rsa.RSAPrivateNumbers(p, q, d, dmp1, dmq1, iqmp, rsa.RSAPublicNumbers(e, n))
+    try:
+        return parts.private_key(unsafe_skip_rsa_key_validation=True)
+    except ValueError:
+        raise damaged from None
 
 
 def _seals(key: rsa.RSAPrivateKey, public: rsa.RSAPublicKey) -> bool:

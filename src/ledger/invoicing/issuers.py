@@ -148,7 +148,10 @@ class Issuers:
         signer = self._signers.get(row.issuer_id)
         if signer is None:
             key = self._keys.unwrap(row.sealing_key_id, merchant_id, row.issuer_id, row.wrapped_key)
-            signer = await asyncio.to_thread(load_signer, Csd(row.certificate, key))
+            try:
+                signer = await asyncio.to_thread(load_signer, Csd(row.certificate, key))
+            except ValueError:  # numbers without primes, which `open_csd` does not look for
+                raise IssuerMissing from None
             self._signers.put(row.issuer_id, signer)
         return _decode(row.issuer), signer
 

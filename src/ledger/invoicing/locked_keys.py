@@ -7,7 +7,7 @@ A key states how often its derivation repeats a hash. Read that number by the st
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -41,6 +41,34 @@ _CIPHERS: Final[dict[bytes, tuple[type[AES | TripleDES], int]]] = {
 }
 
 
+_RSA: Final = bytes.fromhex("2a864886f70d010101")
+
+
+class RsaNumbers(NamedTuple):
+    """The numbers of an RSA key, in the order of PKCS#1 (RFC 8017, A.1.2)."""
+
+    n: int
+    e: int
+    d: int
+    p: int
+    q: int
+    dmp1: int
+    dmq1: int
+    iqmp: int
+
+    @property
+    def fit(self) -> bool:
+        """Whether the numbers belong to one key. Nothing is known of whether `p` and `q` are primes."""
+        n, e, d, p, q, dmp1, dmq1, iqmp = self
+        return (
+            min(p, q) > 2
+            and p * q == n
+            and (dmp1, dmq1) == (d % (p - 1), d % (q - 1))
+            and e * d % (p - 1) == e * d % (q - 1) == 1
+            and iqmp * q % p == 1
+        )
+
+
 class TooManyRounds(ValueError):
     """The key states more rounds than `ROUNDS_MAX`. The message completes the name of its field."""
 
@@ -63,6 +91,23 @@ def unlock(key: bytes, password: str) -> bytes:
     derived = _derive(_parameters(derivation, _PBKDF2), password, size)
     decryptor, unpadder = Cipher(cipher(derived), CBC(iv)).decryptor(), PKCS7(cipher.block_size).unpadder()
     return unpadder.update(decryptor.update(encrypted) + decryptor.finalize()) + unpadder.finalize()
+
+
+def rsa_numbers(key: bytes) -> RsaNumbers:
+    """Returns the numbers of an open PKCS#8 key in DER. Raises ValueError if it is no RSA key.
+
+    A library that loads a key of another kind computes with its numbers at once, however long they are.
+    """
+    [content] = _members(key, _SEQUENCE)
+    _, algorithm, inner, *_ = _elements(content)
+    name, *_ = _elements(_as(algorithm, _SEQUENCE))
+    if _as(name, _OBJECT) != _RSA:
+        raise ValueError("another kind of key")
+    [numbers] = _members(_as(inner, _OCTETS), _SEQUENCE)
+    _, *parts = [int.from_bytes(_as(element, _INTEGER), "big", signed=True) for element in _elements(numbers)]
+    if len(parts) != len(RsaNumbers._fields):
+        raise ValueError("another number of numbers")
+    return RsaNumbers(*parts)
 
 
 def _derive(parameters: bytes, password: str, size: int) -> bytes:

@@ -15,7 +15,9 @@ from typing import Final
 from msgspec import Struct
 
 FILE_MAX: Final = 131_072
-"""How many bytes the file of a logo may have. Each printed document contains it."""
+"""How many bytes the file of a logo may have."""
+_ENCODED_MAX: Final = 2 * FILE_MAX
+"""The same for the picture encoded anew, which each printed document contains. Others encode a picture better."""
 SIDE_MIN, SIDE_MAX = 16, 1200
 """How many pixels a side may have. A logo is printed up to 52 mm wide: 1,200 pixels are 590 per inch."""
 
@@ -44,6 +46,11 @@ def open_logo(png: bytes) -> Logo:
     """Returns the picture of a file as a logo. It decodes the picture: call it in a thread. Raises LogoWrong."""
     if len(png) > FILE_MAX:
         raise LogoWrong(f"has {len(png):,} bytes: a logo has at most {FILE_MAX:,}")
+    return encode_logo(png)
+
+
+def encode_logo(png: bytes) -> Logo:
+    """Returns the picture of a file, of any length, as a logo. Raises LogoWrong."""
     stated = read_logo(png)
     for side in (stated.width, stated.height):
         if not SIDE_MIN <= side <= SIDE_MAX:
@@ -51,8 +58,8 @@ def open_logo(png: bytes) -> Logo:
                 f"is {stated.width} x {stated.height} pixels: each side of a logo has {SIDE_MIN} to {SIDE_MAX:,}"
             )
     encoded = _encoded(_picture_of(png))
-    if len(encoded) > FILE_MAX:
-        raise LogoWrong(f"has {len(encoded):,} bytes once it is encoded anew: a logo has at most {FILE_MAX:,}")
+    if len(encoded) > _ENCODED_MAX:
+        raise LogoWrong(f"has {len(encoded):,} bytes once it is encoded anew: a logo has at most {_ENCODED_MAX:,} then")
     return Logo(encoded, stated.width, stated.height)
 
 
@@ -102,7 +109,7 @@ def _encoded(png: bytes) -> bytes:
     try:
         with Image.open(BytesIO(png), formats=["PNG"]) as image:
             picture = image if image.mode in _KEPT else image.convert("I").point(lambda level: level / 256).convert("L")
-            picture.save(encoded, "PNG", optimize=True)
+            picture.save(encoded, "PNG")  # with `optimize`, a picture of noise takes seconds
     except Exception:  # noqa: BLE001 - the library raises many kinds for a damaged picture
         raise LogoWrong("is a PNG that cannot be read") from None
     return encoded.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from uuid import UUID
 
 import pytest
@@ -123,6 +123,29 @@ def test_what_its_merchant_is_refused_costs_a_key_nothing(limiter: RateLimiter):
     with pytest.raises(TooManyRequests):
         limiter.admit(third, 1_000, 1, merchant_id)
     assert values(limiter.admit(third, 1_000, 1)) == (1, 0, 1)
+
+
+def test_a_key_and_its_merchant_have_slots_of_their_own_where_all_are_in_use(clock: Clock):
+    with closing(RateLimiter(clock=clock, slots=8)) as limiter:
+        for n in range(8):
+            limiter.admit(UUID(int=n + 1), 100, 10)
+        key, merchant_id, through = uuid7(), uuid7(), 0
+        for _ in range(20):
+            with suppress(TooManyRequests):
+                limiter.admit(key, 100, 10, merchant_id)
+                through += 1
+        assert through == 10
+
+
+def test_a_creation_that_is_taken_back_does_not_count(limiter: RateLimiter):
+    merchant_id = uuid7()
+    for _ in range(100):
+        limiter.admit_new_key(merchant_id)
+        limiter.return_new_key(merchant_id)
+    for _ in range(60):
+        limiter.admit_new_key(merchant_id)
+    with pytest.raises(TooManyRequests):
+        limiter.admit_new_key(merchant_id)
 
 
 def test_sixty_keys_are_created_in_an_hour(limiter: RateLimiter, clock: Clock):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -335,3 +335,10 @@ async def test_a_process_writes_the_uses_that_it_has_seen_before_it_ends(store: 
         assert (await used.get(META)).status_code == 200
     (key,) = (await merchant.get(KEYS)).json()["data"]
     assert before[:19] <= key["lastUsedAt"]
+
+
+async def test_a_creation_that_makes_no_key_does_not_use_up_the_rate_of_new_keys(merchant: Merchant):
+    for _ in range(70):
+        assert (await merchant.post(f"{KEYS}/{uuid4()}/rotate", {})).status_code == 404
+        assert (await merchant.post(KEYS, {"name": "shop"}, **TOGETHER)).status_code == 201
+    assert (await merchant.post(KEYS, {"name": "another"})).status_code == 201

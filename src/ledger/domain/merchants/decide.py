@@ -225,16 +225,16 @@ def _require_valid_key(command: IssueApiKey | RotateApiKey) -> None:
 def _require_manager(merchant: Merchant, events: Sequence[MerchantEvent], command: RotateApiKey | RevokeApiKey) -> None:
     """Checks that a merchant's request leaves a key that can issue whatever the merchant needs.
 
-    Such a key has the scope `keys` and every scope of a valid key, and is valid for another day. A merchant without one
-    can still revoke keys, but not the last valid key that manages keys. Raises LastManagingKey.
+    Such a key has the scope `keys` and every scope of a valid key, and is valid for another day. Of a merchant without
+    one, the last valid key that manages keys stays, and the last one that has every scope. Raises LastManagingKey.
     """
     if command.acting_key_id is None:
         return
     before = [key for key in merchant.keys if key.is_valid(command.real_at)]
     after = [key for key in fold(evolve, merchant, events).keys if key.is_valid(command.real_at)]
-    tomorrow = command.real_at + _MANAGER_VALIDITY
-    if not any(key.allows(MANAGES_KEYS) for key in after) or (
-        _has_manager(before, before, tomorrow) and not _has_manager(after, before, tomorrow)
+    if not any(key.allows(MANAGES_KEYS) for key in after) or any(
+        _has_manager(before, before, until) and not _has_manager(after, before, until)
+        for until in (command.real_at + _MANAGER_VALIDITY, command.real_at)
     ):
         raise LastManagingKey(
             "No other API key with the scope keys has every scope in use and is valid for another day: create such a key "

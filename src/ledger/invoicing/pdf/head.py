@@ -5,11 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from ledger.invoicing.logos import Logo, LogoWrong, open_logo
+import structlog
+
+from ledger.invoicing.logos import Logo, LogoWrong, encode_logo
 from ledger.invoicing.pdf import words
 from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, WARNING
 from ledger.invoicing.pdf.catalogs import described
 from ledger.invoicing.pdf.page import Page
+
+_log = structlog.get_logger()
 
 _LOGO: Final = 17.0
 _LOGO_WIDTH_MAX: Final = 52.0
@@ -62,8 +66,9 @@ def _mark(page: Page) -> float:
 def _printable(stored: bytes) -> Logo | None:
     """Returns a stored logo, None for a picture that is none: release 0.1.0 stored the files of merchants unchecked."""
     try:
-        return open_logo(stored)
-    except LogoWrong:
+        return encode_logo(stored)
+    except LogoWrong as wrong:
+        _log.warning("logo_not_printed", reason=str(wrong))
         return None
 
 
