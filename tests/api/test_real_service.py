@@ -154,6 +154,7 @@ def subscribed(shop: Shop) -> None:
     (invoice,) = shop.get(f"{one}/invoices")["data"]
     assert shop.get(f"/api/v1/subscription-invoices/{invoice['id']}")["status"] == "PAID"
     assert shop.post(f"{one}/retry", {})["status"] == "ACTIVE", "nothing is open"
+    assert shop.post(f"{one}/preview", {})["lines"]
     assert shop.post(f"{one}/cancel", {})["cancelAtPeriodEnd"]
     assert not shop.post(f"{one}/resume", {})["cancelAtPeriodEnd"]
     assert shop.post(f"{one}/cancel", {"atPeriodEnd": False})["status"] == shop.get(one)["status"] == "CANCELED"

@@ -16,7 +16,10 @@ from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.terms import OrderTerms
 from projections.orders import head
 
-NOT_RETURNED = {"device_information": "it identifies the payer's device, and only the processor needs it"}
+NOT_RETURNED = {
+    "device_information": "it identifies the payer's device, and only the processor needs it",
+    "subscription_id": "no merchant sends it: the invoices of a subscription name its orders",
+}
 
 
 @pytest.mark.parametrize("field", OrderTerms.__struct_fields__)
