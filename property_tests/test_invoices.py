@@ -25,10 +25,15 @@ def check_limits(tax: TaxAmount) -> None:
         assert tax.amount == 0
         return
     rate = tax.rate * (100 if tax.factor == "Cuota" else 1)
-    half = Decimal("0.0000005") if tax.factor == "Cuota" else Decimal("0.5")
+    half = Decimal("0.0000005") if tax.factor == "Cuota" else Decimal("0.00005") if is_little(tax) else Decimal("0.5")
     low = ((tax.base - half) * rate).quantize(CENTAVO, rounding=ROUND_FLOOR)
     high = ((tax.base + half - Decimal("1E-10")) * rate).quantize(CENTAVO, rounding=ROUND_CEILING)
     assert low <= tax.amount <= high, tax
+
+
+def is_little(tax: TaxAmount) -> bool:
+    """Whether the row is of a payment that is smaller than each base in whole centavos."""
+    return tax.factor != "Cuota" and tax.base != tax.base.to_integral_value()
 
 
 def came_to(concepts: tuple[Concept, ...]) -> Decimal:
@@ -63,17 +68,37 @@ def test_an_invoice_comes_to_exactly_the_subtotal(random: Random):
 
 
 @PROFILE
-@given(BASKETS, st.lists(st.floats(0.01, 0.99), max_size=6))
-def test_receipts_of_all_parts_add_up_to_the_taxes_of_the_invoice(random: Random, cuts: list[float]):
+@given(BASKETS, st.lists(st.tuples(st.floats(0.01, 0.99), st.integers(0, 3)), max_size=6))
+def test_receipts_of_all_parts_add_up_to_the_taxes_of_the_invoice(random: Random, cuts: list[tuple[float, int]]):
+    """A cut has as many payments of one centavo behind it as its number."""
     sold = basket(random)
     whole = invoice(sold.lines, sold.subtotal * 10)
-    ends = sorted({0, int(whole.total), *(int(int(whole.total) * cut) for cut in cuts)})
+    inner = {int(int(whole.total) * at) + n for at, centavos in cuts for n in range(centavos + 1)}
+    ends = sorted({0, int(whole.total), *(end for end in inner if end < whole.total)})
     receipts = [receipt(whole, whole.total - start, end - start) for start, end in pairwise(ends)]
     for each in receipts:
         assert each.remaining_balance == each.previous_balance - each.applied_amount
         for tax in each.taxes:
             check_limits(tax)
-    assert sums(tuple(tax for each in receipts for tax in each.taxes)) == sums(whole.taxes)
+        assert bool(each.taxes) == bool(whole.taxes), "what is an object of tax stays one"
+    rows = [tax for each in receipts for tax in each.taxes]
+    assert all(tax.amount == 0 and tax.base < 1 for tax in rows if is_little(tax))
+    assert sums(tuple(tax for tax in rows if not is_little(tax))) == sums(whole.taxes)
+
+
+@PROFILE
+@given(BASKETS, st.integers(1, 5), st.floats(0.0, 1.0))
+def test_a_credit_note_of_a_few_centavos_is_an_object_of_tax_like_its_invoice(random: Random, centavos: int, at: float):
+    sold = basket(random)
+    whole = invoice(sold.lines, sold.subtotal)
+    amount = min(centavos, int(whole.total))
+    note = credit_note(whole, int((int(whole.total) - amount) * at), amount)
+    assert note.total == amount == came_to(note.concepts)
+    assert {bool(concept.taxes) for concept in note.concepts} <= {bool(concept.taxes) for concept in whole.concepts}
+    for concept in note.concepts:
+        assert concept.amount >= 1
+        for tax in concept.taxes:
+            check_limits(tax)
 
 
 @PROFILE
@@ -92,7 +117,8 @@ def test_a_credit_note_comes_to_exactly_the_refund_and_takes_back_what_the_recei
     for concept in note.concepts:
         for tax in concept.taxes:
             check_limits(tax)
-    if note.taxes or note.total > 5:  # a few centavos that taxes would use up are stated without them
+    assert bool(note.taxes) == bool(whole.taxes) or any(not concept.taxes for concept in whole.concepts)
+    if note.total > 5:  # the taxes of fewer centavos are rounded so that something is left for the concept
         assert sums(note.taxes) == sums(receipt(whole, whole.total - start, end - start).taxes)
 
 

@@ -40,10 +40,26 @@ RATES: dict[tuple[str, str, bool], tuple[Any, ...]] = {
 }
 
 
-def broken_rules(xml: bytes) -> list[str]:
-    """Returns the rules that a document breaks, each with where."""
+def broken_rules(xml: bytes, invoice: bytes | None = None) -> list[str]:
+    """Returns the rules that a document breaks, each with where.
+
+    `invoice` is the XML of the invoice to which a receipt or a credit note refers.
+    """
     root = etree.fromstring(xml)
-    return list(_payment_rules(root) if root.get("TipoDeComprobante") == "P" else _sale_rules(root))
+    broken = list(_payment_rules(root) if root.get("TipoDeComprobante") == "P" else _sale_rules(root))
+    return broken if invoice is None else [*broken, *_object_rules(root, etree.fromstring(invoice))]
+
+
+def _object_rules(root: Any, invoice: Any) -> Iterator[str]:
+    """What an invoice states as an object of tax stays one in a receipt or a credit note (SAT c_ObjetoImp)."""
+    sold = {concept.get("ObjetoImp") for concept in invoice.iter(f"{CFDI}Concepto")}
+    for related in root.iter(f"{PAYMENTS}DoctoRelacionado"):
+        if (related.get("ObjetoImpDR") == "02") != ("02" in sold):
+            yield f"ObjetoImpDR {related.get('ObjetoImpDR')} for an invoice whose concepts have {sorted(sold)}"
+    if root.get("TipoDeComprobante") == "E":
+        returned = {concept.get("ObjetoImp") for concept in root.iter(f"{CFDI}Concepto")}
+        if not returned <= sold:
+            yield f"ObjetoImp {sorted(returned)} for an invoice whose concepts have {sorted(sold)}"
 
 
 def _sale_rules(root: Any) -> Iterator[str]:
@@ -187,7 +203,7 @@ def _related_rules(payment: Any, related: Any) -> Iterator[str]:
         yield "CRP20215 TipoCambioP is 1 for MXN"
     rows = list(related.iterfind(f"{PAYMENTS}ImpuestosDR/*/*"))
     if (related.get("ObjetoImpDR") == "02") != bool(rows):
-        yield "CRP20246 an object of tax has taxes"
+        yield "CRP20246, CRP20247 an object of tax has taxes, and nothing else has"
     for row in rows:
         yield from _tax_rules(row, "DR")
 

@@ -8,6 +8,7 @@ import pytest
 from lxml import etree
 from msgspec.structs import replace
 from tests.domain.invoices.baskets import (
+    COMBINATIONS,
     EXEMPT,
     FUEL,
     ISR_FEES,
@@ -26,7 +27,7 @@ from tests.invoicing.sat_rules import broken_rules
 from tests.invoicing.sat_schemas import schema_errors
 
 from ledger.domain.orders.terms import FiscalData
-from ledger.invoicing.cfdi.amounts import major, minor, unit_price
+from ledger.invoicing.cfdi.amounts import major, minor, up_to_six_decimals
 from ledger.invoicing.cfdi.build import build
 
 CFDI, PAYMENTS = "{http://www.sat.gob.mx/cfd/4}", "{http://www.sat.gob.mx/Pagos20}"
@@ -39,10 +40,11 @@ MIXED = (
 )
 
 
-def built(terms, signer, issuer=ISSUER):
+def built(terms, signer, issuer=ISSUER, of=None):
+    """Returns the document, which is valid; `of` is the invoice to which a receipt or a credit note refers."""
     xml = build(terms, issuer, signer)
     assert schema_errors(xml) == []
-    assert broken_rules(xml) == []
+    assert broken_rules(xml, None if of is None else build(of, issuer, signer)) == []
     return etree.fromstring(xml)
 
 
@@ -130,13 +132,34 @@ def test_a_line_without_taxes_is_no_object_of_tax_where_the_issuer_says_so(signe
     built(credit_note(whole, 4_000, 4_000), signer)
 
 
+def test_a_payment_or_a_refund_of_a_centavo_stays_an_object_of_tax(signer):
+    whole = invoice((line(10_000),), 10_000)
+    little = next(p for p in (receipt(whole, 10_000 - n, 1) for n in range(10)) if p.taxes[0].base < 1)
+    related = built(little, signer, of=whole).find(f".//{PAYMENTS}DoctoRelacionado")
+    (row,) = related.iter(f"{PAYMENTS}TrasladoDR")
+    assert (related.get("ImpPagado"), related.get("ObjetoImpDR")) == ("0.01", "02")
+    assert (row.get("BaseDR"), row.get("ImporteDR")) == ("0.008621", "0.00")
+    for paid in range(10):
+        (concept,) = built(credit_note(whole, paid, 1), signer, of=whole).iter(f"{CFDI}Concepto")
+        assert (concept.get("Importe"), concept.get("ObjetoImp")) == ("0.01", "02")
+
+
+@pytest.mark.parametrize("taxes", COMBINATIONS)
+def test_a_few_centavos_of_any_tax_are_valid_documents(taxes, signer):
+    price = 200 if FUEL in taxes else 97
+    whole = invoice((line(price, taxes=taxes), line(11, taxes=(IVA0,))), price + 11)
+    for amount, at in ((1, 3), (1, 4), (2, 5), (3, 70)):
+        built(receipt(whole, whole.total - at, amount), signer, of=whole)
+        built(credit_note(whole, whole.total - at - amount, amount), signer, of=whole)
+
+
 @pytest.mark.parametrize("amount", ["1", "99", "10000", "999999999999"])
 def test_amounts_survive_the_way_to_pesos_and_back(amount):
     assert minor(str(major(Decimal(amount)))) == Decimal(amount)
 
 
 def test_a_unit_price_has_two_to_six_decimals():
-    assert [str(unit_price(Decimal(price))) for price in ("100", "33.3333", "0.0001", "150.5")] == [
+    assert [str(up_to_six_decimals(Decimal(price))) for price in ("100", "33.3333", "0.0001", "150.5")] == [
         "1.00", "0.333333", "0.000001", "1.505",
     ]  # fmt: skip
 

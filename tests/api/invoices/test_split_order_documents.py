@@ -73,12 +73,15 @@ def check(document: dict[str, Any], *, stamped: bool) -> None:
         assert applied - credited == document["subtotalAmount"] - document["amountPending"]
 
 
-async def download(merchant: Merchant, links: dict[str, Any]) -> Any:
-    """Returns a document's XML, which SAT's schemas with their catalogues and its arithmetic have to accept."""
+async def download(merchant: Merchant, links: dict[str, Any], invoice: Any = None) -> Any:
+    """Returns a document's XML, which SAT's schemas with their catalogues and its arithmetic have to accept. `invoice`
+    is the one to which a receipt or a credit note refers.
+    """
     pdf = await merchant.client.get(links["pdfUrl"])
     assert pdf.content.startswith(b"%PDF-")
     xml = (await merchant.client.get(links["xmlUrl"])).content
-    assert (schema_errors(xml), broken_rules(xml)) == ([], [])
+    of = None if invoice is None else etree.tostring(invoice)
+    assert (schema_errors(xml), broken_rules(xml, of)) == ([], [])
     return etree.fromstring(xml)
 
 
@@ -125,13 +128,13 @@ async def _check_files(merchant: Merchant, order_id: str, done: dict[str, Any]) 
     invoice = await download(merchant, links["invoice"])
     assert (invoice.get("Total"), invoice.get("MetodoPago")) == ("1000.00", "PPD")
     for shown_row, linked in zip(done["complements"], links["complements"], strict=True):
-        receipt = await download(merchant, linked)
+        receipt = await download(merchant, linked, invoice)
         (related,) = receipt.iterfind(".//pago:DoctoRelacionado", CFDI)
         assert Decimal(related.get("ImpPagado")) * 100 == shown_row["appliedAmount"]
         assert Decimal(related.get("ImpSaldoInsoluto")) * 100 == shown_row["remainingBalance"]
         assert related.get("IdDocumento").lower() == done["fiscalUuid"]
     for shown_row, linked in zip(done["creditNotes"], links["creditNotes"], strict=True):
-        note = await download(merchant, linked)
+        note = await download(merchant, linked, invoice)
         assert (note.get("TipoDeComprobante"), Decimal(note.get("Total")) * 100) == ("E", shown_row["amount"])
     one = links["creditNotes"][0]["id"]
     alone = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url?complementId={one}&format=xml")).json()

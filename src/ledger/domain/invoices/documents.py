@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -12,7 +12,18 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ledger.domain.invoices.concepts import concepts_of
-from ledger.domain.invoices.parts import TaxKey, groups_of, key_of, part_between, signed_sum, summed, taxes_between
+from ledger.domain.invoices.line_taxes import limits
+from ledger.domain.invoices.parts import (
+    TaxKey,
+    credited_taxes,
+    groups_of,
+    key_of,
+    paid_taxes,
+    part_between,
+    signed_sum,
+    summed,
+    taxes_between,
+)
 from ledger.domain.invoices.receivers import PAYMENT, missing_fields, receiver_of, refuse_missing, use_of_refund
 from ledger.domain.money import ZERO, is_multiple, plain
 from ledger.domain.orders.invoices.terms import Concept, CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms, TaxAmount
@@ -126,7 +137,7 @@ def receipt_terms(
         previous_balance=previous_balance,
         applied_amount=applied_amount,
         remaining_balance=previous_balance - applied_amount,
-        taxes=taxes_between(invoice, start, end),
+        taxes=paid_taxes(invoice, start, end),
     )
 
 
@@ -181,7 +192,8 @@ def _ends(invoice: InvoiceTerms, paid: Decimal, amount: Decimal) -> tuple[int, i
 
 def _refunded(invoice: InvoiceTerms, start: int, end: int) -> tuple[Concept, ...]:
     """Returns the concepts of a credit note, which come to exactly its amount."""
-    taxes = {key_of(tax): tax for tax in taxes_between(invoice, start, end)}
+    whole = {key_of(tax): tax for tax in invoice.taxes}
+    taxes = {key_of(tax): tax for tax in _affordable(taxes_between(invoice, start, end), end - start)}
     bases = _refunded_bases(invoice, start, end, taxes)
     return tuple(
         Concept(
@@ -191,7 +203,8 @@ def _refunded(invoice: InvoiceTerms, start: int, end: int) -> tuple[Concept, ...
             amount=base,
             product_key=_BILLING_SERVICES,
             unit_key=_ACTIVITY,
-            taxes=tuple(taxes[key] for key in keys if key in taxes),
+            taxes=tuple(taxes[key] for key in keys if key in taxes)
+            or credited_taxes((whole[key] for key in keys), base),
         )
         for keys, base in bases.items()
         if base
@@ -205,17 +218,33 @@ def _refunded_bases(
     remainder.
 
     All taxes go into one concept in two cases: a tax occurs in two combinations, because its part is known only for
-    both together; or the base of a combination rounds to zero. A refund of a few centavos that its taxes would consume
-    is stated without taxes.
+    both together; or the base of a combination rounds to zero.
     """
     whole = int(invoice.total)
     at = Fraction(start, whole), Fraction(end, whole)
-    bases = {keys: part_between(net, *at) for keys, net in groups_of(invoice.concepts).items()}
+    groups = groups_of(invoice.concepts)
+    bases = {keys: part_between(net, *at) for keys, net in groups.items()}
     net = end - start - signed_sum(taxes.values())
-    bases[max(bases, key=bases.__getitem__)] += net - sum(bases.values())
+    bases[max(bases, key=lambda keys: (bases[keys], groups[keys]))] += net - sum(bases.values())
     if all(base > 0 or (base == 0 and not taxes.keys() & set(keys)) for keys, base in bases.items()):
         return bases
-    return {tuple(taxes): net} if net > 0 else {(): Decimal(end - start)}
+    return {tuple(taxes): net}
+
+
+def _affordable(taxes: Sequence[TaxAmount], total: int) -> list[TaxAmount]:
+    """Returns the taxes of a credit note of `total` minor units, of which something is left for its concepts.
+
+    Rounding can let the taxes of a few centavos use them up, while SAT accepts no concept of 0 (CFDI40166). They are
+    lowered then, within SAT's limits; the list is empty if the limits leave nothing.
+    """
+    excess = signed_sum(taxes) + _CENTAVO - total
+    found = []
+    for tax in taxes:
+        spare = ZERO if tax.withheld else tax.amount - limits(Fraction(tax.base), tax)[0]
+        cut = min(max(excess, ZERO), spare)
+        found.append(replace(tax, amount=tax.amount - cut))
+        excess -= cut
+    return [] if excess > 0 else found
 
 
 def _centavos(amount: Decimal) -> int:

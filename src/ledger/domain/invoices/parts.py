@@ -5,6 +5,9 @@ are the differences of whole centavos at its two ends. Consecutive parts therefo
 and a credit note takes back exactly the taxes that receipts of the same range stated. Compute both ends from the
 invoice alone, never from earlier documents.
 
+A part of a few centavos can be smaller than any of its bases in whole centavos. It is then stated with a finer base
+(`_little`), because a document may not call it free of tax.
+
 The tax at an end is computed from the rounded base at that end plus a fixed offset. It differs from base × rate plus
 the offset by at most half a centavo, so that the tax of every part is within SAT's limits (`line_taxes`).
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 from typing import Final
 
 from msgspec.structs import replace
@@ -26,6 +29,10 @@ from ledger.domain.orders.invoices.terms import EXEMPT, FEE, Concept, InvoiceTer
 _HALF: Final = Fraction(1, 2)
 _MILLIONTHS: Final = 1_000_000
 """A quantity has six decimals."""
+_CENTAVO: Final = Decimal(1)
+_LEAST_QUANTITY: Final = Decimal("0.000001")
+_FINEST: Final = 10_000
+"""The parts of a minor unit that a base can state: it has six decimals (Pagos 2.0, BaseDR: from 0.000001)."""
 
 TaxKey = tuple[str, str, Decimal, bool]
 """The key by which a document sums its taxes: type, factor, rate, and whether the tax is withheld."""
@@ -34,11 +41,42 @@ TaxKey = tuple[str, str, Decimal, bool]
 def taxes_between(invoice: InvoiceTerms, start: int, end: int) -> tuple[TaxAmount, ...]:
     """Returns the taxes of the part between two cumulative amounts, in minor units, one row for each tax.
 
-    A tax whose base is below half a centavo is left out.
+    A tax whose base is below half a centavo is left out. The result is empty if all taxes are left out.
     """
     whole = int(invoice.total)
     parts = (_between(tax, Fraction(start, whole), Fraction(end, whole)) for tax in invoice.taxes)
     return tuple(part for part in parts if part.base)
+
+
+def paid_taxes(invoice: InvoiceTerms, start: int, end: int) -> tuple[TaxAmount, ...]:
+    """Returns the taxes that the receipt of a part states: none only for an invoice without taxes.
+
+    A payment of an invoice with taxes is an object of tax (ObjetoImpDR 02), and its receipt has to state a tax
+    (CRP20246) on a base above 0 (CRP20249, CRP20255). If `taxes_between` leaves all taxes out, each row has its share
+    of the base, to a millionth of a peso, and no amount. The amounts of all receipts therefore still sum to the taxes
+    of the invoice.
+    """
+    rows = taxes_between(invoice, start, end)
+    if rows or not invoice.taxes:
+        return rows
+    share = Fraction(end - start, int(invoice.total))
+    little = [_little(tax, Fraction(tax.base) * share) for tax in invoice.taxes]
+    return tuple(row for row in little if row.base) or (
+        _little(max(invoice.taxes, key=_base_of), Fraction(1, _FINEST)),
+    )
+
+
+def credited_taxes(taxes: Iterable[TaxAmount], amount: Decimal) -> tuple[TaxAmount, ...]:
+    """Returns the taxes that a concept of a credit note states if `taxes_between` leaves all of them out.
+
+    The base is the concept's amount, in minor units, or one minor unit where SAT would demand a tax on that.
+    """
+    found = []
+    for tax in taxes:
+        base = _LEAST_QUANTITY if tax.factor == FEE else amount
+        is_free = limits(Fraction(base), tax)[0] == 0
+        found.append(replace(tax, base=base if is_free else _CENTAVO, amount=ZERO))
+    return tuple(found)
 
 
 def signed_sum(taxes: Iterable[TaxAmount]) -> Decimal:
@@ -87,6 +125,21 @@ def _between(tax: TaxAmount, start: Fraction, end: Fraction) -> TaxAmount:
         low, high = limits(base, tax)
         amount = min(max(_at(tax, last) - _at(tax, first), low), high)
     return replace(tax, base=shortest(Decimal(base.numerator) / base.denominator), amount=Decimal(amount))
+
+
+def _base_of(tax: TaxAmount) -> Decimal:
+    return tax.base
+
+
+def _little(tax: TaxAmount, base: Fraction) -> TaxAmount:
+    """Returns a row without an amount for this base, in minor units.
+
+    The base stays below the one on which SAT demands a centavo of tax: only a rate above 100 % lowers it.
+    """
+    parts = floor(base * _FINEST + _HALF)
+    if tax.factor != FEE and tax.rate:
+        parts = min(parts, ceil(_FINEST / Fraction(tax.rate)) - 1)
+    return replace(tax, base=shortest(Decimal(parts) / _FINEST), amount=ZERO)
 
 
 def _at(tax: TaxAmount, base: Fraction) -> int:

@@ -24,8 +24,8 @@ def minor(text: str) -> Decimal:
     return shortest(Decimal(text) / _MINOR)
 
 
-def unit_price(amount: Decimal) -> Decimal:
-    """Returns a price with two to six decimals, from minor units with up to four."""
+def up_to_six_decimals(amount: Decimal) -> Decimal:
+    """Returns a price or the base of a tax with two to six decimals, from minor units with up to four."""
     written = shortest(amount * _MINOR)
     exact = written.quantize(_MINOR)
     return exact if exact == written else written

@@ -24,7 +24,7 @@ from ledger.domain.orders.invoices.terms import (
 )
 from ledger.invoicing.catalogs import time_zone_of
 from ledger.invoicing.cfdi import taxes
-from ledger.invoicing.cfdi.amounts import major, unit_price
+from ledger.invoicing.cfdi.amounts import major, up_to_six_decimals
 from ledger.invoicing.cfdi.payments import payments
 
 _TAG: Final = "{http://www.sat.gob.mx/cfd/4}Comprobante"
@@ -128,7 +128,7 @@ def _concept(concept: Concept) -> taxes.Node:
         "ClaveUnidad": concept.unit_key,
         "Unidad": concept.unit_name,
         "Descripcion": concept.description,
-        "ValorUnitario": unit_price(concept.unit_price),
+        "ValorUnitario": up_to_six_decimals(concept.unit_price),
         "Importe": major(concept.amount),
         "Descuento": major(concept.discount) if concept.discount else None,
         "ObjetoImp": "02" if concept.taxes else "01",

@@ -10,7 +10,7 @@ from satcfdi.cfdi import CFDI
 
 from ledger.domain.invoices.parts import summed
 from ledger.domain.orders.invoices.terms import EXEMPT, IVA, ReceiptTerms, TaxAmount
-from ledger.invoicing.cfdi.amounts import major
+from ledger.invoicing.cfdi.amounts import major, up_to_six_decimals
 from ledger.invoicing.cfdi.taxes import Node, rows, sums, withheld_sums
 
 _TAG: Final = "{http://www.sat.gob.mx/Pagos20}Pagos"
@@ -45,6 +45,10 @@ def payments(terms: ReceiptTerms, paid_at: datetime) -> CFDI:
 
 
 def _related(terms: ReceiptTerms) -> Node:
+    """Returns the invoice with what is paid of it.
+
+    ObjetoImpDR is 01, without taxes, only if the invoice has none (`parts.paid_taxes`; CRP20246, CRP20247).
+    """
     return {
         "IdDocumento": str(terms.fiscal_uuid).upper(),
         "Serie": terms.invoice_series,
@@ -64,7 +68,7 @@ def _totals(terms: ReceiptTerms, exchange_rate: Decimal) -> Node:
     """Returns the sums of the payment in pesos, rounded to the centavo."""
 
     def pesos(amount: Decimal) -> Decimal:
-        return (major(amount) * exchange_rate).quantize(_CENTAVO, rounding=ROUND_HALF_UP)
+        return (up_to_six_decimals(amount) * exchange_rate).quantize(_CENTAVO, rounding=ROUND_HALF_UP)
 
     totals: Node = {"MontoTotalPagos": pesos(terms.applied_amount)}
     for key, amount in withheld_sums(terms.taxes).items():

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ledger.domain.invoices.parts import summed
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.invoices.terms import EXEMPT, FEE, TaxAmount
-from ledger.invoicing.cfdi.amounts import major, rate
+from ledger.invoicing.cfdi.amounts import major, rate, up_to_six_decimals
 
 _KEYS: Final = {"ISR": "001", "IVA": "002", "IEPS": "003"}
 
@@ -61,7 +61,7 @@ def withheld_sums(taxes: Iterable[TaxAmount]) -> dict[str, Decimal]:
 def _row(tax: TaxAmount, suffix: str) -> Node:
     exempt = tax.factor == EXEMPT
     fields = {
-        "Base": shortest(tax.base) if tax.factor == FEE else major(tax.base),
+        "Base": shortest(tax.base) if tax.factor == FEE else up_to_six_decimals(tax.base),
         "Impuesto": _KEYS[tax.type],
         "TipoFactor": tax.factor,
         "TasaOCuota": None if exempt else rate(tax.rate),
