@@ -12,15 +12,25 @@ from decimal import Decimal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.domain.builders import NOON, created, deposited, folded, paid, reference_open, refund_requested, refunded
 from tests.domain.invoices.stamper import DOWN, ENABLED, FISCAL, REFUSED, SILENT, net_subtotal, run, stamped
 
 from ledger.domain.fold import fold
-from ledger.domain.invoices.commands import NotFound, RecordStamping, StampRequest
+from ledger.domain.invoices.commands import (
+    Cancelled,
+    NotFound,
+    RecordCancellation,
+    RecordStamping,
+    Refused,
+    StampRequest,
+)
+from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome
 from ledger.domain.invoices.decide.stamping import decide_outcome
 from ledger.domain.invoices.due import summary
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.state import DocumentStatus
+from ledger.domain.orders.invoices.terms import PueRefund
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import quote
 from ledger.domain.orders.terms import MethodType, SurchargePolicy
@@ -44,9 +54,10 @@ rates = st.sampled_from([None, "3", "3.5", "12.99"])
 class Course:
     """An order that is paid, refunded and stamped step by step."""
 
-    def __init__(self, amount: int, rate: str | None) -> None:
+    def __init__(self, amount: int, rate: str | None, pue_refund: PueRefund | None = None) -> None:
         surcharge = None if rate is None else SurchargePolicy(rate=Decimal(rate), methods=tuple(MethodType))
-        self.order: Order = folded([created(amount, allow_partials=True, fiscal=FISCAL, surcharge=surcharge), ENABLED])
+        order = created(amount, allow_partials=pue_refund is None, fiscal=FISCAL, surcharge=surcharge)
+        self.order: Order = folded([order, replace(ENABLED, pue_refund=pue_refund)])
         self.now, self.ordinal = NOON, 0
         self.open: list[tuple[int, Decimal]] = []
         self.frozen: dict[object, object] = {}
@@ -192,3 +203,71 @@ def test_documents_add_up_at_every_step(amount, rate, drawn):
         assert len({each.stamp.fiscal_uuid for each in invoices.documents}) == len(invoices.documents)
         held = invoices.applied() - invoices.credited()
         assert held == min(net_subtotal(order), order.terms.amount)
+
+
+class SingleCourse(Course):
+    """An order of one payment, whose refunds have credit notes. `paid_late` is money that came after a credit note."""
+
+    paid_late = False
+
+    def _append(self, events: object) -> None:
+        before = self.order.amount_paid
+        super()._append(events)
+        invoices = self.order.invoices
+        assert invoices is not None
+        self.paid_late |= bool(invoices.credit_notes) and self.order.amount_paid > before
+
+    def _look_up(self) -> None:
+        """Finds out about a cancellation as well: every other one is refused."""
+        super()._look_up()
+        invoice = None if self.order.invoices is None else self.order.invoices.invoice
+        if invoice is not None and invoice.is_being_cancelled:
+            outcome = Cancelled() if self.ordinal % 2 else Refused("205", "No.")
+            record = RecordCancellation(document_id=invoice.document_id, outcome=outcome, at=self.now)
+            self.order = fold(evolve, self.order, decide_cancellation_outcome(self.order, record))
+
+    def check(self) -> None:
+        invoices, total = self.order.invoices, self.order.terms.amount
+        assert invoices is not None
+        assert invoices.receipts == ()
+        emitted = [each for each in invoices.documents if each.status is DocumentStatus.EMITTED]
+        assert list(invoices.documents[: len(emitted)]) == emitted, "documents are stamped in their order"
+        assert 0 <= invoices.credited() <= total
+        shares = [each for refund in render_refunds(self.order) for each in json.loads(refund)["allocations"]]
+        parts = {each["paymentEventId"]: each["subtotalAmount"] for each in shares}
+        for note in invoices.credit_notes:
+            assert 0 < note.terms.total <= parts[str(note.terms.payment_event_id)]
+        self._check_refunds()
+        for document in emitted:
+            facts = (document.terms, document.stamp)
+            assert self.frozen.setdefault(document.document_id, facts) == facts, "a stamped document never changes"
+
+
+@given(st.integers(1, 200_000), rates, steps, st.sampled_from(PueRefund))
+@settings(max_examples=200, deadline=None)
+def test_credit_notes_of_one_payment_add_up_at_every_step(amount, rate, drawn, pue_refund):
+    course = SingleCourse(amount, rate, pue_refund)
+    for action, size in drawn:
+        course.take(action, size)
+        course.check()
+    order = course.order
+    while order != (order := _settled(course)):
+        course.check()
+    invoices, total = order.invoices, order.terms.amount
+    if invoices.stamped_invoice is None:
+        held = net_subtotal(order)
+        assert held < total, "an invoice of money that is held is stamped"
+        assert invoices.credit_notes == ()
+        return
+    returned = total - min(max(net_subtotal(order), Decimal(0)), total)
+    assert invoices.credited() == returned or (course.paid_late and invoices.credited() > returned)
+    assert all(each.status is DocumentStatus.EMITTED for each in invoices.documents)
+
+
+def _settled(course: SingleCourse) -> Order:
+    """Returns the order after its open calls have ended and its documents are stamped by request."""
+    course._look_up()
+    invoices = course.order.invoices
+    is_gone = invoices is not None and invoices.invoice is not None and invoices.invoice.is_cancelled
+    course.order = run(course.order, course.now, None if is_gone else StampRequest())
+    return course.order

@@ -239,6 +239,22 @@ MONEY: Final = (
         (f"{_CORE_TESTS}::test_a_credit_note_of_an_older_release_keeps_its_amount",),
     ),
     Mutant(
+        "credit-notes-above-what-went-back",
+        "the credit notes of one payment state at most what the order no longer holds of the invoice",
+        "src/ledger/domain/invoices/movements.py",
+        "amount = min(missing, -movement.change) if document is None",
+        "amount = -movement.change if document is None",
+        ("tests/domain/invoices/test_refunds_of_one_payment.py",),
+    ),
+    Mutant(
+        "invoice-cancelled-before-its-credit-note",
+        "an invoice whose order was refunded in part stays until its credit note is stamped and cancelled",
+        "src/ledger/domain/invoices/decide/cancellation.py",
+        "isinstance(document.terms, InvoiceTerms) and _awaits_credit_note(order)",
+        "False",
+        ("tests/domain/invoices/test_refunds_of_one_payment.py",),
+    ),
+    Mutant(
         "charge-by-another-order",
         "an order that a merchant made under the external id of a charge pays nothing of a subscription",
         "src/ledger/operations/orders/create.py",

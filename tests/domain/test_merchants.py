@@ -36,7 +36,7 @@ from ledger.domain.merchants.events import (
 )
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.settings import SETTINGS, from_json, from_texts
-from ledger.domain.orders.invoices.terms import InvoiceTrigger
+from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import (
     ActingKeyEnded,
@@ -210,6 +210,7 @@ def test_an_operator_writes_settings_as_text():
         "exchangeRate": "17.2500",
         "receiptDueDay": "17",
         "reminderDays": "0, 7,0",
+        "pueRefund": "cancel_in_month",
     }
     merchant = (
         given(REGISTERED)
@@ -230,6 +231,7 @@ def test_an_operator_writes_settings_as_text():
                 exchange_rate=Decimal("17.25"),
                 receipt_due_day=17,
                 reminder_days=(7, 0),
+                pue_refund=PueRefund.CANCEL_IN_MONTH,
             )
         )
     )

@@ -17,6 +17,7 @@ from ledger.domain.orders.invoices.terms import (
     CreditNoteTerms,
     InvoiceTerms,
     InvoiceTrigger,
+    PueRefund,
     ReceiptTerms,
     Receiver,
     RefundedParts,
@@ -110,6 +111,7 @@ INVOICES: dict[str, Any] = {
         trigger=InvoiceTrigger.CREATION,
         time_zone="America/Tijuana",
         receipt_due_day=10,
+        pue_refund=PueRefund.CANCEL_IN_MONTH,
         exchange_rate=Decimal("17.2545"),
         fiscal=FiscalData(
             tax_id="URE180429TM6",

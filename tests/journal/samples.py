@@ -24,7 +24,7 @@ from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
 from ledger.domain.merchants import messages
 from ledger.domain.orders import events as orders
-from ledger.domain.orders.invoices.terms import InvoiceTrigger
+from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import (
     BillingAddress,
     CaptureMethod,
@@ -286,6 +286,7 @@ SAMPLES: dict[str, Any] = {
         exchange_rate=Decimal("17.2545"),
         receipt_due_day=10,
         reminder_days=(7, 1),
+        pue_refund=PueRefund.CANCEL_IN_MONTH,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -42,7 +42,7 @@ class CancellationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
 
 
 class InvoiceComplementDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """A payment receipt (REP) or a credit note of a split order."""
+    """A payment receipt (REP) of a split order, or the credit note of a refund."""
 
     id: Annotated[UUID, Meta(description="The id of the row, which never changes.")]
     kind: Annotated[str, Meta(description="REP or CREDIT_NOTE.", examples=["REP"])]
@@ -106,7 +106,7 @@ Complements = Annotated[
     list[InvoiceComplementDocument], Meta(description="The payment receipts of a split order, in order.")
 ]
 CreditNotes = Annotated[
-    list[InvoiceComplementDocument], Meta(description="The credit notes of a split order, in order.")
+    list[InvoiceComplementDocument], Meta(description="The credit notes of the order's refunds, in order.")
 ]
 Summary = Annotated[
     InvoiceSummary | UnsetType, Meta(description="How far a split order is stamped; absent for other orders.")

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid5
 
+from msgspec.structs import replace
 from tests.domain.builders import DEADLINE, NOON, created
 
 from ledger.domain.fold import fold
@@ -24,7 +25,7 @@ from ledger.domain.invoices.commands import (
 from ledger.domain.invoices.decide.stamping import decide_next, decide_outcome
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import InvoicingEnabled
-from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, ReceiptTerms
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, PueRefund, ReceiptTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 
@@ -38,7 +39,7 @@ FISCAL = FiscalData(
 )
 ENABLED = InvoicingEnabled(at=NOON)
 SPLIT_FISCAL = (created(allow_partials=True, fiscal=FISCAL), ENABLED)
-SINGLE_FISCAL = (created(fiscal=FISCAL), ENABLED)
+SINGLE_FISCAL = (created(fiscal=FISCAL), replace(ENABLED, pue_refund=PueRefund.CREDIT_NOTE))
 DOWN = NotSent()
 SILENT = Unanswered("no answer")
 REFUSED = Refused("CFDI40145", "El campo Nombre del receptor no corresponde.")

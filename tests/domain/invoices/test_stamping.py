@@ -80,11 +80,6 @@ def test_an_order_of_one_payment_is_invoiced_once_it_is_paid_in_full():
     assert (invoice.terms.payment_method, invoice.terms.payment_form) == ("PUE", "04")
 
 
-def test_refunds_of_an_order_of_one_payment_stamp_nothing():
-    order = folded([*SINGLE_FISCAL, *paid(1, 10000), refund_requested(1, 4000), refunded(1, 4000)])
-    assert documents_of(run(order)) == [("INVOICE", 10000, "EMITTED")]
-
-
 def test_a_split_order_has_an_invoice_and_a_receipt_for_each_capture():
     order = run(folded([*SPLIT_FISCAL, *paid(1, 4000)]))
     assert documents_of(order) == [("INVOICE", 10000, "EMITTED"), ("REP", 1, 10000, 4000, 6000, "EMITTED")]

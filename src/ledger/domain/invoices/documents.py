@@ -32,6 +32,7 @@ from ledger.domain.rejections import AmountNotStampable
 
 LATER: Final = "99"
 """SAT c_FormaPago of an invoice that is paid in parts: to be defined."""
+_TRANSFER: Final = "03"
 _BILLING_SERVICES: Final = "84111506"
 """SAT c_ClaveProdServ of the concept of a credit note."""
 _ACTIVITY: Final = "ACT"
@@ -45,9 +46,17 @@ def payment_form(method: MethodType, card_type: str | None) -> str:
         case MethodType.CARD:
             return "28" if card_type == "DEBIT" else "04"
         case MethodType.SPEI:
-            return "03"
+            return _TRANSFER
         case MethodType.PAYCASH | MethodType.CIE_CASH_NET:
             return "01"
+
+
+def refund_form(method: MethodType, card_type: str | None) -> str:
+    """Returns the SAT c_FormaPago of a refund: that of the payout, not of the payment.
+
+    A card is refunded to the card. Everything else, cash too, is paid out by transfer.
+    """
+    return payment_form(method, card_type) if method is MethodType.CARD else _TRANSFER
 
 
 def invoice_terms(

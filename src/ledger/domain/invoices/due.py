@@ -134,6 +134,15 @@ def receipt_due_at(order: Order, paid_at: datetime) -> datetime:
     return end.astimezone(UTC) - timedelta(milliseconds=1)
 
 
+def takes_documents(order: Order, invoices: Invoices) -> bool:
+    """Returns whether receipts and credit notes can refer to the invoice now: it is stamped and not cancelled.
+
+    The credit notes of an order of one payment wait for the result of a cancellation of the invoice, which needs none.
+    """
+    invoice = invoices.stamped_invoice
+    return invoice is not None and (order.terms.allow_partials or not invoice.is_being_cancelled)
+
+
 def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
     """Returns the earliest deadline of each payment that lacks a stamped receipt."""
     if not order.terms.allow_partials or not order.is_fiscal:
@@ -183,9 +192,9 @@ def _next_stamp_at(order: Order) -> datetime | None:
 def _has_unannounced(order: Order, invoices: Invoices | None) -> bool:
     if invoices is None or invoices.invoice is None:
         return is_invoice_due(order)
-    if invoices.stamped_invoice is None or not order.terms.allow_partials:
+    if not takes_documents(order, invoices):
         return False
-    return any(each.document is None and not each.was_cancelled for each in due_documents(order))
+    return any(each.document is None and not each.on_request for each in due_documents(order))
 
 
 def _status_of(due: list[DueDocument]) -> DocumentStatus:

@@ -45,9 +45,10 @@ class Movement(Struct, frozen=True, kw_only=True):
 class DueDocument(Struct, frozen=True, kw_only=True):
     """The document that a movement needs: `amount`, in minor units, applied to the invoice or credited.
 
-    `document` is the announced document, None before its announcement. `was_cancelled` is True if an earlier document
-    was cancelled. `balance` is the invoice's balance before this document, `installment` the receipt's number among the
-    invoice's receipts.
+    `document` is the announced document, None before its announcement. `on_request` is True if a request alone
+    announces it: an earlier document was cancelled, or an older release has invoiced the order. `balance` is the
+    invoice's balance before this document, `installment` the receipt's number among the invoice's receipts, 0 for a
+    credit note of an order without receipts.
     """
 
     movement: Movement
@@ -55,7 +56,7 @@ class DueDocument(Struct, frozen=True, kw_only=True):
     balance: Decimal
     installment: int
     document: Document | None
-    was_cancelled: bool
+    on_request: bool
 
     @property
     def is_receipt(self) -> bool:
@@ -69,7 +70,12 @@ def movements(order: Order) -> list[Movement]:
 
 
 def due_documents(order: Order) -> list[DueDocument]:
-    """Returns the receipts and credit notes that the order's movements need, in the order of stamping.
+    """Returns the receipts and credit notes that the order's movements need, in the order of stamping."""
+    return _of_split_order(order) if order.terms.allow_partials else _of_single_order(order)
+
+
+def _of_split_order(order: Order) -> list[DueDocument]:
+    """Returns the receipts and credit notes of a PPD invoice.
 
     After each of them, the receipts less the credit notes equal the subtotal that the order held at that time, at most
     the invoice's total (invariant I8). An overpayment therefore needs no documents: it is refunded first (section 4.6).
@@ -78,8 +84,7 @@ def due_documents(order: Order) -> list[DueDocument]:
     due: list[DueDocument] = []
     for movement in movements(order):
         held += movement.change
-        latest = None if order.invoices is None else order.invoices.latest(movement.slot)
-        document = None if latest is None or latest.is_cancelled else latest
+        document, was_cancelled = _announced(order, movement)
         missing = min(max(held, ZERO), total) - applied
         is_receipt = movement.refund_id is None
         needed = max(missing if is_receipt else -missing, ZERO)
@@ -94,11 +99,54 @@ def due_documents(order: Order) -> list[DueDocument]:
                 balance=total - applied,
                 installment=installment,
                 document=document,
-                was_cancelled=document is None and latest is not None,
+                on_request=was_cancelled,
             )
         )
         applied += amount if is_receipt else -amount
     return due
+
+
+def _of_single_order(order: Order) -> list[DueDocument]:
+    """Returns the credit notes of a PUE invoice, which states the payment itself.
+
+    All notes sum to the part of the invoice's total that the order no longer holds, and each is at most its refund. The
+    latest refund is stated first: an overpayment that went back, and money that was paid again, need no note.
+    """
+    if not order.refunds:
+        return []
+    found, total = movements(order), order.terms.amount
+    held = sum((movement.change for movement in found), ZERO)
+    refunds = [(movement, *_announced(order, movement)) for movement in found if movement.refund_id is not None]
+    stated = sum((_frozen_amount(document) for _, document, _ in refunds if document is not None), ZERO)
+    missing = max(total - min(max(held, ZERO), total) - stated, ZERO)
+    amounts: list[Decimal] = []
+    for movement, document, _ in reversed(refunds):
+        amount = min(missing, -movement.change) if document is None else _frozen_amount(document)
+        missing -= amount if document is None else ZERO
+        amounts.insert(0, amount)
+    due: list[DueDocument] = []
+    credited = ZERO
+    for (movement, document, was_cancelled), amount in zip(refunds, amounts, strict=True):
+        if not amount:
+            continue
+        due.append(
+            DueDocument(
+                movement=movement,
+                amount=amount,
+                balance=credited,
+                installment=0,
+                document=document,
+                on_request=was_cancelled or order.invoices is None or order.invoices.enabled.pue_refund is None,
+            )
+        )
+        credited += amount
+    return due
+
+
+def _announced(order: Order, movement: Movement) -> tuple[Document | None, bool]:
+    """Returns the movement's document, None if it has none, and whether an earlier one was cancelled."""
+    latest = None if order.invoices is None else order.invoices.latest(movement.slot)
+    return (latest, False) if latest is None or not latest.is_cancelled else (None, True)
 
 
 def _frozen_amount(document: Document) -> Decimal:

@@ -28,7 +28,7 @@ from ledger.domain.merchants.setting_kinds import (
     TimeZone,
     Whole,
 )
-from ledger.domain.orders.invoices.terms import InvoiceTrigger
+from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
 
@@ -137,6 +137,14 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
             examples=[[3, 0]],
         ),
     ] = (3, 0)
+    pue_refund: Annotated[
+        PueRefund,
+        OneOf(PueRefund),
+        Meta(
+            description="What states the full refund of an order of one payment in the month of its invoice (PUE): a "
+            "credit note, or the cancellation of the invoice. Orders keep what applied when they were invoiced."
+        ),
+    ] = PueRefund.CREDIT_NOTE
 
 
 class Setting(NamedTuple):

@@ -12,8 +12,15 @@ from uuid import UUID, uuid5
 from msgspec.structs import replace
 
 from ledger.domain.invoices.commands import StampNext
-from ledger.domain.invoices.documents import LATER, credit_note_terms, invoice_terms, payment_form, receipt_terms
-from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at
+from ledger.domain.invoices.documents import (
+    LATER,
+    credit_note_terms,
+    invoice_terms,
+    payment_form,
+    receipt_terms,
+    refund_form,
+)
+from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at, takes_documents
 from ledger.domain.invoices.movements import DueDocument, due_documents
 from ledger.domain.invoices.receivers import receiver_of
 from ledger.domain.orders.invoices.events import UNNAMED, DocumentAnnounced
@@ -33,7 +40,8 @@ _RECEIVER_FIELDS: Final = ("tax_id", "legal_name", "tax_system", "zip_code", "em
 def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
     """Returns the documents that are due and not announced yet, in their order.
 
-    A request also replaces cancelled documents. It is refused if an invoice that is not due yet cannot be drawn up.
+    A request also replaces cancelled documents, and brings the credit notes of an order that an older release invoiced.
+    It is refused if an invoice that is not due yet cannot be drawn up.
     Raises FiscalDataIncomplete, AmountNotStampable.
     """
     invoices, requested = order.invoices, command.request is not None
@@ -43,12 +51,12 @@ def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
         drawn = [_invoice(order, command)] if is_due or requested else []
         return drawn if is_due else []
     stamped = None if invoices is None else invoices.stamped_invoice
-    if stamped is None or stamped.stamp is None or not order.terms.allow_partials:
+    if invoices is None or stamped is None or stamped.stamp is None or not takes_documents(order, invoices):
         return []
     return [
         _movement_document(order, command, due, stamped, stamped.stamp)
         for due in due_documents(order)
-        if due.document is None and (requested or not due.was_cancelled)
+        if due.document is None and (requested or not due.on_request)
     ]
 
 
@@ -125,7 +133,7 @@ def _movement_document(
         payment_event_id=movement.payment_event_id,
         previous_balance=due.balance,
         amount=due.amount,
-        payment_form=_payment_form(movement.payment),
+        payment_form=_refund_form(movement.payment),
     )
     return replace(_announced(movement.slot, note, command.at), refunded=movement.refunded)
 
@@ -177,3 +185,8 @@ def _main_payment_form(order: Order) -> str:
 def _payment_form(payment: Payment) -> str:
     method = payment.started.method
     return payment_form(method.type, None if method.card is None else method.card.type)
+
+
+def _refund_form(payment: Payment) -> str:
+    method = payment.started.method
+    return refund_form(method.type, None if method.card is None else method.card.type)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from ledger.domain.invoices.commands import (
     CancelDocument,
     CancellationPending,
     Cancelled,
     RecordCancellation,
     Refused,
+    StampNext,
+    StampRequest,
+    StampScope,
 )
+from ledger.domain.invoices.movements import due_documents
+from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.events import (
     DocumentCancellationPending,
     DocumentCancellationRefused,
@@ -17,7 +24,7 @@ from ledger.domain.orders.invoices.events import (
     InvoiceEvent,
 )
 from ledger.domain.orders.invoices.state import CancellationStatus, Document
-from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms
+from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms, PueRefund
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady
 
@@ -27,7 +34,7 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
 
     Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude; DocumentNotFound;
     InvoiceNotReady if the document is not stamped; InvoiceInUse for an invoice with receipts or credit notes, which
-    SAT cancels only after them.
+    SAT cancels only after them, and for one whose order was refunded in part and waits for its credit note.
     """
     if (command.substituted_by is not None) is not (command.motive is CancellationMotive.WITH_SUBSTITUTE):
         needed = command.motive is CancellationMotive.WITH_SUBSTITUTE
@@ -40,11 +47,50 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
         return []
     if isinstance(document.terms, InvoiceTerms) and _is_in_use(order, document):
         raise InvoiceInUse("The invoice has payment receipts or credit notes: cancel them first.")
+    if isinstance(document.terms, InvoiceTerms) and _awaits_credit_note(order):
+        raise InvoiceInUse(
+            "The order was refunded in part, and the credit note is not stamped yet: stamp it, and cancel it first."
+        )
     return [
         DocumentCancellationRequested(
             document_id=document.document_id,
             motive=command.motive,
             substituted_by=command.substituted_by,
+            provider=command.provider,
+            deadline_at=command.deadline_at,
+            at=command.at,
+        )
+    ]
+
+
+def cancellation_of_refunded(order: Order, command: StampNext) -> list[InvoiceEvent]:
+    """Returns the request to cancel the invoice of an order of one payment that was refunded in full within the month
+    of the invoice, if the merchant's `pueRefund` is CANCEL_IN_MONTH (SAT's motive 03: the operation did not take
+    place).
+
+    Returns no events once the invoice is not the only document: a refund has its credit note, or a request has drawn up
+    a cancelled invoice again. A cancellation that was refused or could not be sent is not repeated. In all of these
+    cases the refund gets its credit note.
+    """
+    invoices = order.invoices
+    invoice = None if invoices is None else invoices.stamped_invoice
+    if invoices is None or invoice is None or invoices.enabled.pue_refund is not PueRefund.CANCEL_IN_MONTH:
+        return []
+    if order.terms.allow_partials or not _wants_credit_notes(command.request):
+        return []
+    if invoice.cancellation is not None or len(invoices.documents) > 1:
+        return []
+    due = due_documents(order)
+    if sum((each.amount for each in due), ZERO) < invoice.terms.total:  # type: ignore[union-attr]  # it is an invoice
+        return []
+    zone = ZoneInfo(invoices.enabled.time_zone)
+    times = (invoice.terms.issued_at, command.at, *(each.movement.at for each in due))
+    if len({(local.year, local.month) for local in (at.astimezone(zone) for at in times)}) > 1:
+        return []
+    return [
+        DocumentCancellationRequested(
+            document_id=invoice.document_id,
+            motive=CancellationMotive.NOT_CARRIED_OUT,
             provider=command.provider,
             deadline_at=command.deadline_at,
             at=command.at,
@@ -81,6 +127,20 @@ def _document(order: Order, command: CancelDocument) -> Document:
     if document is None or document.stamp is None:
         raise InvoiceNotReady("The document is not stamped, so that it cannot be cancelled.")
     return document
+
+
+def _wants_credit_notes(request: StampRequest | None) -> bool:
+    """Returns whether a timer, or a request for all documents or all credit notes, decides about refunds."""
+    return request is None or (request.scope in {StampScope.ALL, StampScope.CREDIT_NOTES} and not request.document_ids)
+
+
+def _awaits_credit_note(order: Order) -> bool:
+    """Returns whether an order of one payment was refunded in part, and a credit note follows by itself."""
+    if order.terms.allow_partials:
+        return False
+    due = due_documents(order)
+    is_partial = sum((each.amount for each in due), ZERO) < order.terms.amount
+    return is_partial and any(each.document is None and not each.on_request for each in due)
 
 
 def _is_in_use(order: Order, invoice: Document) -> bool:

@@ -26,6 +26,7 @@ from ledger.domain.invoices.commands import (
     Unanswered,
 )
 from ledger.domain.invoices.decide.announcements import drawn_up_again, new_documents
+from ledger.domain.invoices.decide.cancellation import cancellation_of_refunded
 from ledger.domain.invoices.due import fiscal_of
 from ledger.domain.invoices.receivers import combined, wrong_keys
 from ledger.domain.orders.evolve.order import evolve
@@ -41,7 +42,7 @@ from ledger.domain.orders.invoices.events import (
     StampingUnanswered,
 )
 from ledger.domain.orders.invoices.state import Document
-from ledger.domain.orders.invoices.terms import InvoiceTerms, ReceiptTerms
+from ledger.domain.orders.invoices.terms import InvoiceTerms, InvoicingPolicy, PueRefund, ReceiptTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected, refuse_fields
@@ -78,10 +79,19 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
             trigger=policy.trigger if current is None else current.enabled.trigger,
             time_zone=policy.time_zone,
             receipt_due_day=policy.receipt_due_day,
+            pue_refund=_pue_refund(order, policy),
             exchange_rate=rate,
             fiscal=given,
         )
     ]
+
+
+def _pue_refund(order: Order, policy: InvoicingPolicy) -> PueRefund | None:
+    """Returns the setting that applied when the order was invoiced first; None for a split order."""
+    if order.terms.allow_partials:
+        return None
+    known = None if order.invoices is None else order.invoices.enabled.pue_refund
+    return known or policy.pue_refund
 
 
 def _checked(receiver: FiscalData) -> FiscalData:
@@ -97,7 +107,8 @@ def _is_same(given: FiscalData, known: FiscalData | None) -> bool:
 def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
     """Announces the documents that are due, and starts the stamping of the first one that is not stamped.
 
-    Returns no events if nothing is due, a call is open, or the pause after a refusal has not ended. For a timer, the
+    The invoice of an order that was refunded in full may be cancelled instead (`cancellation_of_refunded`). Returns no
+    events if nothing is due, a call is open, or the pause after a refusal has not ended. For a timer, the
     reason why a document cannot be drawn up is recorded; for a request it is raised: FiscalDataIncomplete,
     AmountNotStampable. Raises DocumentNotFound for a document that the request names and the order lacks.
     """
@@ -105,6 +116,8 @@ def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
         _require_documents(order, command.request)
     if order.invoices is not None and order.invoices.open_intent is not None:
         return []
+    if ending := cancellation_of_refunded(order, command):
+        return ending
     events = _or_blocked(order, command, lambda: list(new_documents(order, command)))
     after = fold(evolve, order, events)
     return [*events, *_or_blocked(after, command, lambda: _start(after, command))]

@@ -94,6 +94,7 @@ def _policies(command: CreateOrder) -> list[OrderEvent]:
             trigger=invoicing.trigger,
             time_zone=invoicing.time_zone,
             receipt_due_day=invoicing.receipt_due_day,
+            pue_refund=None if command.terms.allow_partials else invoicing.pue_refund,
             exchange_rate=invoicing.rate_of(command.terms.currency),
         )
         events.append(enabled)

@@ -21,6 +21,7 @@ from ledger.domain.orders.invoices.terms import (
     CancellationMotive,
     DocumentTerms,
     InvoiceTrigger,
+    PueRefund,
     Receiver,
     RefundedParts,
 )
@@ -45,7 +46,9 @@ class InvoicingEnabled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
     `fiscal` is the receiver that a later request gave; it replaces the receiver of all documents that are not stamped
     yet. `exchange_rate` is in pesos per unit of the order's currency. The other fields are the merchant's settings at
-    this time: `time_zone` and `receipt_due_day` date the deadline of payment receipts.
+    this time: `time_zone` and `receipt_due_day` date the deadline of payment receipts. `pue_refund` is for an
+    order of one payment; it is absent in events of releases that gave such a refund no document: it gets one on request
+    alone.
     """
 
     at: datetime
@@ -54,6 +57,7 @@ class InvoicingEnabled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     receipt_due_day: int = 5
     exchange_rate: Decimal | None = None
     fiscal: FiscalData | None = None
+    pue_refund: PueRefund | None = None
 
 
 class InvoicingBlocked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -125,6 +125,12 @@ class Document(Struct, frozen=True, kw_only=True):
         return self.cancellation is not None and self.cancellation.status is CancellationStatus.CANCELLED
 
     @property
+    def is_being_cancelled(self) -> bool:
+        """Whether a cancellation was requested and has no result yet."""
+        waiting = {CancellationStatus.REQUESTED, CancellationStatus.PENDING}
+        return self.cancellation is not None and self.cancellation.status in waiting
+
+    @property
     def open_intent(self) -> StampingIntent | None:
         """The open call about this document: a request to stamp or to cancel it."""
         return self.intent or (None if self.cancellation is None else self.cancellation.intent)

@@ -150,7 +150,7 @@ class ReceiptTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
 
 class CreditNoteTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="CREDIT_NOTE"):
-    """The credit note of one refund on a PPD invoice (type E, relation 01). `total` is the refund's subtotal part.
+    """The credit note of one refund on an invoice (type E, relation 01). `total` is the refund's subtotal part.
 
     `payment_event_id` names the refund event. `taxes` has each tax once, with its sums over the concepts.
     """
@@ -195,6 +195,15 @@ class InvoiceTrigger(StrEnum):
     CREATION = "CREATION"
 
 
+class PueRefund(StrEnum):
+    """What states the full refund of an order of one payment in the month of its invoice (PUE): a credit note, or the
+    cancellation of the invoice. Every other refund gets a credit note.
+    """
+
+    CREDIT_NOTE = "CREDIT_NOTE"
+    CANCEL_IN_MONTH = "CANCEL_IN_MONTH"
+
+
 class InvoicingPolicy(Struct, frozen=True, kw_only=True):
     """The merchant's settings that an order's invoices follow, as they are when the order is invoiced.
 
@@ -205,6 +214,7 @@ class InvoicingPolicy(Struct, frozen=True, kw_only=True):
     trigger: InvoiceTrigger
     time_zone: str
     receipt_due_day: int
+    pue_refund: PueRefund = PueRefund.CREDIT_NOTE
     exchange_rate: Decimal | None = None
     usual_exchange_rate: Decimal | None = None
 

@@ -14,6 +14,7 @@ def invoicing_policy(merchant: Merchant, exchange_rate: Decimal | None) -> Invoi
         trigger=merchant.settings.invoice_trigger,
         time_zone=merchant.settings.time_zone,
         receipt_due_day=merchant.settings.receipt_due_day,
+        pue_refund=merchant.settings.pue_refund,
         exchange_rate=exchange_rate,
         usual_exchange_rate=merchant.settings.exchange_rate,
     )
