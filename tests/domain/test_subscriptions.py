@@ -30,7 +30,7 @@ from ledger.domain.subscriptions.events import (
 )
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.proration import proration_lines
-from ledger.domain.subscriptions.state import PricedPlan, Subscription, SubscriptionStatus
+from ledger.domain.subscriptions.state import Charge, PricedPlan, Subscription, SubscriptionStatus
 
 START = datetime(2027, 1, 31, 18, tzinfo=UTC)
 MEXICO = "America/Mexico_City"
@@ -64,8 +64,13 @@ def then(state: Subscription, events: list[SubscriptionEvent]) -> Subscription:
 
 def settled(state: Subscription, outcome: commands.ChargeOutcome, at: datetime = START) -> Subscription:
     assert state.charge is not None
-    command = commands.RecordCharge(order_id=state.charge.order_id, outcome=outcome, at=at, unpaid_days=60)
-    return then(state, decide_outcome(state, command))
+    return then(state, decide_outcome(state, outcome_of(state.charge, outcome, at)))
+
+
+def outcome_of(charge: Charge, outcome: commands.ChargeOutcome, at: datetime) -> commands.RecordCharge:
+    return commands.RecordCharge(
+        order_id=charge.order_id, payment_id=charge.payment_id, outcome=outcome, at=at, unpaid_days=60
+    )
 
 
 def due(state: Subscription, at: datetime) -> Subscription:
@@ -134,6 +139,44 @@ def test_a_charge_that_was_never_sent_is_no_decline() -> None:
     assert due(state, at + timedelta(minutes=5)).charge is not None
 
 
+def test_a_charge_that_is_not_sent_begins_again_on_the_same_order_after_growing_pauses() -> None:
+    state = settled(requested(), PAID)
+    at, pauses, charges = state.current_period_end, [], []
+    for _ in range(10):
+        state = due(state, at)
+        assert state.charge is not None
+        charges.append(state.charge)
+        state = settled(state, commands.ChargeNotSent(), at)
+        again_at = state.invoices[-1].next_attempt_at
+        assert again_at is not None
+        pauses.append((again_at - at) // timedelta(minutes=1))
+        at = again_at
+    assert pauses == [5, 10, 20, 40, 80, 160, 320, 360, 360, 360]
+    assert {(charge.order_id, charge.attempt) for charge in charges} == {(charges[0].order_id, 1)}
+    assert len({charge.payment_id for charge in charges}) == 10
+    state = settled(due(state, at), SOFT, at)
+    assert state.invoices[-1].attempt_count == 1
+    assert state.invoices[-1].next_attempt_at is not None
+    later = due(state, state.invoices[-1].next_attempt_at)
+    assert later.charge is not None
+    assert later.charge.attempt == 2
+    assert later.charge.order_id != charges[0].order_id
+
+
+def test_the_outcome_of_an_earlier_payment_does_not_end_a_charge_that_began_again() -> None:
+    state = settled(requested(), PAID)
+    at = state.current_period_end
+    state = due(state, at)
+    first = state.charge
+    assert first is not None
+    state = due(settled(state, commands.ChargeNotSent(), at), at + timedelta(minutes=5))
+    assert state.charge is not None
+    for outcome in (commands.ChargeNotSent(), SOFT):
+        assert decide_outcome(state, outcome_of(first, outcome, at + timedelta(minutes=5))) == []
+    state = then(state, decide_outcome(state, outcome_of(first, PAID, at + timedelta(minutes=5))))
+    assert (state.charge, state.invoices[-1].status) == (None, "PAID")
+
+
 def test_one_charge_is_in_progress_at_a_time() -> None:
     state = settled(requested(), PAID)
     state = due(state, state.current_period_end)
@@ -146,16 +189,18 @@ def test_an_order_that_pays_a_paid_invoice_goes_back() -> None:
     state = settled(requested(plan(max_retries=3)), PAID)
     at = state.current_period_end
     state = settled(due(state, at), SOFT, at)
-    failed = state.invoices[-1].orders[0]
+    failed = state.invoices[-1].attempts[0]
     state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
-    late = commands.RecordCharge(order_id=failed, outcome=PAID, at=at, unpaid_days=60)
+    late = commands.RecordCharge(
+        order_id=failed.order_id, payment_id=failed.payment_ids[0], outcome=PAID, at=at, unpaid_days=60
+    )
     state = then(state, decide_outcome(state, late))
-    assert (state.status, state.invoices[-1].payment_order_id) == ("ACTIVE", failed)
+    assert (state.status, state.invoices[-1].payment_order_id) == ("ACTIVE", failed.order_id)
     assert state.charge is not None
     assert is_surplus(state, state.charge.order_id)
-    assert not is_surplus(state, failed)
-    command = commands.RecordCharge(order_id=state.charge.order_id, outcome=PAID, at=at, unpaid_days=60)
-    assert [type(event) for event in decide_outcome(state, command)] == [ChargeSurplus]
+    assert not is_surplus(state, failed.order_id)
+    surplus = decide_outcome(state, outcome_of(state.charge, PAID, at))
+    assert [type(event) for event in surplus] == [ChargeSurplus]
 
 
 def test_money_for_a_subscription_that_never_began_goes_back() -> None:
@@ -202,7 +247,7 @@ def test_a_part_of_a_period_is_counted_to_the_second_and_rounded_half_to_even() 
     terms = plan(amount=Decimal(5), interval=Interval.DAY).terms
     day_s = 24 * 60 * 60
     rest = Period(START, START + timedelta(hours=12))
-    lines = proration_lines(PricedPlan("a", terms, day_s), PricedPlan("b", terms, day_s), rest)
+    lines = proration_lines(PricedPlan("a", terms, day_s), PricedPlan("b", terms, day_s), rest, day_s)
     assert [line.amount for line in lines] == [-2, 2]
 
 
@@ -302,7 +347,9 @@ def test_a_change_of_plan_records_its_own_lines_alone_and_at_most_a_hundred_wait
 
 def test_lines_of_an_older_release_wait_with_the_new_ones() -> None:
     state = settled(requested(), PAID)
-    waiting = proration_lines(state.priced, state.priced, Period(START, state.current_period_end))
+    assert state.billed is not None
+    rest = Period(START, state.current_period_end)
+    waiting = proration_lines(state.priced, state.priced, rest, state.billed.seconds)
     state = then(state, [CreditCarried(lines=waiting, at=START)])
     command = commands.ChangeSubscription(at=START, plan=plan(2, amount=Decimal(20_000)), proration=NEXT_INVOICE)
     state = then(state, decide_change(state, command))
@@ -321,7 +368,7 @@ def test_the_preview_is_the_invoice_that_the_end_of_the_period_makes() -> None:
     for state in (due(trial, START + timedelta(days=14)), settled(requested(), PAID), changed):
         assert preview_next(state) == replace(
             due(state, state.current_period_end).invoices[-1],
-            orders=(), attempt_count=0, payment_order_id=None,
+            attempts=(), attempt_count=0, payment_order_id=None,
         )  # fmt: skip
 
 

@@ -76,7 +76,10 @@ SUBSCRIPTIONS = {
         at=_AT,
         period=2,
         draft=True,
+        final=True,
     ),
+    "subscription-drafts-opened.v1": events.DraftsOpened(invoice_ids=(_INVOICE,), at=_AT),
+    "subscription-billing-cycle-reset.v1": events.BillingCycleReset(anchor=_AT, at=_AT),
     "subscription-credit-carried.v1": events.CreditCarried(lines=(_LINE,), at=_AT),
     "subscription-proration-deferred.v1": events.ProrationDeferred(lines=(_LINE,), at=_AT),
     "subscription-charge-begun.v1": events.ChargeBegun(
@@ -102,6 +105,9 @@ SUBSCRIPTIONS = {
     ),
     "subscription-charge-surplus.v1": events.ChargeSurplus(invoice_id=_INVOICE, order_id=_ORDER, at=_AT),
     "subscription-invoice-paid.v1": events.InvoicePaid(invoice_id=_INVOICE, at=_AT, order_id=_ORDER),
+    "subscription-invoice-refunded.v1": events.InvoiceRefunded(
+        invoice_id=_INVOICE, order_id=_ORDER, amount_refunded=Decimal(38900), at=_AT
+    ),
     "subscription-invoice-voided.v1": events.InvoiceVoided(invoice_id=_INVOICE, at=_AT),
     "subscription-invoice-uncollectible.v1": events.InvoiceUncollectible(invoice_id=_INVOICE, at=_AT),
     "subscription-activated.v1": events.SubscriptionActivated(at=_AT),

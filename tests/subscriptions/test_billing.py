@@ -14,6 +14,8 @@ from ledger.domain.rejections import ChargeRefused, DuplicateExternalId, Payment
 from ledger.domain.subscriptions.commands import Proration
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
 from ledger.journal.append import ClaimTaken, VersionConflict
+from ledger.operations.context.inputs import RefundInput
+from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_methods.change import delete_payment_method
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.operations.subscriptions.cancel import cancel_subscription, resume_subscription
@@ -114,7 +116,50 @@ async def test_another_card_pays_what_an_unpaid_subscription_owes(shop: Shop) ->
     assert (state.status, state.invoices[0].status) == (ACTIVE, InvoiceStatus.PAID)
     await shop.move(timedelta(seconds=1))
     state = await shop.at(made.subscription_id)
-    assert [invoice.status for invoice in state.invoices] == ["PAID", "PAID"]
+    assert [invoice.status for invoice in state.invoices] == ["PAID", "VOID", "PAID"], "a new period has begun"
+
+
+async def test_missed_periods_are_charged_if_the_merchant_requests_all(shop: Shop) -> None:
+    made = await shop.subscribe(
+        await shop.plan(trial_period_days=1, max_retries=0, interval=Interval.WEEK), SAVED_STOLEN
+    )
+    await shop.move(timedelta(days=18))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, [invoice.status for invoice in state.invoices]) == (UNPAID, ["OPEN", "DRAFT", "DRAFT"])
+    update = SubscriptionUpdate(payment_method=str(await shop.card()))
+    await change_subscription(shop.ledger, shop.actor, str(made.subscription_id), update)
+    key = IdempotencyKey("key", "print")
+    for _ in range(2):
+        await retry_charge(shop.ledger, shop.actor, str(made.subscription_id), drafts=True, key=key)
+    await shop.move(timedelta(seconds=1))
+    state = await shop.at(made.subscription_id)
+    assert [invoice.status for invoice in state.invoices] == ["PAID", "PAID", "VOID", "PAID"]
+    assert len([order for order in await shop.charges() if order.net]) == 3
+
+
+async def test_a_refund_of_a_period_is_shown_on_its_invoice(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    (order,) = await shop.charges()
+    for n in range(2):
+        request = RefundInput(amount=Decimal(3_000), reason="goodwill", external_id=f"refund-{n}")
+        await refund_order(shop.ledger, shop.actor, str(order.terms.order_id), request)
+    await shop.move(timedelta(seconds=1))
+    state = await shop.at(made.subscription_id)
+    assert (state.invoices[0].status, state.invoices[0].amount_refunded) == (InvoiceStatus.PAID, Decimal(6_000))
+
+
+async def test_lines_that_wait_at_the_end_of_a_subscription_are_charged_once(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    other = await shop.plan("Pro", amount=Decimal(30_000))
+    await change_subscription(
+        shop.ledger, shop.actor, str(made.subscription_id), SubscriptionUpdate(plan=str(other.plan_id))
+    )
+    await cancel_subscription(shop.ledger, shop.actor, str(made.subscription_id))
+    await shop.move(timedelta(days=40))
+    state = await shop.at(made.subscription_id)
+    last = state.invoices[-1]
+    assert (state.status, last.status, last.amount > Decimal(19_000)) == (CANCELED, InvoiceStatus.PAID, True)
+    assert [order.net for order in await shop.charges()] == [Decimal(10_000), last.amount]
 
 
 async def test_cancellation_at_the_period_end_can_be_taken_back(shop: Shop) -> None:

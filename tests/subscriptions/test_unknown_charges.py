@@ -17,12 +17,17 @@ from ledger.background.reactions.subscription_timers import HANDLERS, ChargeUnde
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
 from ledger.domain.rejections import ChargeRefusedByRisk, RequestInProgress
+from ledger.domain.streams import SUBSCRIPTIONS
+from ledger.domain.subscriptions.commands import RunDue
+from ledger.domain.subscriptions.decide.due_work import decide_due
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
+from ledger.operations.context.inputs import Actor
 from ledger.operations.erasure.erase_customer import delete_customer, erase_payer
 from ledger.operations.orders.create import charge_order
-from ledger.operations.pipeline.unit_of_work import IdempotencyKey, find_order
-from ledger.operations.subscriptions.bill import bill_subscription
+from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork, find_order
+from ledger.operations.subscriptions.bill import bill_subscription, settle_order
 from ledger.operations.subscriptions.cancel import cancel_subscription
+from ledger.operations.subscriptions.commit import subscription_plan
 from ledger.operations.subscriptions.retry import retry_charge
 from ledger.processors.contract import ProcessorUnavailable
 
@@ -141,6 +146,43 @@ async def test_a_first_charge_that_was_not_sent_leaves_its_external_id_and_its_k
     assert (made.subscription_id, made.status, made.external_id) == (refused, ACTIVE, "s1")
     paid = [order for order in await shop.charges() if order.net]
     assert [order.terms.order_id for order in paid] == [made.invoices[0].payment_order_id]
+
+
+async def test_a_renewal_that_is_not_sent_costs_one_order_however_long_the_processor_is_down(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1))
+    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    wrap(shop.ledger, "authorize", unreachable)
+    await shop.move(timedelta(days=1, hours=2))
+    (order,) = await shop.charges()
+    assert len(order.payments) == 5, "at once, and after 5, 15, 35 and 75 minutes"
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.invoices[0].attempt_count) == (SubscriptionStatus.TRIALING, 0)
+    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    await shop.move(timedelta(hours=6))
+    (order,) = await shop.charges()
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.invoices[0].status, order.net) == (ACTIVE, InvoiceStatus.PAID, order.amount)
+
+
+async def test_a_crash_before_an_unsent_charge_begins_again_does_not_repeat_its_old_outcome(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1))
+    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    wrap(shop.ledger, "authorize", unreachable)
+    await shop.move(timedelta(days=1, seconds=1))
+    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    await shop.move_only(timedelta(minutes=6))
+    uow = UnitOfWork(shop.ledger, Actor(merchant_id=shop.merchant_id, request_id="due"))
+    state = await uow.load(SUBSCRIPTIONS, made.subscription_id)
+    assert state is not None
+    begun = await subscription_plan(uow, made.subscription_id, decide_due(state, RunDue(at=uow.now)))
+    await uow.commit(begun, calls=0)
+    (order,) = await shop.charges()
+    assert len(order.payments) == 1, "the worker has ended before it paid the order again"
+    await settle_order(shop.ledger, shop.merchant_id, order.terms.order_id)  # the reaction to the first payment is late
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.invoices[0].status) == (ACTIVE, InvoiceStatus.PAID)
+    (order,) = await shop.charges()
+    assert order.net == order.amount
 
 
 @pytest.mark.long

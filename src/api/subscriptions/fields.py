@@ -1,4 +1,4 @@
-"""The bodies of requests to create, change or cancel a subscription; and their parsers, which name all wrong fields."""
+"""The bodies of requests to create, change, cancel or charge a subscription; and their parsers, which name all wrong fields."""
 
 from __future__ import annotations
 
@@ -84,9 +84,19 @@ class CancelSubscription(Struct, frozen=True, kw_only=True, rename="camel", forb
     ] = None
 
 
+class RetrySubscription(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The request to charge a subscription now."""
+
+    all: Annotated[
+        bool | None,
+        Meta(description="True: also the drafts of missed periods. False (default): the oldest open invoice alone."),
+    ] = None
+
+
 _decode_create: Final = BodyDecoder(CreateSubscription)
 _decode_change: Final = BodyDecoder(ChangeSubscription)
 _decode_cancel: Final = BodyDecoder(CancelSubscription)
+_decode_retry: Final = BodyDecoder(RetrySubscription)
 _NAMES: Final = {
     "customer_id": "customerId",
     "plan_id": "planId",
@@ -144,6 +154,13 @@ def parse_cancel(body: bytes) -> bool:
     sent, errors = _decode_cancel.gather(body)
     errors.refuse()
     return sent.at_period_end is not False
+
+
+def parse_retry(body: bytes) -> bool:
+    """Returns whether a body also charges the drafts of missed periods. Raises ApiError (400)."""
+    sent, errors = _decode_retry.gather(body)
+    errors.refuse()
+    return bool(sent.all)
 
 
 def _checked(sent: CreateSubscription | ChangeSubscription, body: bytes, errors: FieldErrors) -> Raw | None | UnsetType:

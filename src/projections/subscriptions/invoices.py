@@ -87,9 +87,18 @@ class SubscriptionInvoiceDocument(Struct, frozen=True, kw_only=True, rename="cam
     ]
     status: Annotated[
         Literal["DRAFT", "OPEN", "PAID", "UNCOLLECTIBLE", "VOID"],
-        Meta(description="DRAFT waits for an older invoice, OPEN is being collected; the others are final."),
+        Meta(
+            description="DRAFT is of a period that an UNPAID subscription missed, and is charged on request alone; OPEN "
+            "is being collected; the others are final."
+        ),
     ]
     amount: InvoiceAmount
+    amount_refunded: Annotated[
+        str,
+        Meta(
+            description="What went back of the order that paid, lost disputes included, in minor units.", examples=["0"]
+        ),
+    ]
     currency: Currency
     period_start: Annotated[Moment, Meta(description="The start of the time that the invoice is for.")]
     period_end: Annotated[Moment, Meta(description="The end of it.")]
@@ -156,6 +165,7 @@ def render_invoice(subscription: Subscription, invoice: Invoice) -> bytes:
             payment_order_id=invoice.payment_order_id,
             status=invoice.status.value,
             amount=plain(invoice.amount),
+            amount_refunded=plain(invoice.amount_refunded),
             currency=invoice.currency,
             period_start=moment(invoice.period_start),
             period_end=moment(invoice.period_end),

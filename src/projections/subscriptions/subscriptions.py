@@ -16,7 +16,7 @@ from msgspec import Meta, Raw, Struct
 from ledger.domain.ids import parse_uuid
 from ledger.domain.money import plain
 from ledger.domain.subscriptions.events import InvoiceLine
-from ledger.domain.subscriptions.state import Subscription
+from ledger.domain.subscriptions.state import Invoice, Subscription
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
@@ -106,6 +106,16 @@ class PendingLineDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=
     period_end: Annotated[Moment | None, Meta(description="The end of it.")]
 
 
+class MissedInvoiceDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A draft of a period that began while the subscription was UNPAID."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the invoice.")]
+    number: Annotated[str, Meta(description="The invoice's number, for people.")]
+    amount: Annotated[str, Meta(description="In minor units of the plan's currency.", examples=["38900"])]
+    period_start: Annotated[Moment, Meta(description="The start of the time that the invoice is for.")]
+    period_end: Annotated[Moment, Meta(description="The end of it.")]
+
+
 class _OwnDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     id: Annotated[UUID, Meta(description="The service's id of the subscription.")]
     merchant_id: Annotated[UUID, Meta(description="The merchant.")]
@@ -123,6 +133,13 @@ class _OwnDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     pending_lines: Annotated[
         tuple[PendingLineDocument, ...],
         Meta(description="The lines that the next invoice takes over: of changes of plan, and of credit. At most 100."),
+    ]
+    missed_invoices: Annotated[
+        tuple[MissedInvoiceDocument, ...],
+        Meta(
+            description="The drafts of periods that it missed while it was UNPAID: `retry` with `all: true` charges "
+            "them, and nothing else does."
+        ),
     ]
     trial_start: Annotated[Moment | None, Meta(description="The start of the trial; null for none.")]
     trial_end: Annotated[Moment | None, Meta(description="The end of the trial, when the first charge is due.")]
@@ -183,6 +200,7 @@ def render_subscription(merchant_id: UUID, subscription: Subscription) -> bytes:
             cancel_at_period_end=subscription.cancel_at_period_end,
             next_billing_date=moment_or_null(subscription.next_billing_at),
             pending_lines=tuple(_pending(line) for line in subscription.carried),
+            missed_invoices=tuple(_missed(invoice) for invoice in subscription.drafts),
             trial_start=moment_or_null(subscription.trial_start),
             trial_end=moment_or_null(subscription.trial_end),
             canceled_at=moment_or_null(subscription.canceled_at),
@@ -199,6 +217,16 @@ def _pending(line: InvoiceLine) -> PendingLineDocument:
         amount=plain(line.amount),
         period_start=moment_or_null(line.period_start),
         period_end=moment_or_null(line.period_end),
+    )
+
+
+def _missed(invoice: Invoice) -> MissedInvoiceDocument:
+    return MissedInvoiceDocument(
+        id=invoice.invoice_id,
+        number=invoice.number,
+        amount=plain(invoice.amount),
+        period_start=moment(invoice.period_start),
+        period_end=moment(invoice.period_end),
     )
 
 

@@ -42,7 +42,7 @@ async def test_a_subscription_is_charged_and_answered_as_the_interface_has_it(me
         "id": new["id"], "merchantId": str(merchant.merchant_id), "externalId": "sub-1", "customerId": customer,
         "planId": plan["id"], "paymentMethodId": card, "status": "ACTIVE",
         "currentPeriodStart": new["createdAt"], "currentPeriodEnd": new["nextBillingDate"],
-        "cancelAtPeriodEnd": False, "nextBillingDate": new["currentPeriodEnd"], "pendingLines": [], "trialStart": None, "trialEnd": None,
+        "cancelAtPeriodEnd": False, "nextBillingDate": new["currentPeriodEnd"], "pendingLines": [], "missedInvoices": [], "trialStart": None, "trialEnd": None,
         "canceledAt": None, "endedAt": None, "metadata": {"grind": "whole"}, "createdAt": new["createdAt"],
         "updatedAt": new["updatedAt"],
         "plan": {
@@ -56,7 +56,7 @@ async def test_a_subscription_is_charged_and_answered_as_the_interface_has_it(me
     (invoice,) = page["data"]
     assert invoice == {
         "id": invoice["id"], "number": invoice["number"], "subscriptionId": new["id"], "customerId": customer,
-        "planId": plan["id"], "paymentOrderId": invoice["paymentOrderId"], "status": "PAID", "amount": "38900",
+        "planId": plan["id"], "paymentOrderId": invoice["paymentOrderId"], "status": "PAID", "amount": "38900", "amountRefunded": "0",
         "currency": "MXN", "periodStart": new["currentPeriodStart"], "periodEnd": new["currentPeriodEnd"],
         "dueDate": new["currentPeriodStart"], "attemptCount": 1, "nextAttemptAt": None, "paidAt": invoice["paidAt"],
         "lines": [{
@@ -349,6 +349,8 @@ async def test_a_retry_charges_the_oldest_open_invoice(merchant: Merchant):
     assert invoice["nextAttemptAt"] == (await shown(merchant, path))["nextBillingDate"]
     declined = await merchant.post(f"{path}/retry", {})
     assert (declined.status_code, declined.json()["declineCode"]) == (422, "GENERIC_DECLINE")
+    wrong = await merchant.post(f"{path}/retry", {"all": "yes"})
+    assert (wrong.status_code, [each["field"] for each in wrong.json()["errors"]]) == (400, ["all"])
     await merchant.put(path, {"paymentMethodId": await saved(merchant, "ana")})
     assert (await shown(merchant, path))["status"] == "ACTIVE"
     (paid,) = (await shown(merchant, f"{path}/invoices"))["data"]

@@ -65,7 +65,7 @@ class SubscriptionTimers:
 
 
 class SubscriptionOrders:
-    """Brings the later outcome of a subscription's payment order into the subscription.
+    """Brings the later outcome of a subscription's payment order into the subscription, and what of it went back.
 
     No order is read whose id shows that it charges no subscription.
     """
@@ -82,6 +82,9 @@ class SubscriptionOrders:
             "payment-expired.v1",
             "late-capture-reported.v1",
             "deposit-received.v1",
+            "payment-refunded.v1",
+            "late-refund-reported.v1",
+            "dispute-lost.v1",
         }
     )
 

@@ -36,9 +36,9 @@ def order_id(invoice: UUID, attempt: int, begun_at: datetime) -> UUID:
     return UUID(int=number)
 
 
-def payment_id(order: UUID) -> UUID:
-    """Returns the id of the only payment that a subscription makes on its order."""
-    return uuid5(order, "payment")
+def payment_id(order: UUID, nth: int = 0) -> UUID:
+    """Returns the id of the payment that a subscription makes on its order; `nth` counts those that were not sent."""
+    return uuid5(order, f"payment:{nth}" if nth else "payment")
 
 
 def external_id(subscription_id: UUID, ordinal: int, attempt: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from uuid import UUID
 
@@ -83,9 +84,10 @@ class ResumeSubscription(Struct, frozen=True, kw_only=True):
 
 
 class RetryCharge(Struct, frozen=True, kw_only=True):
-    """Charges the oldest open invoice now."""
+    """Charges the oldest open invoice now; with `drafts`, also the drafts of missed periods."""
 
     at: datetime
+    drafts: bool = False
 
 
 class RunDue(Struct, frozen=True, kw_only=True):
@@ -116,13 +118,23 @@ ChargeOutcome = ChargePaid | ChargeFailed | ChargeNotSent
 class RecordCharge(Struct, frozen=True, kw_only=True):
     """Records the outcome of a charge by its payment order.
 
+    `payment_id` is the payment that has the outcome: an earlier one of the same order does not end the charge.
     `unpaid_days` is the number of days after which an UNPAID subscription is cancelled.
     """
 
     order_id: UUID
+    payment_id: UUID
     outcome: ChargeOutcome
     at: datetime
     unpaid_days: int
+
+
+class RecordRefund(Struct, frozen=True, kw_only=True):
+    """Records how much of a payment order has gone back to the payer so far, lost disputes included."""
+
+    order_id: UUID
+    amount_refunded: Decimal
+    at: datetime
 
 
 class NotifyCustomer(Struct, frozen=True, kw_only=True):

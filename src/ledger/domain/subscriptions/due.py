@@ -51,6 +51,7 @@ def charge_over_at(state: Subscription) -> datetime | None:
 
 def _due(state: Subscription) -> Iterator[Due]:
     if not state.is_live:
+        yield from _last_charge(state)
         return
     if state.status is SubscriptionStatus.TRIALING and not state.trial_end_announced and not state.cancel_at_period_end:
         assert state.trial_end is not None, "a trial has an end"
@@ -64,6 +65,13 @@ def _due(state: Subscription) -> Iterator[Due]:
             yield Due(state.cancels_at, Step.UNPAID_END)
 
 
+def _last_charge(state: Subscription) -> Iterator[Due]:
+    """Yields the charge of the last invoice of a subscription that has ended."""
+    invoice = state.oldest_open
+    if state.status is SubscriptionStatus.CANCELED and invoice is not None and state.charge is None:
+        yield Due(invoice.next_attempt_at or invoice.due_at, Step.CHARGE)
+
+
 def _ends_or_renews(state: Subscription) -> bool:
     """Returns whether the end of the current period ends the subscription or begins a period.
 
@@ -71,12 +79,12 @@ def _ends_or_renews(state: Subscription) -> bool:
     """
     if state.cancel_at_period_end or not state.is_expiring:
         return True
-    return state.status is SubscriptionStatus.ACTIVE and state.charge is None and state.oldest_collectable is None
+    return state.status is SubscriptionStatus.ACTIVE and state.charge is None and state.oldest_open is None
 
 
 def _charges(state: Subscription) -> Iterator[Due]:
-    """Yields the charge of the oldest collectable invoice. An UNPAID subscription is charged on request alone."""
-    invoice = state.oldest_collectable
+    """Yields the charge of the oldest open invoice. An UNPAID subscription is charged on request alone."""
+    invoice = state.oldest_open
     if invoice is None or state.status is SubscriptionStatus.UNPAID:
         return
     if state.status is SubscriptionStatus.PAST_DUE and invoice.attempt_count:

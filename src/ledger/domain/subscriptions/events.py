@@ -49,6 +49,8 @@ class ChargeTrigger(StrEnum):
     DUE = "DUE"
     RETRY = "RETRY"
     REQUEST = "REQUEST"
+    ALL_REQUESTED = "ALL_REQUESTED"
+    """As REQUEST; the drafts of missed periods follow once it is paid."""
     METHOD_REPLACED = "METHOD_REPLACED"
 
 
@@ -117,8 +119,8 @@ class InvoiceOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """An invoice was made. With `period`, its number since the anchor, it is that period's, and the subscription's
     current period is this one from then on. Without, it settles a change of plan in the middle of a period.
 
-    `amount` is the sum of the lines. `draft` marks the invoice of an UNPAID subscription: it is charged once an older
-    one is paid.
+    `amount` is the sum of the lines. `draft` marks the invoice of an UNPAID subscription, which is charged on request
+    alone. `final` marks the invoice of the lines that wait when the subscription ends.
     """
 
     invoice_id: UUID
@@ -132,6 +134,7 @@ class InvoiceOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     at: datetime
     period: int | None = None
     draft: bool = False
+    final: bool = False
 
 
 class CreditCarried(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -141,8 +144,27 @@ class CreditCarried(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     at: datetime
 
 
+class DraftsOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant requested the charge of these drafts: each is OPEN, and charged once those before it are paid."""
+
+    invoice_ids: tuple[UUID, ...]
+    at: datetime
+
+
+class BillingCycleReset(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The subscription came back from UNPAID in the middle of a missed period, whose draft is VOID: from now on periods
+    are counted from `anchor`, and the first takes the place of the missed one.
+    """
+
+    anchor: datetime
+    at: datetime
+
+
 class ProrationDeferred(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A change of plan added lines to those that wait for the next invoice. `lines` are the new ones alone."""
+    """A change of plan, or a refund that takes a credit back, added lines to those that wait for the next invoice.
+
+    `lines` are the new ones alone.
+    """
 
     lines: tuple[InvoiceLine, ...]
     at: datetime
@@ -151,7 +173,8 @@ class ProrationDeferred(Struct, frozen=True, kw_only=True, omit_defaults=True, r
 class ChargeBegun(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """An invoice is being charged to a saved card, by a payment order with this id. Recorded before the order is made.
 
-    The ids follow from the invoice and the attempt, so that two workers make one order.
+    The ids follow from the invoice and the attempt, so that two workers make one order. An attempt that was not sent
+    begins again with another payment of the same order.
     """
 
     invoice_id: UUID
@@ -176,7 +199,7 @@ class ChargeDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class ChargeUnsent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The charge never reached the processor, so it is no decline. It is tried again by another order."""
+    """The charge never reached the processor, so it is no decline. The same attempt begins again later."""
 
     invoice_id: UUID
     order_id: UUID
@@ -200,8 +223,22 @@ class InvoicePaid(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     order_id: UUID | None = None
 
 
+class InvoiceRefunded(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payment order that paid an invoice was refunded, or a dispute of it was lost.
+
+    `amount_refunded` is all that went back so far.
+    """
+
+    invoice_id: UUID
+    order_id: UUID
+    amount_refunded: Decimal
+    at: datetime
+
+
 class InvoiceVoided(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """An unpaid invoice ended with its subscription, at the merchant's request."""
+    """An unpaid invoice ended with its subscription, at the merchant's request; or the draft of a missed period ended
+    because another period took its place.
+    """
 
     invoice_id: UUID
     at: datetime
@@ -303,6 +340,8 @@ BillingEvent = (
     | SubscriptionRefused
     | TrialWillEnd
     | InvoiceOpened
+    | DraftsOpened
+    | BillingCycleReset
     | CreditCarried
     | ProrationDeferred
     | ChargeBegun
@@ -310,6 +349,7 @@ BillingEvent = (
     | ChargeUnsent
     | ChargeSurplus
     | InvoicePaid
+    | InvoiceRefunded
     | InvoiceVoided
     | InvoiceUncollectible
     | SubscriptionActivated
@@ -333,6 +373,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "subscription-refused.v1": SubscriptionRefused,
     "subscription-trial-will-end.v1": TrialWillEnd,
     "subscription-invoice-opened.v1": InvoiceOpened,
+    "subscription-drafts-opened.v1": DraftsOpened,
+    "subscription-billing-cycle-reset.v1": BillingCycleReset,
     "subscription-credit-carried.v1": CreditCarried,
     "subscription-proration-deferred.v1": ProrationDeferred,
     "subscription-charge-begun.v1": ChargeBegun,
@@ -340,6 +382,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "subscription-charge-unsent.v1": ChargeUnsent,
     "subscription-charge-surplus.v1": ChargeSurplus,
     "subscription-invoice-paid.v1": InvoicePaid,
+    "subscription-invoice-refunded.v1": InvoiceRefunded,
     "subscription-invoice-voided.v1": InvoiceVoided,
     "subscription-invoice-uncollectible.v1": InvoiceUncollectible,
     "subscription-activated.v1": SubscriptionActivated,

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from ledger.domain.subscriptions.events import (
+    BillingCycleReset,
     BillingEvent,
     CancellationScheduled,
     ChargeBegun,
@@ -18,8 +19,10 @@ from ledger.domain.subscriptions.events import (
     ChargeTrigger,
     ChargeUnsent,
     CreditCarried,
+    DraftsOpened,
     InvoiceOpened,
     InvoicePaid,
+    InvoiceRefunded,
     InvoiceUncollectible,
     InvoiceVoided,
     MetadataChanged,
@@ -41,6 +44,7 @@ from ledger.domain.subscriptions.events import (
 from ledger.domain.subscriptions.notice_events import NoticeEvent
 from ledger.domain.subscriptions.notices import evolve_notices, failure_notice, receipt_notice, trial_notice
 from ledger.domain.subscriptions.state import (
+    Attempt,
     BilledPlan,
     Charge,
     Invoice,
@@ -64,7 +68,9 @@ def evolve(subscription: Subscription | None, event: SubscriptionEvent) -> Subsc
 
 def _evolve(state: Subscription, event: BillingEvent) -> Subscription:
     match event:
-        case InvoiceOpened() | InvoicePaid() | InvoiceVoided() | InvoiceUncollectible():
+        case DraftsOpened():
+            return _changed(state, event.invoice_ids, event.at, status=InvoiceStatus.OPEN)
+        case InvoiceOpened() | InvoicePaid() | InvoiceRefunded() | InvoiceVoided() | InvoiceUncollectible():
             return _invoiced(state, event)
         case CreditCarried() | ProrationDeferred():
             return _carried(state, event)
@@ -72,16 +78,13 @@ def _evolve(state: Subscription, event: BillingEvent) -> Subscription:
             return _charged(state, event)
         case PlanChanged():
             return _plan_changed(state, event)
-        case MethodReplaced():
-            return replace(state, payment_method_id=event.payment_method_id)
-        case MetadataChanged():
-            return replace(state, metadata=None if event.metadata is UNSET else event.metadata)
+        case BillingCycleReset():
+            return replace(state, anchor=event.anchor, next_period=0, periods_billed=state.periods_billed - 1)
+        case MethodReplaced() | MetadataChanged():
+            return _replaced(state, event)
         case TrialWillEnd():
             notice = trial_notice(state.subscription_id, event.at, event.trial_end)
             return replace(state, trial_end_announced=True, notices=(*state.notices, notice))
-        case CancellationScheduled() | SubscriptionResumed():
-            canceled_at = event.at if isinstance(event, CancellationScheduled) else None
-            return replace(state, cancel_at_period_end=canceled_at is not None, canceled_at=canceled_at)
         case SubscriptionRequested():
             return _requested(state, event)
         case _:
@@ -96,9 +99,13 @@ def _moved(
     | SubscriptionRenewed
     | SubscriptionPastDue
     | SubscriptionUnpaid
+    | CancellationScheduled
+    | SubscriptionResumed
     | SubscriptionCanceled,
 ) -> Subscription:
-    """Returns the subscription after its status changed, or after it stayed ACTIVE for a further period."""
+    """Returns the subscription after its status or its planned end changed, or after it stayed ACTIVE for a further
+    period.
+    """
     match event:
         case SubscriptionStarted():
             status = SubscriptionStatus.ACTIVE if state.trial_end is None else SubscriptionStatus.TRIALING
@@ -113,6 +120,10 @@ def _moved(
             return replace(state, status=SubscriptionStatus.PAST_DUE)
         case SubscriptionUnpaid():
             return replace(state, status=SubscriptionStatus.UNPAID, cancels_at=event.cancels_at)
+        case CancellationScheduled():
+            return replace(state, cancel_at_period_end=True, canceled_at=event.at)
+        case SubscriptionResumed():
+            return replace(state, cancel_at_period_end=False, canceled_at=None)
         case SubscriptionCanceled():
             return replace(
                 state,
@@ -157,6 +168,12 @@ def _plan_changed(state: Subscription, event: PlanChanged) -> Subscription:
     return replace(after, priced=PricedPlan(event.plan_name, event.terms, event.priced_seconds))
 
 
+def _replaced(state: Subscription, event: MethodReplaced | MetadataChanged) -> Subscription:
+    if isinstance(event, MethodReplaced):
+        return replace(state, payment_method_id=event.payment_method_id)
+    return replace(state, metadata=None if event.metadata is UNSET else event.metadata)
+
+
 def _carried(state: Subscription, event: CreditCarried | ProrationDeferred) -> Subscription:
     """Returns the subscription with the lines that wait for its next invoice."""
     earlier = state.carried if isinstance(event, ProrationDeferred) else ()
@@ -164,23 +181,26 @@ def _carried(state: Subscription, event: CreditCarried | ProrationDeferred) -> S
 
 
 def _invoiced(
-    state: Subscription, event: InvoiceOpened | InvoicePaid | InvoiceVoided | InvoiceUncollectible
+    state: Subscription,
+    event: InvoiceOpened | InvoicePaid | InvoiceRefunded | InvoiceVoided | InvoiceUncollectible,
 ) -> Subscription:
     match event:
         case InvoiceOpened():
             return _opened(state, event)
         case InvoicePaid():
             paid = {"status": InvoiceStatus.PAID, "paid_at": event.at, "payment_order_id": event.order_id}
-            after = _changed(state, event.invoice_id, event.at, next_attempt_at=None, **paid)
+            after = _changed(state, (event.invoice_id,), event.at, next_attempt_at=None, **paid)
             if event.order_id is not None:
                 receipt = receipt_notice(event.invoice_id, event.at, _card_of(state, event.order_id))
                 after = replace(after, notices=(*after.notices, receipt))
             return _without_charge(after, event.order_id)
+        case InvoiceRefunded():
+            return _refunded(state, event)
         case InvoiceVoided():
-            return _changed(state, event.invoice_id, event.at, next_attempt_at=None, status=InvoiceStatus.VOID)
+            return _changed(state, (event.invoice_id,), event.at, next_attempt_at=None, status=InvoiceStatus.VOID)
         case InvoiceUncollectible():
             ended = InvoiceStatus.UNCOLLECTIBLE
-            return _changed(state, event.invoice_id, event.at, next_attempt_at=None, status=ended)
+            return _changed(state, (event.invoice_id,), event.at, next_attempt_at=None, status=ended)
         case _:
             assert_never(event)
 
@@ -202,21 +222,33 @@ def _opened(state: Subscription, event: InvoiceOpened) -> Subscription:
         created_at=event.at,
         updated_at=event.at,
         period=event.period,
+        is_final=event.final,
     )
     after = replace(state, invoices=(*state.invoices, invoice), last_ordinal=event.ordinal, carried=())
     if event.period is None:
         return after
     seconds = (event.period_end - event.period_start) // timedelta(seconds=1)
-    billed = BilledPlan(state.plan_name, state.terms, seconds, state.anchor, event.period + 1)
     return replace(
         after,
         current_period_start=event.period_start,
         current_period_end=event.period_end,
         next_period=event.period + 1,
         periods_billed=state.periods_billed + 1,
-        billed=billed,
-        priced=billed,
+        billed=BilledPlan(state.terms, seconds, state.anchor, event.period + 1),
+        priced=PricedPlan(state.plan_name, state.terms, seconds),
     )
+
+
+def _refunded(state: Subscription, event: InvoiceRefunded) -> Subscription:
+    """Returns the subscription after money of an invoice went back. A refund of the current period lowers the credit
+    that its next change of plan gives.
+    """
+    invoice = state.invoice(event.invoice_id)
+    after = _changed(state, (event.invoice_id,), event.at, amount_refunded=event.amount_refunded)
+    if state.priced is None or invoice not in state.period_invoices:
+        return after
+    refunded = state.priced.refunded + event.amount_refunded - invoice.amount_refunded
+    return replace(after, priced=replace(state.priced, refunded=refunded))
 
 
 def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUnsent | ChargeSurplus) -> Subscription:
@@ -227,7 +259,7 @@ def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUn
         case ChargeDeclined():
             after = _changed(
                 state,
-                event.invoice_id,
+                (event.invoice_id,),
                 event.at,
                 next_attempt_at=event.next_attempt_at,
                 last_decline=event.decline_code,
@@ -243,7 +275,7 @@ def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUn
             is_retry = state.charge is not None and state.charge.trigger is ChargeTrigger.RETRY
             after = _changed(
                 state,
-                event.invoice_id,
+                (event.invoice_id,),
                 event.at,
                 next_attempt_at=event.next_attempt_at,
                 attempt_count=invoice.attempt_count - 1,
@@ -267,18 +299,27 @@ def _begun(state: Subscription, invoice: Invoice, event: ChargeBegun) -> Subscri
         trigger=event.trigger,
         begun_at=event.at,
     )
-    by_request = event.trigger in (ChargeTrigger.REQUEST, ChargeTrigger.METHOD_REPLACED)
+    scheduled = event.trigger in (ChargeTrigger.DUE, ChargeTrigger.RETRY)
     return _changed(
         replace(state, charge=charge),
-        event.invoice_id,
+        (event.invoice_id,),
         event.at,
-        next_attempt_at=invoice.next_attempt_at if by_request else None,
+        next_attempt_at=None if scheduled else invoice.next_attempt_at,
         status=InvoiceStatus.OPEN,
-        orders=(*invoice.orders, event.order_id),
+        attempts=_with_attempt(invoice.attempts, event),
+        last_order_unsent=False,
         attempt_count=invoice.attempt_count + 1,
         retries=invoice.retries + (event.trigger is ChargeTrigger.RETRY),
         payment_order_id=event.order_id,
     )
+
+
+def _with_attempt(attempts: tuple[Attempt, ...], event: ChargeBegun) -> tuple[Attempt, ...]:
+    """Returns the attempts after one began, for the first time or again."""
+    if not attempts or attempts[-1].order_id != event.order_id:
+        return (*attempts, Attempt(event.order_id, (event.payment_id,)))
+    again = Attempt(event.order_id, (*attempts[-1].payment_ids, event.payment_id))
+    return (*attempts[:-1], again)
 
 
 def _card_of(state: Subscription, order_id: UUID) -> UUID | None:
@@ -293,11 +334,11 @@ def _without_charge(state: Subscription, order_id: UUID | None) -> Subscription:
     return replace(state, charge=None) if is_over else state
 
 
-def _changed(state: Subscription, invoice_id: UUID, at: datetime, **changes: Any) -> Subscription:
+def _changed(state: Subscription, invoice_ids: tuple[UUID, ...], at: datetime, **changes: Any) -> Subscription:
     return replace(
         state,
         invoices=tuple(
-            replace(invoice, updated_at=at, **changes) if invoice.invoice_id == invoice_id else invoice
+            replace(invoice, updated_at=at, **changes) if invoice.invoice_id in invoice_ids else invoice
             for invoice in state.invoices
         ),
     )

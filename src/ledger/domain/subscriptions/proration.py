@@ -16,7 +16,7 @@ from ledger.domain.money import AMOUNT_MAX, ZERO, shortest
 from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.calendar import Period, period
 from ledger.domain.subscriptions.events import InvoiceLine
-from ledger.domain.subscriptions.state import PricedPlan
+from ledger.domain.subscriptions.state import BilledPlan, PricedPlan, Subscription
 
 _SECOND: Final = timedelta(seconds=1)
 
@@ -39,7 +39,7 @@ def has_same_length(one: PlanTerms, other: PlanTerms) -> bool:
     return (one.interval, one.interval_count) == (other.interval, other.interval_count)
 
 
-def priced_as(plan_name: str, terms: PlanTerms, billed: PricedPlan, start: datetime, time_zone: str) -> PricedPlan:
+def priced_as(plan_name: str, terms: PlanTerms, billed: BilledPlan, start: datetime, time_zone: str) -> PricedPlan:
     """Returns a plan that replaces another in the middle of the period that began at `start`.
 
     Its price is for a period of the new plan's length that begins with the current period; for the seconds of the
@@ -53,16 +53,17 @@ def priced_as(plan_name: str, terms: PlanTerms, billed: PricedPlan, start: datet
     return PricedPlan(plan_name, terms, (own.end - own.start) // _SECOND)
 
 
-def proration_lines(before: PricedPlan, after: PricedPlan, rest: Period) -> tuple[InvoiceLine, ...]:
+def proration_lines(before: PricedPlan, after: PricedPlan, rest: Period, whole_s: int) -> tuple[InvoiceLine, ...]:
     """Returns the credit for the rest of the current period on the old plan, and the charge for it on the new one.
 
     The rest is counted to the second. The credit is computed from the price and the seconds by which the rest was
-    charged.
+    charged, `whole_s` being the seconds of the whole period. What was refunded gives no credit.
     """
     seconds = (rest.end - rest.start) // _SECOND
     if seconds <= 0:
         return ()
     credit, charge = (_part(plan.terms.amount, seconds, plan.seconds) for plan in (before, after))
+    credit = max(ZERO, credit - _part(before.refunded, seconds, whole_s))
     return (
         _part_line(f"Unused time on {before.plan_name}", -credit, rest),
         _part_line(f"Remaining time on {after.plan_name}", charge, rest),
@@ -86,6 +87,22 @@ def summed(lines: Sequence[InvoiceLine]) -> InvoiceSum:
         shortest(bounded),
         (_carried("Carried from the invoice before", rest),),
     )
+
+
+def credit_taken_back(state: Subscription, waiting: Sequence[InvoiceLine], at: datetime) -> tuple[InvoiceLine, ...]:
+    """Returns the line that takes back as much of the waiting credits for the current period as exceeds what the period
+    has paid and not got back. Returns no line if they do not, or if nothing of the period was refunded.
+
+    What an earlier credit paid of the period's invoices counts as paid.
+    """
+    invoices = state.period_invoices
+    refunded = sum((invoice.amount_refunded for invoice in invoices), ZERO)
+    lines = [line for invoice in invoices for line in invoice.lines]
+    paid = total(lines) - total([line for line in lines if line.proration and line.period_start is None])
+    excess = -total([line for line in waiting if line.period_start is not None]) - (paid - refunded)
+    if not refunded or excess <= 0:
+        return ()
+    return (_part_line("Credit for a refunded payment", shortest(excess), Period(at, state.current_period_end)),)
 
 
 def _carried(description: str, amount: Decimal) -> InvoiceLine:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from msgspec import Raw, Struct
 
+from ledger.domain.money import ZERO
 from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.events import CanceledBecause, ChargeTrigger, InvoiceLine, SubscriptionRefused
 from ledger.domain.subscriptions.notices import Notice
@@ -59,14 +60,24 @@ SUBSCRIPTION_EDGES: Final = frozenset(
 _COLLECTABLE: Final = (InvoiceStatus.DRAFT, InvoiceStatus.OPEN)
 
 
+class Attempt(Struct, frozen=True):
+    """An attempt to charge an invoice: its payment order, and the payment of each time that the attempt began.
+
+    It begins again, with another payment, if the one before was not sent to the processor.
+    """
+
+    order_id: UUID
+    payment_ids: tuple[UUID, ...]
+
+
 class Invoice(Struct, frozen=True, kw_only=True):
     """An invoice of a subscription. Amounts are in minor units of `currency`.
 
-    `period` is the period's number since the anchor, None for an invoice of a change of plan. `orders` are the payment
-    orders of all attempts, oldest first; `attempt_count` counts those that were sent to the processor, `retries` the
-    plan's own retries among them. `payment_order_id` is the order that paid, else that of the latest attempt.
+    `period` is the period's number since the anchor, None for an invoice of a change of plan. `attempts` are oldest
+    first; `attempt_count` counts those that were sent to the processor, `retries` the plan's own retries among them. `payment_order_id` is the order that paid, else that of the latest attempt.
     `last_decline` is the decline code of the latest attempt; `last_order_unsent` is True if that attempt never reached
-    the processor.
+    the processor. `amount_refunded` is what went back of the order that paid, lost disputes included. `is_final` marks
+    the invoice of the lines that waited when the subscription ended.
     """
 
     invoice_id: UUID
@@ -84,7 +95,7 @@ class Invoice(Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     period: int | None = None
-    orders: tuple[UUID, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     attempt_count: int = 0
     retries: int = 0
     payment_order_id: UUID | None = None
@@ -93,11 +104,22 @@ class Invoice(Struct, frozen=True, kw_only=True):
     last_decline: str | None = None
     refused_by_risk: bool = False
     last_order_unsent: bool = False
+    amount_refunded: Decimal = ZERO
+    is_final: bool = False
 
     @property
     def is_collectable(self) -> bool:
         """Whether the invoice can still be charged: OPEN or DRAFT."""
         return self.status in _COLLECTABLE
+
+    @property
+    def unsent_attempt(self) -> Attempt | None:
+        """Returns the latest attempt if nothing of it was sent to the processor, else None."""
+        return self.attempts[-1] if self.last_order_unsent else None
+
+    def has_order(self, order_id: UUID) -> bool:
+        """Returns whether this payment order is that of an attempt."""
+        return any(attempt.order_id == order_id for attempt in self.attempts)
 
 
 class Charge(Struct, frozen=True, kw_only=True):
@@ -113,16 +135,25 @@ class Charge(Struct, frozen=True, kw_only=True):
 
 
 class PricedPlan(Struct, frozen=True):
-    """A plan, and how many seconds of the current period its price is for."""
+    """A plan, and how many seconds of the current period its price is for.
+
+    `refunded` is how much of what the current period was charged has gone back since this plan priced the rest of it.
+    """
 
     plan_name: str
     terms: PlanTerms
     seconds: int
+    refunded: Decimal = ZERO
 
 
-class BilledPlan(PricedPlan, frozen=True):
-    """The plan by which the current period was billed, with the anchor and the number of the period after it."""
+class BilledPlan(Struct, frozen=True):
+    """The plan by which the current period was billed: its price is for all the `seconds` of the period.
 
+    `anchor` and `next_period` are the anchor and the number of the period after it.
+    """
+
+    terms: PlanTerms
+    seconds: int
     anchor: datetime
     next_period: int
 
@@ -190,16 +221,34 @@ class Subscription(Struct, frozen=True, kw_only=True):
         return self.terms.expiry_count is not None and self.periods_billed >= self.terms.expiry_count
 
     @property
-    def oldest_collectable(self) -> Invoice | None:
-        """Returns the oldest invoice that can still be charged: the only one that is."""
-        return next((invoice for invoice in self.invoices if invoice.is_collectable), None)
+    def oldest_open(self) -> Invoice | None:
+        """Returns the oldest OPEN invoice: the only one that is charged."""
+        return next((invoice for invoice in self.invoices if invoice.status is InvoiceStatus.OPEN), None)
+
+    @property
+    def drafts(self) -> tuple[Invoice, ...]:
+        """Returns the invoices that were made while the subscription was UNPAID, and are charged on request alone."""
+        return tuple(invoice for invoice in self.invoices if invoice.status is InvoiceStatus.DRAFT)
+
+    @property
+    def period_invoices(self) -> tuple[Invoice, ...]:
+        """Returns the invoice of the current period, and those of changes of plan after it."""
+        for n in range(len(self.invoices) - 1, -1, -1):
+            if self.invoices[n].period is not None:
+                return self.invoices[n:]
+        return self.invoices
+
+    @property
+    def is_period_missed(self) -> bool:
+        """Whether the invoice of the current period is a draft: the subscription was UNPAID when the period began."""
+        return any(invoice.status is InvoiceStatus.DRAFT for invoice in self.period_invoices[:1])
 
     @property
     def next_billing_at(self) -> datetime | None:
         """Returns when the next charge is due: of a new period, or the retry of an invoice. None if none will be."""
         if not self.is_live:
             return None
-        invoice = self.oldest_collectable
+        invoice = self.oldest_open
         if invoice is not None and invoice.next_attempt_at is not None:
             return invoice.next_attempt_at
         if self.cancel_at_period_end or self.is_expiring or self.status is SubscriptionStatus.UNPAID:
@@ -220,4 +269,4 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
     def invoice_of(self, order_id: UUID) -> Invoice | None:
         """Returns the invoice of which this payment order is an attempt, or None."""
-        return next((invoice for invoice in reversed(self.invoices) if order_id in invoice.orders), None)
+        return next((invoice for invoice in reversed(self.invoices) if invoice.has_order(order_id)), None)

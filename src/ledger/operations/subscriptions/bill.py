@@ -6,10 +6,12 @@ at once; the version of the stream decides which of them does a step.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from uuid import UUID
 
 from ledger.domain.streams import SUBSCRIPTIONS
-from ledger.domain.subscriptions.commands import RunDue
+from ledger.domain.subscriptions.commands import RecordRefund, RunDue
+from ledger.domain.subscriptions.decide.charges import decide_refund
 from ledger.domain.subscriptions.decide.due_work import decide_due
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Conflict
@@ -39,15 +41,15 @@ async def bill_subscription(ledger: Ledger, merchant_id: UUID, subscription_id: 
         assert state is not None, "a subscription with due work was requested"
         return await subscription_plan(uow, subscription_id, decide_due(state, RunDue(at=uow.now)))
 
-    unknown: UUID | None = None  # the order of a charge whose outcome is not known yet
+    unknown: UUID | None = None  # the payment of a charge whose outcome is not known yet
     state = await uow.load(SUBSCRIPTIONS, subscription_id)
     while state is not None:
         charge = state.charge
-        if charge is not None and charge.order_id != unknown:
+        if charge is not None and charge.payment_id != unknown:
             call = charge_in_progress(ledger, merchant_id, state)
             outcome = await call.look_up()
             if outcome is None:
-                unknown = charge.order_id
+                unknown = charge.payment_id
             else:
                 await record_outcome(uow, call, outcome)
         else:
@@ -69,9 +71,27 @@ async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
         return
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=order_id)
     state = await uow.load(SUBSCRIPTIONS, subscription_id)
-    outcome = None if state is None else await charge_outcome(ledger, merchant_id, order)
-    if state is None or outcome is None:
+    if state is None or not order.payments:
         return
-    call = ChargeCall(ledger=ledger, merchant_id=merchant_id, subscription=state, order_id=order_id)
+    payment_id = order.payments[-1].payment_id
+    outcome = await charge_outcome(ledger, merchant_id, order, payment_id)
+    if outcome is None:
+        return
+    call = ChargeCall(
+        ledger=ledger, merchant_id=merchant_id, subscription=state, order_id=order_id, payment_id=payment_id
+    )
     await record_outcome(uow, call, outcome)
+    await _record_refund(uow, subscription_id, order_id, order.amount_refunded)
     await bill_subscription(ledger, merchant_id, subscription_id)
+
+
+async def _record_refund(uow: UnitOfWork, subscription_id: UUID, order_id: UUID, amount_refunded: Decimal) -> None:
+    """Records how much of the order that paid an invoice has gone back. Does nothing for any other order."""
+
+    async def attempt(_: Conflict | None) -> Plan:
+        state = await uow.load(SUBSCRIPTIONS, subscription_id)
+        assert state is not None, "a subscription is never deleted"
+        command = RecordRefund(order_id=order_id, amount_refunded=amount_refunded, at=uow.now)
+        return await subscription_plan(uow, subscription_id, decide_refund(state, command))
+
+    await execute(uow, attempt)

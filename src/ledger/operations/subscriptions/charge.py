@@ -57,11 +57,13 @@ _PASSING: Final = (ConcurrentUpdate, RequestInProgress)
 class ChargeCall(Call, frozen=True, kw_only=True):
     """The charge of an invoice, by a payment order that the subscription has begun.
 
-    It has no deadline: it consists of the calls of its order, each with a deadline of its own.
+    `payment_id` is the payment of that order whose outcome is the charge's. The call has no deadline: it consists of the
+    calls of its order, each with a deadline of its own.
     """
 
     subscription: Subscription
     order_id: UUID
+    payment_id: UUID
 
     stream: ClassVar[Stream[Any]] = SUBSCRIPTIONS
 
@@ -74,7 +76,8 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         return None
 
     async def send(self, prepared: None = None, left_s: float = 0.0) -> ChargeOutcome | None:  # noqa: ARG002 - no deadline
-        """Creates the order. A request that the ledger refuses before any call is a decline of the charge.
+        """Creates the order, or pays the order of an attempt that was not sent before. A request that the ledger refuses
+        before any call is a decline of the charge.
 
         Raises ConcurrentUpdate, RequestInProgress, a Fault.
         """
@@ -85,13 +88,16 @@ class ChargeCall(Call, frozen=True, kw_only=True):
             raise
         except ProcessorUnavailable:
             made = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
-            return ChargeNotSent() if made is None else await charge_outcome(self.ledger, self.merchant_id, made)
+            return ChargeNotSent() if made is None else await self._outcome(made)
         except Rejected as rejection:
             code = "CARD_EXPIRED" if isinstance(rejection, PaymentMethodExpired) else rejection.code
             ids = {"merchant_id": str(self.merchant_id), "subscription_id": str(self.stream_id)}
             _log.warning("subscription_charge_refused", code=code, **ids)
             return ChargeFailed(code=code, hard=False)
-        return await charge_outcome(self.ledger, self.merchant_id, order)
+        return await self._outcome(order)
+
+    async def _outcome(self, order: Order) -> ChargeOutcome | None:
+        return await charge_outcome(self.ledger, self.merchant_id, order, self.payment_id)
 
     def without_answer(self, failure: Failure) -> NoReturn:
         """Raises what was raised: the order has the unknown outcome, and the charge is looked up by it."""
@@ -99,11 +105,11 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         raise failure.fault
 
     async def look_up(self, how: LookUp | None = None) -> ChargeOutcome | None:  # noqa: ARG002 - reads the log alone
-        """Returns what became of the charge's order, which is made now if a crash has prevented it."""
+        """Returns what became of the charge's payment, which is made now if a crash has prevented it."""
         order = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
-        if order is None:
+        if order is None or not order.has_payment(self.payment_id):
             return await self.send()
-        return await charge_outcome(self.ledger, self.merchant_id, order)
+        return await self._outcome(order)
 
     def needs_first(self, state: Subscription | None, outcome: ChargeOutcome) -> Call | None:
         """Returns the refund of an order that paid what another one had paid, or nothing at all.
@@ -113,12 +119,22 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         if not isinstance(outcome, ChargePaid) or not is_surplus(state, self.order_id):
             return None
         return _SurplusRefund(
-            ledger=self.ledger, merchant_id=self.merchant_id, subscription=self.subscription, order_id=self.order_id
+            ledger=self.ledger,
+            merchant_id=self.merchant_id,
+            subscription=self.subscription,
+            order_id=self.order_id,
+            payment_id=self.payment_id,
         )
 
     def record(self, state: Subscription, outcome: ChargeOutcome, now: datetime) -> Sequence[SubscriptionEvent]:
-        days = self.ledger.subscription_unpaid_days
-        return decide_outcome(state, RecordCharge(order_id=self.order_id, outcome=outcome, at=now, unpaid_days=days))
+        command = RecordCharge(
+            order_id=self.order_id,
+            payment_id=self.payment_id,
+            outcome=outcome,
+            at=now,
+            unpaid_days=self.ledger.subscription_unpaid_days,
+        )
+        return decide_outcome(state, command)
 
     async def plan(self, uow: UnitOfWork, events: Sequence[SubscriptionEvent]) -> Plan:
         return await subscription_plan(uow, self.stream_id, events)
@@ -140,16 +156,21 @@ def charge_call(
 ) -> ChargeCall | None:
     """Returns the charge that an event of this subscription begins; None if it has ended already."""
     charge = subscription.charge
-    if charge is None or charge.order_id != event.order_id:
+    if charge is None or charge.payment_id != event.payment_id:
         return None
     return charge_in_progress(ledger, merchant_id, subscription)
 
 
 def charge_in_progress(ledger: Ledger, merchant_id: UUID, subscription: Subscription) -> ChargeCall:
     """Returns the charge that a subscription has in progress."""
-    assert subscription.charge is not None, "a charge is in progress"
+    charge = subscription.charge
+    assert charge is not None, "a charge is in progress"
     return ChargeCall(
-        ledger=ledger, merchant_id=merchant_id, subscription=subscription, order_id=subscription.charge.order_id
+        ledger=ledger,
+        merchant_id=merchant_id,
+        subscription=subscription,
+        order_id=charge.order_id,
+        payment_id=charge.payment_id,
     )
 
 
@@ -164,10 +185,10 @@ async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -
     return order
 
 
-async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order) -> ChargeOutcome | None:
-    """Returns what became of a charge's order, None if that is not known yet.
+async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order, payment_id: UUID) -> ChargeOutcome | None:
+    """Returns what became of a charge by this payment of its order, None if that is not known yet.
 
-    The issuer may have approved a part: it is refunded, and the charge counts as declined.
+    An order that has no such payment could not take it, and the outcome is that of its latest. The issuer may have approved a part: it is refunded, and the charge counts as declined.
     """
     if order.amount_paid >= order.amount:
         return ChargePaid()
@@ -177,7 +198,7 @@ async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order) -> Cha
         await _refund(ledger, merchant_id, order.terms.order_id)
     if order.amount_paid > 0:
         return ChargeFailed(code=_PARTIAL, hard=False)
-    return _failure(order.payments[-1])
+    return _failure(order.payment(payment_id) if order.has_payment(payment_id) else order.payments[-1])
 
 
 def _failure(payment: Payment) -> ChargeOutcome:

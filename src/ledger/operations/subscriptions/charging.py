@@ -12,7 +12,6 @@ from ledger.domain.idempotency.state import IdempotencyRecord
 from ledger.domain.orders.declines import decline
 from ledger.domain.rejections import ChargeRefused, ChargeRefusedByRisk, RequestInProgress
 from ledger.domain.streams import SUBSCRIPTIONS
-from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.events import RefusedBecause
 from ledger.domain.subscriptions.state import InvoiceStatus, Subscription
 from ledger.operations.context.inputs import Actor
@@ -51,8 +50,8 @@ class _ChargeAnswer:
             return await answered(uow, record, SUBSCRIPTIONS)
         current = await uow.load(SUBSCRIPTIONS, stream_of(record))
         assert current is not None, "an accepted request has begun"
-        orders = [order_id for invoice in current.invoices for order_id in invoice.orders]
-        order_id = next((order for order in orders if charge_ids.payment_id(order) == record.payment_id), None)
+        attempts = [attempt for invoice in current.invoices for attempt in invoice.attempts]
+        order_id = next((each.order_id for each in attempts if record.payment_id in each.payment_ids), None)
         return StreamResult(state=await self._ended(uow, current.subscription_id, order_id), repeated=True)
 
     async def _ended(self, uow: UnitOfWork, subscription_id: UUID, order_id: UUID | None) -> Subscription:

@@ -16,17 +16,19 @@ from ledger.operations.subscriptions.commit import subscription_plan
 
 
 async def retry_charge(
-    ledger: Ledger, actor: Actor, reference: str, key: IdempotencyKey | None = None
+    ledger: Ledger, actor: Actor, reference: str, *, drafts: bool = False, key: IdempotencyKey | None = None
 ) -> StreamResult[Subscription]:
-    """Charges the oldest open invoice now. `replayed` is set if no invoice is open.
+    """Charges the oldest open invoice now. `replayed` is set if there is nothing to charge.
 
-    A charge that is in progress is awaited instead: no second one begins. Raises like `execute_charging`;
+    With `drafts`, the drafts of missed periods are opened as well: a worker charges them, each once those before it are
+    paid. A charge that is in progress is awaited instead: no second one begins. Raises like `execute_charging`;
     SubscriptionNotFound, SubscriptionCanceled.
     """
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
         state = await uow.find(SUBSCRIPTIONS, reference)
-        return await subscription_plan(uow, state.subscription_id, decide_retry(state, RetryCharge(at=uow.now)))
+        events = decide_retry(state, RetryCharge(at=uow.now, drafts=drafts))
+        return await subscription_plan(uow, state.subscription_id, events)
 
     return await ledger.complete(execute_charging(uow, attempt, must_be_paid=True))

@@ -29,7 +29,7 @@ from ledger.domain.subscriptions.events import (
     SubscriptionEvent,
     SubscriptionResumed,
 )
-from ledger.domain.subscriptions.proration import has_same_length, priced_as, proration_lines, total
+from ledger.domain.subscriptions.proration import credit_taken_back, has_same_length, priced_as, proration_lines, total
 from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 
 PENDING_LINES_MAX: Final = 100
@@ -79,16 +79,21 @@ def decide_resume(state: Subscription, command: ResumeSubscription) -> list[Subs
 def decide_retry(state: Subscription, command: RetryCharge) -> list[SubscriptionEvent]:
     """Charges the oldest open invoice now; no events if none is open or a charge is in progress.
 
-    Raises SubscriptionCanceled.
+    Of an UNPAID subscription, drafts follow once that charge is paid. Raises SubscriptionCanceled.
     """
     steps.require_live(state)
-    return _charge_now(state, ChargeTrigger.REQUEST, command)
+    if not command.drafts:
+        return _charge_now(state, ChargeTrigger.REQUEST, command)
+    if state.status is SubscriptionStatus.UNPAID:
+        return _charge_now(state, ChargeTrigger.ALL_REQUESTED, command)
+    opened = steps.open_drafts(state.drafts, command.at)
+    return [*opened, *_charge_now(steps.after(state, opened), ChargeTrigger.REQUEST, command)]
 
 
 def _charge_now(
     state: Subscription, trigger: ChargeTrigger, command: ChangeSubscription | RetryCharge
 ) -> list[SubscriptionEvent]:
-    invoice = state.oldest_collectable
+    invoice = state.oldest_open
     if invoice is None or state.charge is not None:
         return []
     if not invoice.amount:
@@ -99,7 +104,8 @@ def _charge_now(
 def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscription) -> list[SubscriptionEvent]:
     """Moves a subscription to another plan and settles the rest of its current period.
 
-    A trial has no price, so nothing is settled in it. Raises CurrencyMismatch, TooManyPendingLines.
+    A trial has no price, so nothing is settled in it, and nothing is in a missed period, which may never be charged.
+    Raises CurrencyMismatch, TooManyPendingLines.
     """
     if plan.terms.currency != state.terms.currency:
         raise CurrencyMismatch(
@@ -113,12 +119,14 @@ def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscript
         changed = replace(changed, anchor=state.current_period_end)
         if state.billed is not None and has_same_length(after, state.billed.terms):  # as before the change away from it
             changed = replace(changed, anchor=state.billed.anchor, next_period=state.billed.next_period)
-    if command.proration is Proration.NONE or state.priced is None or state.billed is None:
+    if command.proration is Proration.NONE or state.priced is None or state.billed is None or state.is_period_missed:
         return [changed]
     priced = priced_as(plan.name, after, state.billed, state.current_period_start, state.time_zone)
-    lines = proration_lines(state.priced, priced, Period(command.at, state.current_period_end))
+    rest = Period(command.at, state.current_period_end)
+    lines = proration_lines(state.priced, priced, rest, state.billed.seconds)
     if not lines:
         return [changed]
+    lines += credit_taken_back(state, (*state.carried, *lines), command.at)
     changed = replace(changed, priced_seconds=priced.seconds)
     return [changed, *_settle(steps.after(state, [changed]), lines, command)]
 
@@ -138,7 +146,7 @@ def _settle(
     times = (command.at, state.current_period_end)
     opened = steps.open_invoice(state, waiting, times, command.at, command.at, None)
     state = steps.after(state, opened)
-    invoice = state.oldest_collectable
+    invoice = state.oldest_open
     is_first = invoice is not None and invoice.ordinal == state.last_ordinal
     if not is_first or invoice is None or state.charge is not None:
         return opened

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.domain.plans.terms import OnRetriesExhausted
-from ledger.domain.subscriptions.commands import ChargeFailed, ChargePaid, RecordCharge
+from ledger.domain.subscriptions.commands import ChargeFailed, ChargePaid, RecordCharge, RecordRefund
 from ledger.domain.subscriptions.decide import steps
 from ledger.domain.subscriptions.events import (
     CanceledBecause,
@@ -19,17 +19,22 @@ from ledger.domain.subscriptions.events import (
     ChargeSurplus,
     ChargeTrigger,
     ChargeUnsent,
+    InvoiceRefunded,
     InvoiceVoided,
+    ProrationDeferred,
     RefusedBecause,
     SubscriptionEvent,
     SubscriptionPastDue,
     SubscriptionRefused,
     SubscriptionUnpaid,
 )
+from ledger.domain.subscriptions.proration import credit_taken_back
 from ledger.domain.subscriptions.state import Charge, Invoice, InvoiceStatus, Subscription, SubscriptionStatus
 
-_UNSENT_AGAIN: Final = timedelta(minutes=5)
-"""The pause before a charge is tried again that never reached the processor."""
+_UNSENT_PAUSE: Final = timedelta(minutes=5)
+"""The first pause before a charge that never reached the processor begins again. Each further one is twice as long."""
+
+_UNSENT_PAUSE_MAX: Final = timedelta(hours=6)
 
 _SCHEDULED: Final = (ChargeTrigger.DUE, ChargeTrigger.RETRY)
 
@@ -61,11 +66,32 @@ def decide_outcome(state: Subscription, command: RecordCharge) -> list[Subscript
         return (
             [ChargeSurplus(invoice_id=invoice.invoice_id, order_id=command.order_id, at=command.at)] if is_new else []
         )
-    if charge is None:
+    if charge is None or charge.payment_id != command.payment_id:
         return []
     if isinstance(outcome, ChargeFailed):
         return _declined(state, invoice, charge, outcome, command)
     return _unsent(state, invoice, charge, command)
+
+
+def decide_refund(state: Subscription, command: RecordRefund) -> list[SubscriptionEvent]:
+    """Records how much of the order that paid an invoice has gone back. Returns no events if it is recorded already.
+
+    A credit that waits for the next invoice is taken back as far as it exceeds what the current period has paid.
+    """
+    invoice = state.invoice_of(command.order_id)
+    if invoice is None or invoice.payment_order_id != command.order_id or invoice.status is not InvoiceStatus.PAID:
+        return []
+    if invoice.amount_refunded == command.amount_refunded:
+        return []
+    refunded = InvoiceRefunded(
+        invoice_id=invoice.invoice_id,
+        order_id=command.order_id,
+        amount_refunded=command.amount_refunded,
+        at=command.at,
+    )
+    after = steps.after(state, [refunded])
+    taken_back = credit_taken_back(after, after.carried, command.at) if after.is_live else ()
+    return [refunded, ProrationDeferred(lines=taken_back, at=command.at)] if taken_back else [refunded]
 
 
 def _declined(
@@ -133,11 +159,12 @@ def _next_attempt_at(
 
 
 def _unsent(state: Subscription, invoice: Invoice, charge: Charge, command: RecordCharge) -> list[SubscriptionEvent]:
-    """Returns the events of a charge that was never sent: it is no decline, and is tried again unless the subscription
-    is new or over.
+    """Returns the events of a charge that was never sent: it is no decline, and begins again unless the subscription
+    is new or over. The last invoice of a subscription that is over begins again too.
     """
-    waits = state.is_live and state.status is not SubscriptionStatus.UNPAID and invoice.is_collectable
-    again_at = command.at + _UNSENT_AGAIN
+    is_charged = invoice.is_final or (state.is_live and state.status is not SubscriptionStatus.UNPAID)
+    waits = is_charged and invoice.is_collectable
+    again_at = command.at + _unsent_pause(len(invoice.attempts[-1].payment_ids))
     if charge.trigger not in _SCHEDULED and invoice.next_attempt_at is not None:
         again_at = invoice.next_attempt_at
     unsent = ChargeUnsent(
@@ -149,7 +176,13 @@ def _unsent(state: Subscription, invoice: Invoice, charge: Charge, command: Reco
     if state.status is None:
         refused = SubscriptionRefused(because=RefusedBecause.NOT_SENT, at=command.at)
         return [unsent, InvoiceVoided(invoice_id=invoice.invoice_id, at=command.at), refused]
-    if state.status is SubscriptionStatus.CANCELED and invoice.is_collectable:
+    if state.status is SubscriptionStatus.CANCELED and invoice.is_collectable and not invoice.is_final:
         assert state.canceled_because is not None, "a cancelled subscription has a reason"
         return [unsent, steps.end_invoice(invoice, state.canceled_because, command.at)]
     return [unsent]
+
+
+def _unsent_pause(tries: int) -> timedelta:
+    """Returns the pause after an attempt has begun so many times without being sent."""
+    doublings = min(tries - 1, _UNSENT_PAUSE_MAX // _UNSENT_PAUSE)  # bounds the power as well
+    return min(_UNSENT_PAUSE * (1 << doublings), _UNSENT_PAUSE_MAX)

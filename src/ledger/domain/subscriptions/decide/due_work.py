@@ -41,7 +41,7 @@ def decide_period_end(state: Subscription, command: RunDue) -> list[Subscription
         return steps.end(state, CanceledBecause.EXPIRED, ended_at, command.at)
     opened = steps.next_period(state, command.at)
     state = steps.after(state, opened)
-    invoice = state.oldest_collectable
+    invoice = state.oldest_open
     is_first = invoice is not None and invoice.ordinal == state.last_ordinal
     if state.charge is not None or not is_first or state.status is SubscriptionStatus.UNPAID:
         return opened
@@ -49,7 +49,7 @@ def decide_period_end(state: Subscription, command: RunDue) -> list[Subscription
 
 
 def _charge(state: Subscription, trigger: ChargeTrigger, command: RunDue) -> list[SubscriptionEvent]:
-    invoice = state.oldest_collectable
+    invoice = state.oldest_open
     assert invoice is not None, "an open invoice was due"
     if not invoice.amount:
         return steps.paid(state, invoice, command.at)

@@ -51,7 +51,7 @@ def decide_request(state: Subscription | None, command: RequestSubscription) -> 
     state = steps.after(state, [requested])
     opened = steps.next_period(state, command.at)
     state = steps.after(state, opened)
-    invoice = state.oldest_collectable
+    invoice = state.oldest_open
     assert invoice is not None, "a plan has a price"
     return [requested, *opened, steps.begin_charge(state, invoice, ChargeTrigger.DUE, command.at)]
 

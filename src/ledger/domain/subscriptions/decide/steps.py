@@ -11,10 +11,12 @@ from ledger.domain.rejections import SubscriptionCanceled as CanceledAlready
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.calendar import period
 from ledger.domain.subscriptions.events import (
+    BillingCycleReset,
     CanceledBecause,
     ChargeBegun,
     ChargeTrigger,
     CreditCarried,
+    DraftsOpened,
     InvoiceLine,
     InvoiceOpened,
     InvoicePaid,
@@ -27,8 +29,8 @@ from ledger.domain.subscriptions.events import (
     SubscriptionStarted,
 )
 from ledger.domain.subscriptions.evolve import evolve
-from ledger.domain.subscriptions.proration import plan_line, summed
-from ledger.domain.subscriptions.state import Invoice, Subscription, SubscriptionStatus
+from ledger.domain.subscriptions.proration import plan_line, summed, total
+from ledger.domain.subscriptions.state import Invoice, InvoiceStatus, Subscription, SubscriptionStatus
 
 _ENDS_WITHOUT_DEBT: Final = (CanceledBecause.REQUESTED, CanceledBecause.CUSTOMER_ERASED)
 """The reasons for which open invoices become VOID; with any other they become UNCOLLECTIBLE."""
@@ -46,11 +48,17 @@ def require_live(state: Subscription) -> None:
 
 
 def next_period(state: Subscription, at: datetime) -> list[SubscriptionEvent]:
-    """Returns the invoice of the next period, due at its start. An invoice of amount zero is paid at once."""
+    """Returns the invoice of the next period, due at its start. An invoice of amount zero is paid at once.
+
+    The lines that wait stay so while the subscription is UNPAID: its drafts may never be charged.
+    """
     terms, n = state.terms, state.next_period
     start, end = period(state.anchor, state.time_zone, terms.interval, terms.interval_count, n)
-    lines = (plan_line(state.plan_name, terms), *state.carried)
-    return open_invoice(state, lines, (start, end), start, at, n)
+    own = plan_line(state.plan_name, terms)
+    if state.status is not SubscriptionStatus.UNPAID:
+        return open_invoice(state, (own, *state.carried), (start, end), start, at, n)
+    opened = open_invoice(state, (own,), (start, end), start, at, n)
+    return [*opened, CreditCarried(lines=state.carried, at=at)] if state.carried else opened
 
 
 def open_invoice(
@@ -60,9 +68,11 @@ def open_invoice(
     due_at: datetime,
     at: datetime,
     n: int | None,
+    *,
+    final: bool = False,
 ) -> list[SubscriptionEvent]:
     """Returns an invoice of these lines for the time from `times[0]` to `times[1]`; `n` is the number of its period, if
-    any.
+    any. `final` is that of a subscription that ends.
 
     An invoice of amount zero is paid at once, unless an older invoice is unpaid.
     """
@@ -79,25 +89,30 @@ def open_invoice(
         lines=invoice.lines,
         at=at,
         period=n,
-        draft=state.status is SubscriptionStatus.UNPAID,
+        draft=state.status is SubscriptionStatus.UNPAID and not final,
+        final=final,
     )
     events: list[SubscriptionEvent] = [opened]
     if invoice.carried:
         events.append(CreditCarried(lines=invoice.carried, at=at))
-    if not invoice.amount and state.oldest_collectable is None:
+    if not invoice.amount and state.oldest_open is None:
         events += paid(after(state, events), after(state, events).invoice(opened.invoice_id), at)
     return events
 
 
 def begin_charge(state: Subscription, invoice: Invoice, trigger: ChargeTrigger, at: datetime) -> ChargeBegun:
-    """Returns the beginning of the next attempt to charge an invoice to the subscription's card."""
-    attempt = len(invoice.orders) + 1
-    order_id = charge_ids.order_id(invoice.invoice_id, attempt, at)
+    """Returns the beginning of the next attempt to charge an invoice to the subscription's card.
+
+    An attempt of which nothing was sent begins again: another payment of the same order.
+    """
+    unsent = invoice.unsent_attempt
+    attempt = len(invoice.attempts) + (unsent is None)
+    order_id = charge_ids.order_id(invoice.invoice_id, attempt, at) if unsent is None else unsent.order_id
     return ChargeBegun(
         invoice_id=invoice.invoice_id,
         attempt=attempt,
         order_id=order_id,
-        payment_id=charge_ids.payment_id(order_id),
+        payment_id=charge_ids.payment_id(order_id, 0 if unsent is None else len(unsent.payment_ids)),
         payment_method_id=state.payment_method_id,
         trigger=trigger,
         at=at,
@@ -120,28 +135,80 @@ def paid(state: Subscription, invoice: Invoice, at: datetime, **by: object) -> l
                 if invoice.period is not None
                 else events
             )
+        case SubscriptionStatus.UNPAID:
+            events.append(SubscriptionActivated(at=at))
+            return [*events, *_after_return(state, after(state, events), at, by.get("order_id"))]
         case _:
             return [*events, SubscriptionActivated(at=at)]
+
+
+def open_drafts(drafts: Sequence[Invoice], at: datetime) -> list[SubscriptionEvent]:
+    """Returns the opening of drafts, to be charged one after the other; no events for none."""
+    invoice_ids = tuple(invoice.invoice_id for invoice in drafts)
+    return [DraftsOpened(invoice_ids=invoice_ids, at=at)] if invoice_ids else []
+
+
+def _after_return(unpaid: Subscription, state: Subscription, at: datetime, order_id: object) -> list[SubscriptionEvent]:
+    """Returns what follows once an UNPAID subscription is ACTIVE again, by the charge of this order if it was one.
+
+    Missed periods are charged if the merchant has requested it. Otherwise they stay drafts and a period begins now;
+    a change of plan in a period that is paid by now is charged in any case.
+    """
+    charge = unpaid.charge
+    if charge is not None and charge.order_id == order_id and charge.trigger is ChargeTrigger.ALL_REQUESTED:
+        return open_drafts(state.drafts, at)
+    opened = open_drafts([draft for draft in state.drafts if draft.period is None], at)
+    return [*opened, *_replace_missed_period(after(state, opened), at)]
+
+
+def _replace_missed_period(state: Subscription, at: datetime) -> list[SubscriptionEvent]:
+    """Returns a period that begins now in place of a missed one, of a subscription that came back from UNPAID.
+
+    Nothing of the missed period is charged any more, so that no time is charged twice. No period follows the last one
+    of a plan with an end.
+    """
+    is_over = state.is_expiring and state.current_period_end <= at
+    if not state.is_period_missed or is_over:
+        return []
+    events: list[SubscriptionEvent] = [
+        InvoiceVoided(invoice_id=invoice.invoice_id, at=at)
+        for invoice in state.period_invoices
+        if invoice.status is InvoiceStatus.DRAFT
+    ]
+    events.append(BillingCycleReset(anchor=at, at=at))
+    return [*events, *next_period(after(state, events), at)]
 
 
 def end(state: Subscription, because: CanceledBecause, ended_at: datetime, at: datetime) -> list[SubscriptionEvent]:
     """Returns the end of a subscription and of its open invoices.
 
-    An invoice that is being charged waits for the outcome.
+    An invoice that is being charged waits for the outcome. The lines that wait become a last invoice, which is charged
+    once if nothing else is owed.
     """
+    last = [] if because is CanceledBecause.CUSTOMER_ERASED else _last_invoice(state, ended_at, at)
     charged = None if state.charge is None else state.charge.invoice_id
-    return [
-        SubscriptionCanceled(because=because, ended_at=ended_at, at=at),
-        *(
-            end_invoice(invoice, because, at)
-            for invoice in state.invoices
-            if invoice.is_collectable and invoice.invoice_id != charged
-        ),
+    ended = [
+        invoice for invoice in after(state, last).invoices if invoice.is_collectable and invoice.invoice_id != charged
     ]
+    if not any(invoice.status is InvoiceStatus.OPEN and not invoice.is_final for invoice in ended):
+        ended = [invoice for invoice in ended if not invoice.is_final]
+    return [
+        *last,
+        SubscriptionCanceled(because=because, ended_at=ended_at, at=at),
+        *(end_invoice(invoice, because, at) for invoice in ended),
+    ]
+
+
+def _last_invoice(state: Subscription, ended_at: datetime, at: datetime) -> list[SubscriptionEvent]:
+    """Returns the invoice of the lines that wait when a subscription ends. A credit is not paid out."""
+    if total(state.carried) <= 0:
+        return []
+    times = (state.current_period_start, state.current_period_end)
+    return open_invoice(state, state.carried, times, ended_at, at, None, final=True)
 
 
 def end_invoice(invoice: Invoice, because: CanceledBecause, at: datetime) -> SubscriptionEvent:
     """Returns the end of an open invoice of a subscription that ended for this reason."""
-    if because in _ENDS_WITHOUT_DEBT:
+    if because in _ENDS_WITHOUT_DEBT and not invoice.is_final:
         return InvoiceVoided(invoice_id=invoice.invoice_id, at=at)
     return InvoiceUncollectible(invoice_id=invoice.invoice_id, at=at)

@@ -1,0 +1,213 @@
+"""What a subscription owes at its end, for periods that it missed, and after a refund."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.domain.test_subscriptions import HARD, NEXT_INVOICE, PAID, SOFT, START, due, plan, requested, settled, then
+
+from ledger.domain.plans.terms import Interval
+from ledger.domain.subscriptions import commands
+from ledger.domain.subscriptions.decide.changes import decide_cancel, decide_change, decide_retry
+from ledger.domain.subscriptions.decide.charges import decide_refund
+from ledger.domain.subscriptions.decide.preview import preview_next
+from ledger.domain.subscriptions.due import next_due
+from ledger.domain.subscriptions.state import Subscription
+
+INVOICE_NOW = commands.Proration.INVOICE_NOW
+DAY = timedelta(days=1)
+
+
+def changed(state: Subscription, at: datetime, amount: int = 20_000) -> Subscription:
+    """Returns the subscription after a change to a plan of this price, whose lines wait for the next invoice."""
+    other = plan(amount, amount=Decimal(amount), interval=state.terms.interval, expiry_count=state.terms.expiry_count)
+    command = commands.ChangeSubscription(at=at, plan=other, proration=NEXT_INVOICE)
+    return then(state, decide_change(state, command))
+
+
+def cancelled(state: Subscription, at: datetime, **changes: Any) -> Subscription:
+    return then(state, decide_cancel(state, commands.CancelSubscription(at=at, **changes)))
+
+
+def work(state: Subscription, until: datetime, outcome: commands.ChargeOutcome = PAID) -> Subscription:
+    """Returns the subscription after all that is due up to a time, with this outcome of every charge."""
+    for _ in range(100):
+        if state.charge is not None:
+            state = settled(state, outcome, until)
+            continue
+        step = next_due(state)
+        if step is None or step.at > until:
+            return state
+        state = due(state, max(step.at, START))
+    raise AssertionError("it never ends")
+
+
+def unpaid(periods: int) -> tuple[Subscription, datetime]:
+    """Returns an UNPAID subscription in its last of so many missed periods, and the time: three days into it."""
+    state = settled(requested(plan(max_retries=0, interval=Interval.WEEK)), PAID)
+    state = settled(due(state, state.current_period_end), SOFT, state.current_period_end)
+    assert state.status == "UNPAID"
+    for _ in range(periods):
+        state = due(state, state.current_period_end)
+    return state, state.current_period_start + 3 * DAY
+
+
+@pytest.mark.parametrize("ends", ["period end", "now", "expiry"])
+def test_lines_that_wait_when_a_subscription_ends_are_charged_by_a_last_invoice(ends: str) -> None:
+    state = settled(requested(plan(expiry_count=1 if ends == "expiry" else None)), PAID)
+    at = START + 10 * DAY
+    state = changed(state, at)
+    owed = sum(line.amount for line in state.carried)
+    if ends == "now":
+        state = cancelled(state, at)
+    elif ends == "period end":
+        state = cancelled(state, at, at_period_end=True)
+    if state.is_live:
+        at = state.current_period_end
+        assert preview_next(state).amount == owed
+        state = due(state, at)
+    last = state.invoices[-1]
+    assert (state.status, state.carried, last.amount, last.status, last.period) == ("CANCELED", (), owed, "OPEN", None)
+    state = due(state, at)
+    assert state.charge is not None
+    assert state.charge.invoice_id == last.invoice_id
+    paid = settled(state, PAID, at)
+    assert (paid.invoices[-1].status, paid.status, next_due(paid)) == ("PAID", "CANCELED", None)
+    declined = settled(state, SOFT, at)
+    assert (declined.invoices[-1].status, next_due(declined)) == ("UNCOLLECTIBLE", None), "it is charged once"
+    unsent = settled(state, commands.ChargeNotSent(), at)
+    assert due(unsent, at + timedelta(minutes=5)).charge is not None
+
+
+def test_a_credit_that_waits_when_a_subscription_ends_makes_no_invoice() -> None:
+    state = changed(settled(requested(), PAID), START + DAY, amount=1)
+    assert len(cancelled(state, START + DAY).invoices) == 1
+
+
+def test_a_last_invoice_is_not_charged_if_an_older_one_was_not_paid_or_the_customer_is_erased() -> None:
+    state = settled(requested(), PAID)
+    state = settled(due(state, state.current_period_end), SOFT, state.current_period_end)
+    at = state.current_period_start + DAY
+    state = changed(state, at)
+    ended = cancelled(state, at)
+    assert [invoice.status for invoice in ended.invoices] == ["PAID", "VOID", "UNCOLLECTIBLE"]
+    assert next_due(ended) is None
+    erased = cancelled(state, at, because=commands.CanceledBecause.CUSTOMER_ERASED)
+    assert [invoice.status for invoice in erased.invoices] == ["PAID", "VOID"]
+
+
+def test_periods_missed_while_unpaid_stay_drafts_and_a_return_begins_a_new_period() -> None:
+    state, at = unpaid(3)
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
+    state = settled(state, PAID, at)
+    assert [invoice.status for invoice in state.invoices] == ["PAID", "PAID", "DRAFT", "DRAFT", "VOID", "OPEN"]
+    assert (state.current_period_start, state.status, state.periods_billed) == (at, "ACTIVE", 5)
+    later = state.current_period_end + DAY
+    state = work(state, later)
+    assert [invoice.status for invoice in state.invoices[2:]] == ["DRAFT", "DRAFT", "VOID", "PAID", "PAID"]
+    assert state.current_period_start == later - DAY
+
+
+def test_missed_periods_are_charged_on_request_one_after_the_other_and_the_calendar_stays() -> None:
+    state, at = unpaid(3)
+    end = state.current_period_end
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at, drafts=True)))
+    declined = settled(state, SOFT, at)
+    assert [invoice.status for invoice in declined.invoices[1:]] == ["OPEN", "DRAFT", "DRAFT", "DRAFT"]
+    state = work(settled(state, PAID, at), at)
+    assert {invoice.status for invoice in state.invoices} == {"PAID"}
+    assert (state.current_period_end, len(state.invoices)) == (end, 5)
+
+
+def test_missed_periods_can_be_charged_later_while_the_subscription_is_active() -> None:
+    state, at = unpaid(2)
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
+    state = work(settled(state, PAID, at), at)
+    assert [invoice.status for invoice in state.drafts] == ["DRAFT"]
+    assert decide_retry(state, commands.RetryCharge(at=at)) == []
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at, drafts=True)))
+    assert state.charge is not None
+    assert settled(state, PAID, at).drafts == ()
+
+
+def test_a_return_within_the_period_that_was_not_paid_leaves_the_period() -> None:
+    state, at = unpaid(0)
+    end = state.current_period_end
+    state = settled(then(state, decide_retry(state, commands.RetryCharge(at=at))), PAID, at)
+    assert (state.current_period_end, len(state.invoices), state.drafts) == (end, 2, ())
+
+
+def test_a_change_of_plan_while_unpaid_is_charged_after_the_return() -> None:
+    state, at = unpaid(0)
+    dearer = plan(2, amount=Decimal(20_000), interval=Interval.WEEK)
+    command = commands.ChangeSubscription(at=at, plan=dearer, proration=INVOICE_NOW)
+    state = then(state, decide_change(state, command))
+    assert [invoice.status for invoice in state.invoices[1:]] == ["OPEN", "DRAFT"]
+    state = settled(then(state, decide_retry(state, commands.RetryCharge(at=at))), PAID, at)
+    assert {invoice.status for invoice in work(state, at).invoices} == {"PAID"}
+
+
+def test_a_missed_period_gives_no_credit_and_takes_over_no_lines() -> None:
+    state, at = unpaid(0)
+    state = changed(state, at)
+    waiting = state.carried
+    state = due(state, state.current_period_end)
+    assert ([line.amount for line in state.invoices[-1].lines], state.carried) == ([20_000], waiting)
+    for proration in (NEXT_INVOICE, INVOICE_NOW):
+        command = commands.ChangeSubscription(at=state.current_period_start, plan=plan(), proration=proration)
+        assert len(decide_change(state, command)) == 1, "the change alone"
+
+
+def test_missed_periods_end_with_the_subscription() -> None:
+    state, at = unpaid(2)
+    state = work(settled(then(state, decide_retry(state, commands.RetryCharge(at=at))), PAID, at), at)
+    state = cancelled(state, at)
+    assert [invoice.status for invoice in state.invoices[2:]] == ["VOID", "VOID", "PAID"]
+
+
+def refunded(state: Subscription, amount: int, n: int = -1) -> Subscription:
+    order_id = state.invoices[n].payment_order_id
+    assert order_id is not None
+    command = commands.RecordRefund(order_id=order_id, amount_refunded=Decimal(amount), at=START)
+    after = then(state, decide_refund(state, command))
+    assert decide_refund(after, command) == [], "it is recorded once"
+    return after
+
+
+@pytest.mark.parametrize(("amount", "credit"), [(0, -10_000), (4_000, -6_000), (10_000, 0)])
+def test_what_was_refunded_of_a_period_gives_no_credit_for_unused_time(amount: int, credit: int) -> None:
+    state = settled(requested(), PAID)
+    state = state if amount == 0 else refunded(state, amount)
+    assert state.invoices[0].amount_refunded == amount
+    state = changed(state, START, amount=5_000)
+    assert [line.amount for line in state.carried] == [credit, 5_000]
+    state = changed(state, START, amount=10_000)
+    assert sum(line.amount for line in state.carried) == credit + 10_000, "the refund counts once"
+
+
+def test_a_credit_is_taken_back_if_the_period_is_refunded_after_it() -> None:
+    state = changed(settled(requested(), PAID), START, amount=1_000)
+    assert sum(line.amount for line in state.carried) == -9_000
+    assert sum(line.amount for line in refunded(state, 500).carried) == -9_000
+    state = refunded(state, 4_000)
+    assert [line.description for line in state.carried[2:]] == ["Credit for a refunded payment"]
+    assert sum(line.amount for line in state.carried) == -6_000
+    assert sum(line.amount for line in refunded(state, 10_000).carried) == 0
+
+
+def test_the_refund_of_an_older_period_is_shown_alone() -> None:
+    state = settled(requested(), PAID)
+    state = settled(due(state, state.current_period_end), PAID, state.current_period_end)
+    state = refunded(state, 10_000, n=0)
+    state = changed(state, state.current_period_start, amount=5_000)
+    assert [line.amount for line in state.carried] == [-10_000, 5_000]
+
+
+def test_a_refund_of_an_order_that_did_not_pay_is_not_recorded() -> None:
+    state = settled(requested(), PAID)
+    state = settled(due(state, state.current_period_end), HARD, state.current_period_end)
+    order_id = state.invoices[-1].attempts[0].order_id
+    assert decide_refund(state, commands.RecordRefund(order_id=order_id, amount_refunded=Decimal(5), at=START)) == []
