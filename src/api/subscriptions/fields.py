@@ -1,4 +1,6 @@
-"""The bodies of requests to create, change, cancel or charge a subscription; and their parsers, which name all wrong fields."""
+"""The bodies of requests to create, change, cancel or charge a subscription; and their parsers, which name all wrong
+fields.
+"""
 
 from __future__ import annotations
 

@@ -74,10 +74,11 @@ class Invoice(Struct, frozen=True, kw_only=True):
     """An invoice of a subscription. Amounts are in minor units of `currency`.
 
     `period` is the period's number since the anchor, None for an invoice of a change of plan. `attempts` are oldest
-    first; `attempt_count` counts those that were sent to the processor, `retries` the plan's own retries among them. `payment_order_id` is the order that paid, else that of the latest attempt.
-    `last_decline` is the decline code of the latest attempt; `last_order_unsent` is True if that attempt never reached
-    the processor. `amount_refunded` is what went back of the order that paid, lost disputes included. `is_final` marks
-    the invoice of the lines that waited when the subscription ended.
+    first; `attempt_count` counts those that were sent to the processor, `retries` the plan's own retries among them.
+    `payment_order_id` is the order that paid, else that of the latest attempt. `last_decline` is the decline code of
+    the latest attempt; `last_order_unsent` is True if that attempt never reached the processor. `amount_refunded` is
+    what went back of the order that paid, lost disputes included. `is_final` marks the invoice of the lines that waited
+    when the subscription ended.
     """
 
     invoice_id: UUID

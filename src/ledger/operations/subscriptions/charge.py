@@ -57,8 +57,8 @@ _PASSING: Final = (ConcurrentUpdate, RequestInProgress)
 class ChargeCall(Call, frozen=True, kw_only=True):
     """The charge of an invoice, by a payment order that the subscription has begun.
 
-    `payment_id` is the payment of that order whose outcome is the charge's. The call has no deadline: it consists of the
-    calls of its order, each with a deadline of its own.
+    `payment_id` is the payment of that order whose outcome is the charge's. The call has no deadline: it consists of
+    the calls of its order, each with a deadline of its own.
     """
 
     subscription: Subscription
@@ -76,8 +76,9 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         return None
 
     async def send(self, prepared: None = None, left_s: float = 0.0) -> ChargeOutcome | None:  # noqa: ARG002 - no deadline
-        """Creates the order, or pays the order of an attempt that was not sent before. A request that the ledger refuses
-        before any call is a decline of the charge.
+        """Creates the order, or pays the order of an attempt that was not sent before.
+
+        A request that the ledger refuses before any call is a decline of the charge.
 
         Raises ConcurrentUpdate, RequestInProgress, a Fault.
         """
@@ -188,7 +189,8 @@ async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -
 async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order, payment_id: UUID) -> ChargeOutcome | None:
     """Returns what became of a charge by this payment of its order, None if that is not known yet.
 
-    An order that has no such payment could not take it, and the outcome is that of its latest. The issuer may have approved a part: it is refunded, and the charge counts as declined.
+    An order that has no such payment could not take it, and the outcome is that of its latest payment. The issuer may
+    have approved a part: it is refunded, and the charge counts as declined.
     """
     if order.amount_paid >= order.amount:
         return ChargePaid()
