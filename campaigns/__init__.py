@@ -13,5 +13,6 @@ In reading order:
 - `races`: simultaneous requests for the same money. `vault`: a change of the sealing key while saved cards pay.
 - `wrong_requests`, `fuzz`: requests with mistakes as people make them, malformed ones, and generated ones.
 - `mutants`: each guard taken out once, and the test that notices it.
+- `card_numbers`: ids that are taken for card numbers, and card numbers that are not found.
 - `key_timing`: what the time of a key's check gives away.
 """

@@ -107,6 +107,12 @@ CAMPAIGNS: Final = {
             "campaigns.mutants.mutation",
         ),
         Campaign(
+            "card-numbers",
+            "no id is taken for a card number, and card numbers are found however they are written",
+            "two minutes",
+            "campaigns.card_numbers",
+        ),
+        Campaign(
             "key-timing",
             "the time of a key's check does not depend on how much of the key is right",
             "five seconds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from ipaddress import IPv4Address
@@ -16,39 +17,67 @@ from ledger.processors.pan_detection import contains_pan
 
 DIGIT = st.sampled_from("0123456789")
 STEMS = {
-    16: ("4", "51", "2221", "6011", "35", "62", "81", "9792", "2200", "5018", "508", "606282", "6362", "65"),
-    15: ("34", "37", "1"),
-    14: ("36", "300"),
-    19: ("4", "62", "81", "6759"),
+    16: ("4", "51", "2221", "6011", "353", "62", "8100", "9792", "2200", "5018", "5085", "606282", "636297", "65"),
+    15: ("34", "37"),
+    14: ("36",),
+    19: ("62", "8100", "6759"),
 }
+"""The first digits of payers' cards, by their length."""
+RARE_STEMS = {16: ("8250", "5612"), 15: ("1",), 14: ("300", "38"), 19: ("4",)}
+"""Those of cards that are found only if they are written like a card's."""
 GROUPS = {16: (4, 4, 4, 4), 15: (4, 6, 5), 14: (4, 6, 4), 19: (4, 4, 4, 4, 3)}
+UNSEEN = ("", "\u200b", "\u2060", "\ufeff")
 SIGNS = (
-    *("", " ", "-", ".", " . ", "/", "_", "\u00b7", "\u00a0", "\u2013"),
-    *("\t", "\n", "\r\n", ",", ", ", "|", " | ", ":", "=", "   ", "      ", "\u200b", "\u2060", "\ufeff"),
+    *(" ", "-", ".", " . ", "/", "_", "\u00b7", "\u00a0", "\u2013"),
+    *("\t", "\n", "\r\n", ",", ", ", "|", " | ", ":", "=", "   ", "      "),
 )
+BEFORE = st.sampled_from(["", "pago ", "n.º ", "tel. 55.1234.5678, ", "(", "x", "card", "abc", "+", "é"])
+AFTER = st.sampled_from(["", ".", " gracias", ", 12/34", ")", "x", "exp", "abc", "é"])
 
 
 @st.composite
-def cards(draw: st.DrawFn) -> list[str]:
+def cards(draw: st.DrawFn, stems: Mapping[int, Sequence[str]] = STEMS) -> list[str]:
     """Draws a valid card number, in the groups that are printed on the card."""
-    length = draw(st.sampled_from(sorted(STEMS)))
-    stem = draw(st.sampled_from(STEMS[length]))
+    length = draw(st.sampled_from(sorted(stems)))
+    stem = draw(st.sampled_from(stems[length]))
     digits = stem + "".join(draw(DIGIT) for _ in range(length - 1 - len(stem)))
     digits += luhn.calc_check_digit(digits)
     ends = [sum(GROUPS[length][:n]) for n in range(len(GROUPS[length]) + 1)]
     return [digits[begin:end] for begin, end in itertools.pairwise(ends)]
 
 
-@given(
-    groups=cards(),
-    between=st.sampled_from(SIGNS),
-    before=st.sampled_from(["", "pago ", "n.º ", "tel. 55.1234.5678, ", "(", "x", "card", "abc", "+", "é"]),
-    after=st.sampled_from(["", ".", " gracias", ", 12/34", ")", "x", "exp", "abc", "é"]),
-)
+@given(groups=cards(), between=st.sampled_from(SIGNS + UNSEEN), before=BEFORE, after=AFTER)
 def test_a_card_number_is_found_in_the_groups_that_are_printed_on_it(
     groups: list[str], between: str, before: str, after: str
 ) -> None:
     assert contains_pan(before + between.join(groups) + after)
+
+
+@given(groups=cards(RARE_STEMS), between=st.sampled_from(SIGNS), before=BEFORE, after=AFTER)
+def test_a_rare_card_number_is_found_in_the_groups_that_are_printed_on_it(
+    groups: list[str], between: str, before: str, after: str
+) -> None:
+    assert contains_pan(before + between.join(groups) + after)
+
+
+@given(groups=cards(RARE_STEMS))
+def test_the_digits_of_a_rare_card_are_found_in_a_sentence_and_are_an_id_elsewhere(groups: list[str]) -> None:
+    digits = "".join(groups)
+    assert contains_pan(f"pago con {digits}, gracias")
+    for text in (digits, f"x{digits}", f"ORD-{digits}", f'{{"id":"{digits}"}}', " ".join(digits)):
+        assert not contains_pan(text)
+
+
+@given(
+    groups=cards(),
+    between=st.sampled_from([" ", "-", ".", "  ", "\u00a0", "\u2013", ". "]),
+    before=st.sampled_from(["", "pago ", "tel. 55.1234.5678, ", "(", "x", "card:", "abc", "é"]),
+    after=st.sampled_from(["", ".", " gracias", ", 12/34", " 12/34", ")", "x", "abc", "é"]),
+)
+def test_a_card_number_is_found_digit_by_digit(groups: list[str], between: str, before: str, after: str) -> None:
+    assert contains_pan(before + between.join("".join(groups)) + after)
+    if len(groups) == 4 and len(groups[1]) == 4:
+        assert contains_pan(before + " - ".join(between.join(group) for group in groups) + after)
 
 
 AMOUNTS = st.decimals(min_value=0, max_value=Decimal(999999999999), places=4).map(str)

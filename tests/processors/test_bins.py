@@ -58,6 +58,44 @@ def test_no_range_overlaps_another():
     assert all(last < following for (_, last), (following, _) in itertools.pairwise(spans))
 
 
+def test_the_narrow_ranges_are_in_order_and_lie_within_the_wide_ones():
+    rows = bins._ISSUED_RANGES
+    assert all(last < following for (_, last, _), (following, _, _) in itertools.pairwise(rows))
+    for first, last, lengths in rows:
+        for length in lengths:
+            ends = [f"{eight}{filling * (length - 8)}" for eight in (first, last) for filling in "09"]
+            assert all(bins.is_issued(number) for number in ends), (first, length)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_payers"),
+    [
+        ("4000000000000000", True),
+        ("4000000000000", False),
+        ("4000000000000000000", False),
+        ("2221000000000000", True),
+        ("2220999999999999", False),
+        ("2720999999999999", True),
+        ("2721000000000000", False),
+        ("5064990000000000", True),
+        ("36000000000000", True),
+        ("30300000000000", False),
+        ("3030000000000000", True),
+        ("340000000000000", True),
+        ("3400000000000000", False),
+        ("6200000000000000000", True),
+        ("2611251843140017", False),
+        ("2611250000000042", False),
+        ("2613251843140017", True),
+        ("2511202618431400", False),
+        ("1000000000000000", False),
+        ("9999999999999999", False),
+    ],
+)
+def test_a_number_is_a_payers_card_by_its_first_eight_digits_and_its_length(number, is_payers):
+    assert bins.is_in_issued_range(number) == is_payers
+
+
 @pytest.mark.parametrize(
     ("brand", "succeeded", "failed"),
     [("VISA", "05", "07"), ("AMEX", "05", "07"), ("MASTERCARD", "02", "00"), ("CARNET", None, None)],

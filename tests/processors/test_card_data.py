@@ -24,7 +24,8 @@ def test_a_card_number_in_an_outcomes_text_becomes_stars(kind):
 
 def test_ids_and_other_texts_of_an_outcome_stay():
     approved = Approved(authorized=Decimal(1), captured=Decimal(1), processor_reference="4242424242424242")
-    for outcome in (approved, Declined(code="05", message="Try again after 2026-11-22."), NotFound()):
+    with_id = Declined(code="05", message="Refused: transaction ba30303221964663")
+    for outcome in (approved, Declined(code="05", message="Try again after 2026-11-22."), with_id, NotFound()):
         assert masked(outcome) is outcome
 
 

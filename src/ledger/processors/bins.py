@@ -1,7 +1,8 @@
 """What the first digits of a card number mean: its brand and, if the table has them, its type, country and bank.
 
 Use this to describe a card to people and in reports, never to refuse one. Ranges are sold, split and re-assigned, and
-only the processor has the present table. `is_issued` is wider: it decides which numbers a text may not hold.
+only the processor has the present table. `is_issued` and `is_in_issued_range` decide which numbers a text may not hold:
+the first one is wide, for numbers that are written like a card's, the second one narrow, for digits that may be an id.
 """
 
 from __future__ import annotations
@@ -89,6 +90,82 @@ _ISSUED: Final = re.compile(
 They cover a third of the numbers of 16 digits, and 2 to 14 % of those of 17 to 19; one in ten of them passes Luhn.
 """
 
+_SIXTEEN: Final = frozenset({16})
+_UP_TO_NINETEEN: Final = frozenset(range(16, 20))
+
+# First and last eight digits of each range in which cards are issued today (ISO/IEC 7812-1:2017), with their lengths.
+# Only what payers of a shop have: no Visa cards of 13 and 19 digits, no airlines' cards (UATP), no Diners of 14 digits
+# outside 36. Shops' own ids have just these lengths: epoch milliseconds 13, with a counter 15.
+_ISSUED_RANGES: Final = sorted(
+    [
+        (22000000, 22059999, _SIXTEEN),  # Mir, BORICA
+        (22210000, 27209999, _SIXTEEN),  # Mastercard
+        (28690000, 28690099, _SIXTEEN),  # Carnet
+        (30000000, 30599999, _SIXTEEN),  # Diners
+        (30950000, 30959999, _SIXTEEN),
+        (34000000, 34999999, frozenset({15})),  # American Express
+        (35280000, 35899999, _SIXTEEN),  # JCB
+        (36000000, 36999999, frozenset({14})),  # Diners
+        (37000000, 37999999, frozenset({15})),  # American Express
+        (38000000, 39999999, _SIXTEEN),  # Diners, Hipercard
+        (40000000, 49999999, _SIXTEEN),  # Visa
+        (50180000, 50189999, _UP_TO_NINETEEN),  # Maestro
+        (50190000, 50199999, _SIXTEEN),  # Dankort
+        (50200000, 50209999, _UP_TO_NINETEEN),  # Maestro
+        (50227500, 50227599, _SIXTEEN),  # Carnet
+        (50380000, 50389999, _UP_TO_NINETEEN),  # Maestro
+        (50417500, 50417599, _SIXTEEN),  # Elo
+        (50609900, 50677899, _SIXTEEN),  # Verve, Carnet, Elo
+        (50780000, 50789999, _SIXTEEN),  # Meeza, Verve
+        (50850000, 50899999, _SIXTEEN),  # RuPay
+        (50900000, 50999999, _SIXTEEN),  # Elo
+        (51000000, 55999999, _SIXTEEN),  # Mastercard
+        (56140000, 56149999, _SIXTEEN),  # Uzcard
+        (58877200, 58877299, _SIXTEEN),  # Carnet
+        (58930000, 58939999, _UP_TO_NINETEEN),  # Maestro
+        (58956200, 58956299, _SIXTEEN),  # Naranja
+        (58965700, 58965799, _SIXTEEN),  # Cabal
+        (60110000, 60119999, _SIXTEEN),  # Discover
+        (60420100, 60421999, _SIXTEEN),  # Cabal
+        (60462200, 60462299, _SIXTEEN),  # Carnet
+        (60628200, 60628299, _SIXTEEN),  # Hipercard
+        (60633300, 60633399, _SIXTEEN),  # Carnet
+        (60698500, 60850099, _SIXTEEN),  # RuPay
+        (62000000, 62999999, _UP_TO_NINETEEN),  # UnionPay
+        (63040000, 63049999, _UP_TO_NINETEEN),  # Maestro
+        (63629700, 63629799, _SIXTEEN),  # Elo
+        (63631800, 63631899, _SIXTEEN),  # Carnet
+        (63636800, 63636899, _SIXTEEN),  # Elo
+        (63637900, 63637999, _SIXTEEN),  # Carnet
+        (63709500, 63709599, _SIXTEEN),  # Hipercard
+        (63756800, 63756899, _SIXTEEN),
+        (63759900, 63759999, _SIXTEEN),
+        (63760900, 63760999, _SIXTEEN),
+        (63761200, 63761299, _SIXTEEN),
+        (63938800, 63938899, _SIXTEEN),  # Carnet
+        (63948400, 63948499, _SIXTEEN),
+        (63955900, 63955999, _SIXTEEN),
+        (64400000, 65999999, _SIXTEEN),  # Discover, RuPay, Elo, Verve, Troy
+        (67590000, 67599999, _UP_TO_NINETEEN),  # Maestro
+        (67610000, 67639999, _UP_TO_NINETEEN),
+        (81000000, 81719999, _UP_TO_NINETEEN),  # UnionPay
+        (81720000, 82019999, _SIXTEEN),  # RuPay
+        (86000000, 86009999, _SIXTEEN),  # Uzcard
+        (97040000, 97049999, frozenset({16, 19})),  # Napas
+        (97920000, 97929999, _SIXTEEN),  # Troy
+        (98600000, 98609999, _SIXTEEN),  # Humo
+    ],
+    key=lambda row: row[0],
+)
+_FIRST_EIGHT: Final = [first for first, _, _ in _ISSUED_RANGES]
+
+# Sixteen digits of these ranges that are a time before a counter: the last two digits of the year first, or the day.
+_TIME_AND_COUNTER: Final = re.compile(
+    r"2[2-7](?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
+    r"(?:(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9][0-9]{4}|0000[0-9]{6})"
+    r"|(?:2[2-7]|30)(?:0[1-9]|1[0-2])20[0-9]{2}(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9][0-9]{2}"
+)
+
 _FIRST: Final = [first for first, _, _ in _RANGES]
 
 # The ranges that the sandbox's test cards come from, with the banks that a Mexican merchant's payers would have.
@@ -153,3 +230,21 @@ def is_issued(number: str) -> bool:
     (True, False, False)
     """
     return _ISSUED.fullmatch(number) is not None
+
+
+def is_in_issued_range(number: str) -> bool:
+    """Returns whether the first eight digits lie in a range in which payers' cards are issued, with this length.
+
+    The number consists of digits only. It is narrower than `is_issued`, for digits that may as well be an id. A time
+    with a counter behind it, such as 2611251843140042 (25 November 2026), is none.
+
+    >>> is_in_issued_range("4242424242424242"), is_in_issued_range("4222222222222")
+    (True, False)
+    >>> is_in_issued_range("2611251843140042"), is_in_issued_range("2611998877665544")
+    (False, True)
+    """
+    at = bisect_right(_FIRST_EIGHT, int(number[:8])) - 1
+    if at < 0:
+        return False
+    _, last, lengths = _ISSUED_RANGES[at]
+    return int(number[:8]) <= last and len(number) in lengths and _TIME_AND_COUNTER.fullmatch(number) is None

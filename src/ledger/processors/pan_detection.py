@@ -2,17 +2,19 @@
 
 Never return, log or raise a number that was found. Search for card numbers, not for digits: one thirteen-digit number
 in ten passes Luhn's check, so timestamps, CLABEs, phone numbers and machine-made ids must not be taken for cards, or a
-merchant's ids would be refused at random.
+merchant's ids would be refused at random. Digits that are written like a card's count in all ranges in which cards
+exist (`is_issued`), digits that may be an id only in those of payers' cards (`is_in_issued_range`).
+`python -m campaigns card-numbers` counts the errors of both kinds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import accumulate, chain
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
-from ledger.processors.bins import is_issued
+from ledger.processors.bins import is_in_issued_range, is_issued
 from ledger.processors.clabe import is_clabe
 
 _SHORTEST, _LONGEST = 13, 19
@@ -24,21 +26,29 @@ _INVISIBLE: Final = re.compile(
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+"
 )
 _SPACES: Final = re.compile(r"[^\S ]+|  +")
+_THIRTEEN_DIGITS: Final = re.compile(r"(?:\D*+\d){13}")
 
-# UUIDs, hexadecimal ids in the lengths of digests, and phone numbers with their plus sign: digits in them mean
-# something else. A hexadecimal id has letters between its digits; a phone number with its country has at most 13
-# digits in use, and cards of 13 digits are hardly issued any more.
+# UUIDs, hexadecimal ids, and phone numbers with their plus sign: digits in them mean something else. A hexadecimal id
+# has letters between its digits, in one place if it has the length of a digest, else in two: what a person writes
+# behind a card number may be such letters too, as in …cad1227. A phone number with its country has at most 13 digits
+# in use, and cards of 13 digits are hardly issued any more.
 _OTHER_NUMBERS: Final = re.compile(
     r"(?<![0-9A-Za-z])(?:"
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
-    r"|(?=[a-fA-F]*[0-9]+[a-fA-F]+[0-9])(?:[0-9a-fA-F]{24}|[0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{48}"
-    r"|[0-9a-fA-F]{56}|[0-9a-fA-F]{64}|[0-9a-fA-F]{96}|[0-9a-fA-F]{128})"
+    r"|(?=[a-fA-F]*[0-9]+[a-fA-F]+[0-9])(?:[0-9a-fA-F]{16}|[0-9a-fA-F]{24}|[0-9a-fA-F]{32}"
+    r"|[0-9a-fA-F]{40}|[0-9a-fA-F]{48}|[0-9a-fA-F]{56}|[0-9a-fA-F]{64}|[0-9a-fA-F]{96}|[0-9a-fA-F]{128})"
+    r"|(?=[0-9]*[a-fA-F]+[0-9]+[a-fA-F]+[0-9])[0-9a-fA-F]{14,128}"
     rf"|\+[0-9](?:{_GAP}?[0-9]){{7,12}}(?!{_GAP}{{0,3}}[0-9])"
     r")(?![0-9A-Za-z])"
 )
-# Groups of one digit do not count: lists of numbers have such groups, card numbers do not.
+# Groups of one digit do not count here: lists of numbers have such groups.
 _RUN: Final = re.compile(rf"\d{{2,}}(?:{_GAP}{{1,3}}\d{{2,}})*")
+# The lengths of groups as they are printed on cards: of four digits up to the last one, and 4-6-rest.
+_PRINTED_GROUPS: Final = re.compile(r"(?:4,){2,}[1-4],|4,6,[45],")
+_SPACE: Final = re.compile(r"[ \u00a0\u2007\u202f]")
+_PUNCTUATION: Final = ".,;:!?()[]\"'"
 _GROUP: Final = re.compile(r"\d+")
+_GAP_OF_LAST: Final = re.compile(rf"{_GAP}{{1,3}}(?=\d(?!\d))")  # 37 82 82 24 63 10 00 5: pairs, and one digit
 _POINT: Final = re.compile(r"\d\.")
 
 
@@ -62,6 +72,21 @@ _PRINTED: Final = (
     _printed_pattern(_LIST, _LIST),
     _printed_pattern(r"[\W_]{1,5}", "(?P=sign)"),  # any other signs, if they are the same between all groups
 )
+# What all of them have in common. It begins with a digit, to which the search leaps.
+_FOUR_BESIDE_FOUR: Final = re.compile(r"\d{4}(?<!\d{5})[\W_]{1,5}\d{4}")
+# Single digits with the same sign between all of them, or with another one between groups of four: 4 2 4 2 - 4 2 4 2 …
+_ALONE: Final = r"\d(?!\d)"
+_THREE_MORE: Final = rf"(?:(?P=sign){_ALONE}){{3}}"
+_DIGIT_BY_DIGIT: Final = re.compile(
+    rf"\d(?<!\d\d)(?!\d)(?P<sign>{_GAP}|[ \u00a0]?\.[ \u00a0]?){_ALONE}(?:(?P=sign){_ALONE}){{2}}"
+    rf"(?:(?:(?P=sign){_ALONE}){{9,}}"
+    rf"|(?P<further>[\W_]{{1,5}}){_ALONE}{_THREE_MORE}(?:(?P=further){_ALONE}{_THREE_MORE}){{2}})"
+)
+# The value of a digit's byte, and the value that Luhn's sum has of a digit that is doubled.
+_VALUES: Final = bytes(byte & 0xF for byte in range(256))
+_DOUBLED: Final = bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)).ljust(256, b"\0")
+_Ranges = Callable[[str], bool]
+"""Returns whether a number lies in a range in which cards are issued."""
 
 
 def contains_pan(text: str) -> bool:
@@ -74,12 +99,19 @@ def contains_pan(text: str) -> bool:
     (False, False)
     >>> contains_pan("4242.4242.4242.4242"), contains_pan("4242|4242|4242|4242"), contains_pan("4242424242.424242")
     (True, True, False)
+    >>> contains_pan("4 2 4 2 4 2 4 2 4 2 4 2 4 2 4 2"), contains_pan("ba30303221964663")
+    (True, False)
     """
-    if len(text) < _SHORTEST:
+    if len(text) < _SHORTEST or not _THIRTEEN_DIGITS.match(text):
         return False
-    text = _OTHER_NUMBERS.sub("x", _SPACES.sub(" ", visible(text)))
-    runs = (_run_contains_pan(found.group(), _is_fraction(text, found.start())) for found in _RUN.finditer(text))
-    return any(chain(runs, map(_run_contains_pan, _printed(text))))
+    sent, text = text, _OTHER_NUMBERS.sub("x", _SPACES.sub(" ", visible(text)))
+    if text is not sent and not _THIRTEEN_DIGITS.match(text):
+        return False
+    return (
+        any(_run_contains_pan(text, found) for found in _RUN.finditer(text))
+        or any(_contain_pan(_GROUP.findall(groups), lambda *_: is_issued) for groups in _printed(text))
+        or any(_contain_pan([digits], lambda *_: is_in_issued_range) for digits in _digit_by_digit(text))
+    )
 
 
 def visible(text: str) -> str:
@@ -94,18 +126,63 @@ def _is_fraction(text: str, start: int) -> bool:
 
 def _printed(text: str) -> Iterator[str]:
     """Yields the digits in groups as on a card, with dots or the like between them."""
-    for pattern in _PRINTED:
+    for pattern in _PRINTED if _FOUR_BESIDE_FOUR.search(text) else ():
         for found in pattern.finditer(text):
             four, whole, more, short = found.group("four", "whole", "more", "short")
             yield from (f"{four} {groups}" for groups in (short, whole, whole and more and whole + more) if groups)
 
 
-def _run_contains_pan(run: str, is_fraction: bool = False) -> bool:
-    """Returns whether groups of digits contain a card number.
+def _digit_by_digit(text: str) -> Iterator[str]:
+    """Yields the digits that are written one by one with the same sign between them."""
+    for found in _DIGIT_BY_DIGIT.finditer(text):
+        yield "".join(_GROUP.findall(found.group()))
 
-    With `is_fraction`, the first group alone is not taken for one.
+
+def _run_contains_pan(text: str, run: re.Match[str]) -> bool:
+    """Returns whether groups of digits in a text, with spaces and dashes between them, contain a card number."""
+    if run.end() - run.start() < _SHORTEST:
+        return False
+    groups = list(_GROUP.finditer(text, run.start(), run.end()))
+    if all(len(group.group()) == 2 for group in groups) and (gap := _GAP_OF_LAST.match(text, run.end())):
+        groups += _GROUP.finditer(text, gap.end(), gap.end() + 1)
+    return _contain_pan([group.group() for group in groups], lambda begin, end: _ranges_for(text, groups, begin, end))
+
+
+def _ranges_for(text: str, groups: Sequence[re.Match[str]], begin: int, end: int) -> _Ranges:
+    """Returns the ranges in which the digits of some groups of a run count as a card number."""
+    first, last = groups[begin].start(), groups[end - 1].end()
+    if end == begin + 1:
+        if begin == 0 and _is_fraction(text, first):
+            return _no_range
+        return is_issued if _is_in_prose(text, first, last) else is_in_issued_range
+    lengths = "".join(f"{len(group.group())}," for group in groups[begin:end])
+    if _PRINTED_GROUPS.fullmatch(lengths) or _SPACE.search(text, first, last):
+        return is_issued
+    # Between other groups are dashes alone, as in an order number: 702-3612345-1234567.
+    return is_in_issued_range if end - begin == len(groups) else _no_range
+
+
+def _is_in_prose(text: str, first: int, last: int) -> bool:
+    """Returns whether there is a space before or behind digits, and nothing on the other side that makes them an id."""
+    before, behind = text[max(first - 1, 0) : first], text[last : last + 1]
+    return (_is_space(before) or _is_space(behind)) and all(
+        not side or _is_space(side) or side in _PUNCTUATION for side in (before, behind)
+    )
+
+
+def _is_space(sign: str) -> bool:
+    return _SPACE.match(sign) is not None
+
+
+def _no_range(_: str) -> bool:
+    return False
+
+
+def _contain_pan(groups: Sequence[str], ranges_for: Callable[[int, int], _Ranges]) -> bool:
+    """Returns whether a card number begins where a group begins and ends where a group ends.
+
+    `ranges_for` returns the ranges for the groups from the one up to the other place.
     """
-    groups = _GROUP.findall(run)
     digits = "".join(groups)
     if len(digits) < _SHORTEST:
         return False
@@ -114,23 +191,22 @@ def _run_contains_pan(run: str, is_fraction: bool = False) -> bool:
     starts = [0, *accumulate(map(len, groups))]
     sums = _luhn_sums(digits)
     at = 0
-    for end in starts:  # a card number begins where a group begins and ends where a group ends
-        while end - starts[at] > _LONGEST:
+    for end, last in enumerate(starts):
+        while last - starts[at] > _LONGEST:
             at += 1
         begin = at
-        while end - starts[begin] >= _SHORTEST:
-            if _is_card_number(digits, starts[begin], end, sums) and not (is_fraction and end == starts[1]):
-                return True
+        while last - starts[begin] >= _SHORTEST:
+            if _is_checked(starts[begin], last, sums):
+                number = digits[starts[begin] : last]
+                if ranges_for(begin, end)(number) and not is_clabe(number):
+                    return True
             begin += 1
     return False
 
 
-def _is_card_number(digits: str, first: int, last: int, sums: tuple[list[int], list[int]]) -> bool:
+def _is_checked(first: int, last: int, sums: tuple[list[int], list[int]]) -> bool:
     prefix = sums[(last - 1) & 1]
-    if (prefix[last] - prefix[first]) % 10:
-        return False
-    number = digits[first:last]
-    return is_issued(number) and not is_clabe(number)
+    return (prefix[last] - prefix[first]) % 10 == 0
 
 
 def _luhn_sums(digits: str) -> tuple[list[int], list[int]]:
@@ -138,9 +214,8 @@ def _luhn_sums(digits: str) -> tuple[list[int], list[int]]:
 
     One subtraction then checks any substring, so that a long text of digits takes time in proportion to its length.
     """
-    even, odd = [0], [0]
-    for place, digit in enumerate(map(int, digits)):
-        doubled = digit * 2 if digit < 5 else digit * 2 - 9
-        even.append(even[-1] + (doubled if place & 1 else digit))
-        odd.append(odd[-1] + (digit if place & 1 else doubled))
-    return even, odd
+    plain = digits.encode().translate(_VALUES)
+    doubled = plain.translate(_DOUBLED)
+    even, odd = bytearray(plain), bytearray(doubled)
+    even[1::2], odd[1::2] = doubled[1::2], plain[1::2]
+    return list(accumulate(even, initial=0)), list(accumulate(odd, initial=0))
