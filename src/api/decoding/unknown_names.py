@@ -1,4 +1,5 @@
-"""Names of a request that are unknown at their place: a misspelt one is refused, any other is ignored (decision 0009).
+"""Names of a request that are unknown at their place: one that is misspelt or moves money in other APIs is refused, any
+other is ignored (decision 0009).
 
 Never look for unknown names in a body that decodes: structs that forbid unknown fields find them at no cost.
 """
@@ -14,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, inspect
 
+from api.decoding.foreign_names import ADVICE
 from api.errors import ApiError, FieldError
 from api.response import Headers
 from ledger.processors.cvc_detection import contains_cvc
@@ -36,6 +38,13 @@ IGNORED: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", defaul
 def misspelt(path: str, meant: str) -> ApiError:
     """Returns the 400 about an unknown name at a path, which is almost the known name `meant`."""
     problem = f"is unknown: did you mean {meant}?"
+    error = FieldError(path, problem, UNKNOWN_FIELD)
+    return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}", errors=(error,))
+
+
+def foreign(path: str, advice: str) -> ApiError:
+    """Returns the 400 about a field of other payment APIs, and what to do instead."""
+    problem = f"is unknown here, and moves money in other APIs: {advice}"
     error = FieldError(path, problem, UNKNOWN_FIELD)
     return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}", errors=(error,))
 
@@ -68,7 +77,9 @@ def _shown(name: str) -> str:
 
 
 class UnknownNames:
-    """The names of one request that are unknown at their place: `errors` about misspelt ones, and the `ignored`."""
+    """The names of one request that are unknown at their place: `errors` about those that are misspelt or move money in
+    other APIs, and the `ignored`.
+    """
 
     def __init__(self) -> None:
         self.errors: list[ApiError] = []
@@ -82,10 +93,17 @@ class UnknownNames:
             # A body of ten thousand names would occupy the process.
             self._meant[key] = known_name(name, known, by_letters=len(self._meant) < _COMPARED_MAX)
         meant = self._meant[key]
-        if meant is None:
+        advice = None if kind is None else ADVICE.get(_spelling(name))
+        if meant is not None:
+            self._refuse(misspelt(f"{place}{name}", meant))
+        elif advice is not None:
+            self._refuse(foreign(f"{place}{name}", advice))
+        else:
             self.ignored[_without_indices(place) + name] = None
-        elif len(self.errors) < _NAMED_MAX:
-            self.errors.append(misspelt(f"{place}{name}", meant))
+
+    def _refuse(self, error: ApiError) -> None:
+        if len(self.errors) < _NAMED_MAX:
+            self.errors.append(error)
 
     def refuse(self) -> None:
         """Raises ApiError (400), with the misspelt names, or keeps the ignored ones for the answer's header."""

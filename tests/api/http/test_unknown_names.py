@@ -171,6 +171,35 @@ async def test_other_unknown_names_are_ignored_and_named_in_the_answer(store: St
     assert IGNORED not in (await merchant.get(ORDERS)).headers
 
 
+@pytest.mark.parametrize(
+    ("place", "name", "advice"),
+    [
+        ("", "capture", "captureMethod"),
+        ("", "amount_to_capture", "POST …/capture"),
+        ("", "Coupon", "left to pay"),
+        ("", "application_fee", "the whole amount is the merchant's"),
+        ("paymentMethod", "installments", "made at once"),
+        ("customer", "rfc", "customerFiscalData"),
+        ("lineItems[0]", "tax", "lineItems[].taxes"),
+    ],
+)
+async def test_a_field_that_moves_money_in_other_apis_is_refused_with_what_to_send(
+    store: Storefront, place: str, name: str, advice: str
+):
+    merchant = await store.register()
+    body = paid_order(lineItems=[{"description": "Café", "quantity": 1, "unitPrice": 150000}])
+    {"": body, "lineItems[0]": body["lineItems"][0]}.get(place, body.get(place))[name] = True
+    answer = await merchant.create(body)
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["code"], error["field"]) == (
+        400,
+        "UNKNOWN_FIELD",
+        f"{place}.{name}" if place else name,
+    )
+    assert advice in error["message"]
+    assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 0
+
+
 async def test_the_header_is_short_and_repeats_no_card_number(store: Storefront):
     merchant = await store.register()
     unknown = {"4242424242424242": 1, "línea\r\nx: y": 1, "z" * 9000: 1} | {f"unknown{n}": n for n in range(300)}
