@@ -12,7 +12,7 @@ In reading order:
 
 - `types`: kinds of field, with their limits. `bodies`: from the bytes of a body to a struct. `query`: the parameters of
   the lists.
-- `field_errors`: the errors of a request's fields. `unknown_names`: names that no field has. `foreign_names`: those that
-  move money in other APIs.
+- `field_errors`: the errors of a request's fields.
+- `unknown_names`: names that no field has. `foreign_names`: those of them that move money in other APIs.
 - `stored_text`: checks every text that the ledger would store.
 """
