@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
+from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.load.processes import child, run_one
@@ -94,7 +95,7 @@ def _read(output: str, folder: Path) -> Sample:
     latencies = [int(line.split()[2]) / 1e6 for log in folder.glob("log.*") for line in log.read_text().splitlines()]
     seen = sample(latencies, 1.0)
     done = int(transactions[1])
-    return Sample(done=done, seconds=done / float(rate[1]), p50_ms=seen.p50_ms, p99_ms=seen.p99_ms)
+    return replace(seen, done=done, seconds=done / float(rate[1]))
 
 
 def _environment(url: str) -> dict[str, str]:

@@ -95,12 +95,13 @@ def show(reports: list[Report], machine: dict[str, str]) -> None:
     console = Console()
     console.print(", ".join(f"{name} {value}" for name, value in machine.items()), style="dim")
     for report in reports:
-        titles = ("", "per second", "p50 ms", "p99 ms", *report.shares, "errors")
+        titles = ("", "per second", "p50 ms", "p99 ms", "p99.9 ms", *report.shares, "errors")
         samples = Table(*titles, title=report.name, title_justify="left")
         for name, one in report.samples.items():
             errors = ", ".join(f"{times} {what}" for what, times in one.others.items())
             shares = [f"{share[name]:.3f}" if name in share else "" for share in report.shares.values()]
-            samples.add_row(name, f"{one.per_second:,.0f}", f"{one.p50_ms:.2f}", f"{one.p99_ms:.2f}", *shares, errors)
+            latencies = [f"{ms:.2f}" if ms else "" for ms in (one.p50_ms, one.p99_ms, one.p999_ms)]
+            samples.add_row(name, f"{one.per_second:,.0f}", *latencies, *shares, errors)
         console.print(samples if report.samples else report.name)
         ratios = Table("ratio", "of", "to", "target", "")
         for ratio in report.ratios:

@@ -22,6 +22,8 @@ class NothingDone(CannotRun):
 class Sample(Struct, frozen=True, kw_only=True):
     """What one run did. Latencies in milliseconds; `cpu_s` is the processor time of the generating process.
 
+    `p999_ms` is the latency that one in a thousand exceeds; 0 if it was not measured.
+
     `others` counts unexpected outcomes; a sample with any is not a result. `ended` counts what was done from the first
     request to the last answer, outside the `seconds` too; 0 if that was not counted.
     """
@@ -30,6 +32,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     seconds: float
     p50_ms: float
     p99_ms: float
+    p999_ms: float = 0.0
     cpu_s: float = 0.0
     others: dict[str, int] = {}
     ended: int = 0
@@ -50,6 +53,7 @@ def sample(
         seconds=seconds,
         p50_ms=at[len(at) // 2] * 1e3,
         p99_ms=at[len(at) * 99 // 100] * 1e3,
+        p999_ms=at[len(at) * 999 // 1000] * 1e3,
         cpu_s=cpu_s,
         others=dict(others or {}),
     )
@@ -66,6 +70,7 @@ def together(samples: Sequence[Sample]) -> Sample:
         seconds=max(one.seconds for one in samples),
         p50_ms=max(one.p50_ms for one in samples),
         p99_ms=max(one.p99_ms for one in samples),
+        p999_ms=max(one.p999_ms for one in samples),
         cpu_s=sum(one.cpu_s for one in samples),
         others=others,
     )
@@ -91,6 +96,7 @@ def typical(samples: Sequence[Sample]) -> Sample:
         seconds=middle.seconds,
         p50_ms=median(one.p50_ms for one in samples),
         p99_ms=median(one.p99_ms for one in samples),
+        p999_ms=median(one.p999_ms for one in samples),
         cpu_s=middle.cpu_s,
         others=together(samples).others,
     )
