@@ -71,6 +71,14 @@ _WORKER_TESTS: Final = "tests/background/test_stamping.py"
 
 MONEY: Final = (
     Mutant(
+        "name-that-comes-twice",
+        "an amount that a body has twice moves no money",
+        "src/api/decoding/repeated_names.py",
+        "    if has_repeated_name(body):",
+        "    if False:",
+        ("tests/api/http/test_field_errors.py",),
+    ),
+    Mutant(
         "payment-above-the-order",
         "payments never exceed what is unpaid and not reserved",
         f"{_DECIDE}/payments.py",

@@ -15,4 +15,5 @@ In reading order:
 - `field_errors`: the errors of a request's fields.
 - `unknown_names`: names that no field has. `foreign_names`: those of them that move money in other APIs.
 - `stored_text`: checks every text that the ledger would store.
+- `repeated_names`: names that an object of a body has twice.
 """

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, inspect
 
 from api.decoding.field_errors import FieldErrors
+from api.decoding.repeated_names import refuse_own_repeated_names, refuse_repeated_names
 from api.decoding.unknown_names import UnknownNames, as_known, note_ignored, options_of, require_strict
 from api.errors import ApiError, FieldError, invalid, required
 
@@ -45,27 +46,37 @@ _UNITS: Final = {"str": "characters", "array": "entries"}
 
 
 class BodyDecoder(Generic[T]):
-    """A decoder of one operation's bodies. Its structs forbid unknown fields: a right body is decoded once."""
+    """A decoder of one operation's bodies. Its structs forbid unknown fields: a right body is decoded once.
 
-    def __init__(self, schema: type[T]) -> None:
+    With `in_parts`, the caller checks the values of raw fields for repeated names: a large body takes long.
+    """
+
+    def __init__(self, schema: type[T], *, in_parts: bool = False) -> None:
         require_strict(schema)
         self._schema = schema
+        self._refuse_repeated = refuse_own_repeated_names if in_parts else refuse_repeated_names
         self._decode: Callable[[bytes], T] = msgspec.json.Decoder(schema).decode
 
     def gather(self, body: bytes, place: str = "") -> tuple[T, FieldErrors]:
         """Returns the struct and the errors of its fields. A wrong field has its default, or UNSET if it has none.
 
-        A misspelt name is an error; other unknown names are ignored. The caller checks what the fields mean, adds the
-        errors of fields inside `place`, and calls `refuse`. Raises ApiError (400) if the body is no JSON object.
+        A misspelt name is an error, and so is a name that comes twice; other unknown names are ignored. The caller
+        checks what the fields mean, adds the errors of fields inside `place`, and calls `refuse`. Raises ApiError (400)
+        if the body is no JSON object.
         """
         with BAD_INPUT_AS_400:
             _check_encoding(body)
             try:
-                return self._decode(body), FieldErrors(body, place)
+                sent = self._decode(body)
             except msgspec.ValidationError:
                 errors = FieldErrors(_members_of(body, self._schema), place)
+                self._refuse_repeated(body, errors)
                 names = UnknownNames()
                 known = as_known(body, self._schema, names)
+            else:
+                errors = FieldErrors(body, place)
+                self._refuse_repeated(body, errors)
+                return sent, errors
             note_ignored(names.ignored)
             for misspelt in names.errors:
                 errors.add_of_body(misspelt)

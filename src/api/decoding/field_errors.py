@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, TypeVarTuple
 
@@ -15,6 +16,7 @@ A = TypeVarTuple("A")
 T = TypeVar("T")
 
 _ERRORS_MAX: Final = 20
+_INDEX: Final = re.compile(r"\[([0-9]{1,9})]")  # a misspelt name may have brackets that are no index
 
 _Kept = dict[str, tuple[FieldError, ApiError]]
 
@@ -118,11 +120,9 @@ class _BodyOrder:
         """Returns the place of a field in the body, which sorts like the body."""
         rank, place = [], ""
         for step in path.split("."):
-            name, _, index = step.partition("[")
+            name = step.partition("[")[0]
             ranks = self._ranks_at(place)
-            rank.append(ranks.get(name, len(ranks)))
-            if index:
-                rank.append(int(index.removesuffix("]")))
+            rank += [ranks.get(name, len(ranks)), *map(int, _INDEX.findall(step))]
             place = f"{place}.{step}" if place else step
         return tuple(rank)
 
@@ -147,5 +147,5 @@ class _BodyOrder:
                     self._entries[path] = msgspec.json.decode(raw, type=list[Raw])
                 raw = self._entries[path][int(index.removesuffix("]"))]
             return msgspec.json.decode(raw, type=dict[str, Raw])
-        except (msgspec.MsgspecError, IndexError):
+        except (msgspec.MsgspecError, IndexError, ValueError):  # no object, or a list in a list
             return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +20,7 @@ def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
     """Returns a JSON object without the whitespace between its tokens, otherwise byte by byte as it was sent (section
     8.12).
 
-    Of a key that an object has twice, only the last value is kept. Raises ApiError (400).
+    No object in it has a key twice: the body was searched for such keys. Raises ApiError (400).
     """
     if raw is UNSET or not is_given(raw):
         return UNSET
@@ -37,8 +36,6 @@ def metadata(raw: Raw | UnsetType, field: str = "metadata") -> Raw | UnsetType:
     may_be_deep = compact.count(b"{") + compact.count(b"[") > METADATA_DEPTH_MAX
     if may_be_deep and not _fits(content, METADATA_DEPTH_MAX):
         raise invalid(field, f"must be nested at most {METADATA_DEPTH_MAX} levels deep", "INVALID_LENGTH")
-    if msgspec.json.encode(content) != compact and _repeats_a_key(compact):
-        compact = msgspec.json.encode(content)
     return Raw(compact)
 
 
@@ -48,15 +45,3 @@ def _fits(content: Any, levels: int) -> bool:
     if isinstance(content, list):
         return levels > 0 and all(_fits(value, levels - 1) for value in content)
     return True
-
-
-def _repeats_a_key(compact: bytes) -> bool:
-    """Returns whether any object has a key twice. The first value would otherwise be stored unchecked."""
-    repeated = False
-
-    def check(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal repeated
-        repeated = repeated or len({key for key, _ in pairs}) < len(pairs)
-
-    json.loads(compact, object_pairs_hook=check, parse_int=str, parse_float=str)
-    return repeated

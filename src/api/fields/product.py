@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.decoding.bodies import FieldDecoder
+from api.decoding.repeated_names import errors_of_repeated_names, has_repeated_name
 from api.decoding.stored_text import check_stored_field, is_harmless
 from api.decoding.types import TAXES_MAX, TEXT_MAX, Id, LongText, Metadata, Number, Text
 from api.decoding.unknown_names import known_name, misspelt
@@ -99,6 +100,9 @@ def parse_product(index: int, sent: Raw) -> ProductInput:
     except msgspec.ValidationError:
         return ProductInput(index=index, problems=(Problem("", "INVALID_TYPE", "must be an object"),))
     details, unknown, problems = dict[str, Any](), dict[str, Raw](), list[Problem]()
+    if has_repeated_name(bytes(sent)):
+        repeated = [each for error in errors_of_repeated_names(bytes(sent)) for each in error.errors]
+        problems += [Problem(each.field, each.code, each.message) for each in repeated]
     harmless = is_harmless(bytes(sent))
     for name, value in members.items():
         try:

@@ -140,6 +140,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "OUT_OF_RANGE": "The number or the time is outside the bounds.",
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
+    "DUPLICATE_FIELD": "The object has it twice: send it once.",
     "DUPLICATE_ID": "An earlier product of the import has the same id.",
     "UNKNOWN_FIELD": "It does not exist; a field at the same place has almost the same name.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",

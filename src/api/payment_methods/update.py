@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.bodies import BODY as WHOLE_BODY
+from api.decoding.repeated_names import errors_of_repeated_names, has_repeated_name
 from api.decoding.stored_text import check_texts
 from api.decoding.types import Country, Email, Text
 from api.decoding.unknown_names import UNKNOWN_FIELD, UnknownNames, note_ignored
@@ -74,6 +75,8 @@ def parse_update(body: bytes) -> MethodUpdate:
         except msgspec.ValidationError:
             raise invalid(WHOLE_BODY, "must be an object", "INVALID_TYPE") from None
         values, errors = _checked(sent)
+        if has_repeated_name(body):
+            errors[:0] = [each for error in errors_of_repeated_names(body) for each in error.errors]
     if immutable := [error for error in errors if error.code == "CARD_DETAILS_IMMUTABLE"]:
         message = f"{immutable[0].field} {immutable[0].message}."
         raise ApiError(400, "CARD_DETAILS_IMMUTABLE", message, errors=tuple(errors))

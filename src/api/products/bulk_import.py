@@ -67,7 +67,7 @@ class ProductImport(Struct, frozen=True, kw_only=True):
     errors: Annotated[list[ImportProblem], Meta(description="What is wrong with those that failed, by their places.")]
 
 
-_decode: Final = BodyDecoder(_Body)
+_decode: Final = BodyDecoder(_Body, in_parts=True)
 
 
 async def parse_import(body: bytes) -> Sequence[ProductInput]:

@@ -32,7 +32,6 @@ def malformed() -> Iterator[tuple[str, bytes]]:
 def harmless() -> Iterator[tuple[str, bytes]]:
     """Unusual bodies that are valid orders."""
     yield "an unknown field of any shape", _with("unknown", b'[{"a":[null,true,1e5,"\\u00e9"]}]')
-    yield "a field twice, the last one counts", _with("currency", b'"USD"')
     yield "whitespace everywhere", b" \n\t" + _ORDER.replace(b",", b" ,\n ") + b" \n"
     yield "escaped names", _ORDER.replace(b"amount", b"\\u0061mount")
     yield "nesting in an ignored field", _with("unknown", b"[" * 400 + b"]" * 400)
@@ -128,6 +127,9 @@ def _types() -> Iterator[tuple[str, bytes]]:
         ("pending", b"0"),
     ):
         yield f"{field} twice, the last one wrong", _with(field, value)
+    yield "currency twice, both right", _with("currency", b'"USD"')
+    yield "a name twice, once with an escape", _with("\\u0063urrency", b'"MXN"')
+    yield "a name twice in metadata", _with("metadata", b'{"a":[{"b":1,"b":1}]}')
     for value in (
         b'"card"',
         b"{}",

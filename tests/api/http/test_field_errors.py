@@ -28,6 +28,36 @@ def refused(errors: FieldErrors) -> ApiError:
     return caught.value
 
 
+def test_a_misspelt_name_with_brackets_is_named_beside_other_errors():
+    _, errors = BodyDecoder(Body).gather(b'{"names[x": 1, "lastName": 1}')
+    assert {each.field for each in refused(errors).errors} == {"names[x", "lastName"}
+
+
+def test_a_name_that_comes_twice_is_named_by_its_path_and_only_once():
+    body = b'{"inner": {"first": 1, "\\u0066irst": "a", "first": 2}, "other": [[{"a": 1, "a": 1}]], "lastName": 5}'
+    _, errors = BodyDecoder(Body).gather(body)
+    assert [(each.field, each.code) for each in refused(errors).errors] == [
+        ("inner.first", "DUPLICATE_FIELD"),
+        ("other[0][0].a", "DUPLICATE_FIELD"),
+        ("lastName", "INVALID_TYPE"),
+    ]
+    assert refused(errors).message == "inner.first appears twice: send it once. 2 more fields are wrong: see errors."
+
+
+def test_of_a_repeated_name_that_may_be_a_secret_only_the_place_is_named():
+    body = b'{"other": {"4242424242424242": 1, "4242424242424242": 1}, "names": [], "cvc:123": 1, "cvc:123": 1}'
+    _, errors = BodyDecoder(Body).gather(body)
+    assert "424242" not in str(refused(errors).errors)
+    assert "123" not in str(refused(errors).errors)
+
+
+def test_a_body_without_a_repeated_name_is_not_refused_for_its_texts():
+    _, errors = BodyDecoder(Body).gather(
+        rb'{"lastName": "\":\"lastName\": \\", "inner": {"first": 1}, "names": [":", "{\"a\":1,\"a\":1}"]}'
+    )
+    assert not errors
+
+
 def test_fields_come_in_the_order_of_the_body_at_every_depth_and_missing_ones_last():
     _, errors = BodyDecoder(Body).gather(
         b'{"lastName": 1, "other": 2, "inner": {"second": "b", "first": "a"}, "names": [1]}'

@@ -414,11 +414,12 @@ def test_an_unrepresentable_number_in_metadata_is_refused():
     assert field_of(body) == "metadata"
 
 
-def test_of_a_key_that_metadata_has_twice_the_last_value_counts():
-    twice = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":%s}'
-    assert (
-        bytes(drafted(twice % rb'{"a":1.0,"b":{"c":1,"c":2},"a":"\u00e9"}').terms.metadata)
-        == '{"a":"é","b":{"c":2}}'.encode()
-    )
-    once = rb'{"a":"b\":1","c":1.50}'
-    assert bytes(drafted(twice % once).terms.metadata) == once
+def test_a_key_that_metadata_has_twice_is_named():
+    body = b'{"amount":1,"currency":"MXN","externalId":"a","customerId":"c","pending":true,"metadata":%s}'
+    refusal = refusal_of(body % rb'{"a":1.0,"b":{"c":1,"c":2},"\u0061":"\u00e9"}')
+    assert [(each.field, each.code) for each in refusal.errors] == [
+        ("metadata.a", "DUPLICATE_FIELD"),
+        ("metadata.b.c", "DUPLICATE_FIELD"),
+    ]
+    once = rb'{"a":"b\":1","c":1.50,"\u0064":"\\\""}'
+    assert bytes(drafted(body % once).terms.metadata) == once

@@ -43,6 +43,7 @@ def test_what_is_given_is_taken_and_unknown_members_are_ignored() -> None:
         ({"billingCity": "4242 4242 4242 4242"}, "VALIDATION_ERROR", ["billingCity"]),
         ({"nickname": "cvc: 123", "billingCity": "Puebla"}, "VALIDATION_ERROR", ["nickname"]),
         ({"billingCity": "a\u0000b"}, "VALIDATION_ERROR", ["billingCity"]),
+        (b'{"billingCity": "Puebla", "billing\\u0043ity": "Puebla"}', "VALIDATION_ERROR", ["billingCity"]),
         ({"billingCity": "Puebla", "cardDetails": {"expMonth": 1}}, "CARD_DETAILS_IMMUTABLE", ["cardDetails"]),
         (
             {"number": "4242424242424242", "expYear": 2040, "billingCity": 1},

@@ -86,6 +86,16 @@ async def test_wrong_products_fail_with_every_field_and_the_others_are_kept(merc
     assert [found["id"] for found in (await listed(merchant))["data"]] == ["cafe"]
 
 
+async def test_a_product_that_has_a_field_twice_fails_and_the_others_are_kept(merchant: Merchant):
+    body = b'{"products": [{"id": "b", "name": "b", "price": 1, "price": 2, "roast": {"a": 1, "a": 1}}, {"id": "c", "name": "c", "price": 1}]}'
+    report = (await merchant.post(IMPORT, body)).json()
+    assert (report["imported"], report["failed"]) == (1, 1)
+    assert [(each["index"], each["field"], each["code"]) for each in report["errors"]] == [
+        (0, "price", "DUPLICATE_FIELD"),
+        (0, "roast.a", "DUPLICATE_FIELD"),
+    ]
+
+
 async def test_the_problems_of_a_new_and_of_an_existing_product_are_named_together(merchant: Merchant):
     await imported(merchant, coffee())
     assert await problems(merchant, {"id": "new", "price": "1"}) == [
@@ -161,6 +171,7 @@ async def test_the_second_product_with_an_id_fails_even_where_the_first_does(mer
         ({}, "products", "REQUIRED"),
         ([], "body", "INVALID_TYPE"),
         (b"", "body", "INVALID_JSON"),
+        (b'{"products": [{"id": "a", "name": "a", "price": 1}], "products": [{"price": 2, "price": 2}]}', "products", "DUPLICATE_FIELD"),
         (b'{"products": [{"id": "a", "name": "a", "price": 1}, {]}', "body", "INVALID_JSON"),
         (b'{"products": [{"id": "a", "name": "a", "price": 1, "n": "\xff"}]}', "body", "INVALID_ENCODING"),
         (b'{"products": [{"id": "a", "name": "a", "price": 1, "n": ' + b"[" * 5000 + b"]" * 5000 + b"}]}", "body", "INVALID_JSON"),
