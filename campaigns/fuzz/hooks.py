@@ -46,6 +46,8 @@ EXCUSED = {
     r"400 VALIDATION_ERROR READ_ONLY settings\..*": "only the operator changes the rate limits",
     r"400 VALIDATION_ERROR INVALID_VALUE \S*\.(taxSystem|cfdiUse) .*": "the regime follows from the tax number, the use from the regime",
     r"400 VALIDATION_ERROR INVALID_VALUE \S*\.zipCode .*": "a catalogue lists the postal codes",
+    r"400 VALIDATION_ERROR INVALID_VALUE \S*\.(productKey|unitKey|taxes\[\d+\]\.(rate|factor)) .*": "catalogues list the products, "
+    "the units and the rates of taxes",
     r"400 VALIDATION_ERROR \w+ (settings\.)?exchangeRate .*": "schemas do not describe how a number is written",
     r"400 VALIDATION_ERROR \w+ (certificate|privateKey|password|image) .*": "schemas do not describe what a file contains",
     r"400 VALIDATION_ERROR INVALID_VALUE settings\.reminderDays .*": "the same as a whole number, in a list",

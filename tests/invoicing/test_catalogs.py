@@ -5,7 +5,7 @@ from lxml import etree
 from tests.invoicing.sat_schemas import SCHEMAS
 
 from ledger.domain.invoices.receivers import PAYMENT_FORMS, REGIMES, USES, regimes_of, use_of_refund, uses_of
-from ledger.invoicing.catalogs import is_postal_code, time_zone_of
+from ledger.invoicing.catalogs import is_postal_code, is_product_key, is_unit_key, time_zone_of
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def keys():
     types = {each.get("name"): each for each in root.iterfind("{*}simpleType")}
     return {
         name: {each.get("value") for each in types[name].iterfind(".//{*}enumeration")}
-        for name in ("c_RegimenFiscal", "c_UsoCFDI", "c_FormaPago")
+        for name in ("c_RegimenFiscal", "c_UsoCFDI", "c_FormaPago", "c_ClaveProdServ", "c_ClaveUnidad")
     }
 
 
@@ -55,3 +55,13 @@ def test_another_text_is_none(code):
 
 def test_a_place_that_is_unknown_has_the_time_of_the_capital():
     assert time_zone_of("00001").key == "America/Mexico_City"
+
+
+def test_products_and_units_are_those_of_the_schema(keys):
+    """SAT has withdrawn some 200 products that its schema still lists."""
+    units, products = sorted(keys["c_ClaveUnidad"]), sorted(keys["c_ClaveProdServ"])
+    assert all(is_unit_key(unit) for unit in units)
+    assert sum(not is_product_key(key) for key in products[::50]) < 10
+    assert all(is_product_key(key) for key in ("01010101", "84111506", "50201706"))
+    assert not any(is_product_key(key) for key in ("", "5020170", "502017066", "99999999", "A0201706"))
+    assert not any(is_unit_key(key) for key in ("", "h87", "H87 ", "PIEZA"))

@@ -18,8 +18,10 @@ from api.decoding.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Nu
 from api.errors import ApiError, invalid, required
 from api.fields.metadata import metadata
 from api.fields.values import amount, is_given, measure
+from ledger.domain.invoices.rates import wrong_factor, wrong_rate
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
+from ledger.invoicing.catalogs import is_product_key, is_unit_key
 from projections.products import ProductDocument
 
 _TOLERANCE: Final = Decimal("0.001")
@@ -32,7 +34,11 @@ class Tax(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fiel
     type: Annotated[Literal["IVA", "ISR", "IEPS"], Meta(description="The tax.")]
     rate: Annotated[
         Number | UnsetType,
-        Meta(description="As a fraction, up to six decimals. Required unless factor is Exento.", examples=[0.16]),
+        Meta(
+            description="As a fraction, up to six decimals. Required unless factor is Exento. If the order has fiscal "
+            "data, a rate of SAT c_TasaOCuota.",
+            examples=[0.16],
+        ),
     ] = UNSET
     factor: Annotated[
         Literal["Tasa", "Cuota", "Exento"] | None, Meta(description="SAT c_TipoFactor; Tasa where absent.")
@@ -63,8 +69,13 @@ class LineItem(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
             "and taxes with taxIncluded, where it has none of its own; an unknown id is kept."
         ),
     ] = None
-    product_key: Annotated[Text | None, Meta(description="SAT c_ClaveProdServ.", examples=["50201706"])] = None
-    unit_key: Annotated[Text | None, Meta(description="SAT c_ClaveUnidad.", examples=["H87"])] = None
+    product_key: Annotated[
+        Text | None,
+        Meta(description="SAT c_ClaveProdServ; checked if the order has fiscal data.", examples=["50201706"]),
+    ] = None
+    unit_key: Annotated[
+        Text | None, Meta(description="SAT c_ClaveUnidad; checked if the order has fiscal data.", examples=["H87"])
+    ] = None
     unit_name: Annotated[Text | None, Meta(description="Name of the unit.")] = None
     discount: Annotated[
         Number | UnsetType, Meta(description="Discount on the line, in minor units (cents): shown on the invoice.")
@@ -92,9 +103,17 @@ def product_ids(items: Sequence[LineItem] | None) -> set[str]:
 
 
 def line_items(
-    items: Sequence[LineItem | None] | None, total: Decimal | None, products: Products | None, errors: FieldErrors
+    items: Sequence[LineItem | None] | None,
+    total: Decimal | None,
+    products: Products | None,
+    errors: FieldErrors,
+    *,
+    is_invoiced: bool,
 ) -> tuple[terms.LineItem, ...]:
     """Returns the lines, whose quantity × unitPrice must add up to `total`, the order's subtotal (contract N5).
+
+    If the order is invoiced, the keys and rates of each line, also those of its product, must be in SAT's catalogues:
+    nothing is charged that no invoice can state.
 
     Adds the errors of the lines until there are enough. A line takes what it does not give from its product; without
     lines nothing is added up. An entry that cannot be decoded is None. `total` is None if the amount is wrong, and
@@ -105,11 +124,31 @@ def line_items(
         if errors.are_enough:
             break
         if item is not None:
-            lines.append(_line(item, at, products, errors.inside(f"lineItems[{at}]")))
+            within = errors.inside(f"lineItems[{at}]")
+            line = _line(item, at, products, within)
+            lines.append(line)
+            if line is not None and is_invoiced:
+                _require_known_keys(line, at, within)
     parsed = tuple([line for line in lines if line is not None])
     if parsed and total is not None and not errors.has("lineItems", "items"):
         _require_sum(parsed, total, errors)
     return parsed
+
+
+def _require_known_keys(line: terms.LineItem, at: int, errors: FieldErrors) -> None:
+    """Adds what SAT's catalogues do not have. Taxes are left alone if one of them is wrong already."""
+    if line.product_key and not is_product_key(line.product_key):
+        problem = "must be a key of eight digits in SAT's catalogue c_ClaveProdServ, such as 50201706"
+        errors.add(invalid("productKey", problem))
+    if line.unit_key and not is_unit_key(line.unit_key):
+        errors.add(invalid("unitKey", "must be a key of SAT's catalogue c_ClaveUnidad, such as H87 for a piece"))
+    if errors.has("taxes") or errors.of_body.has(f"items[{at}].taxes"):
+        return
+    for number, tax in enumerate(line.taxes):
+        if wrong := wrong_factor(tax):
+            errors.add(invalid(f"taxes[{number}].factor", wrong))
+        if wrong := wrong_rate(tax):
+            errors.add(invalid(f"taxes[{number}].rate", wrong))
 
 
 def _require_sum(lines: Sequence[terms.LineItem], total: Decimal, errors: FieldErrors) -> None:

@@ -144,7 +144,9 @@ def _order_input(
             _require_payable(sent.payment_method, sent.billing_address, billing, errors)
         if sent.items is not None and not errors.has("lineItems", "items"):
             errors.check(one_of_aliases, "lineItems", sent.line_items, "items", sent.items)
-        lines = line_items(sent.line_items or sent.items, amount, products, errors)
+        receivers = (sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config)
+        is_invoiced = any(receiver is not None for receiver in receivers)
+        lines = line_items(sent.line_items or sent.items, amount, products, errors, is_invoiced=is_invoiced)
         if not is_harmless(body, sent_pan(sent.payment_method)):
             stored = None if sent.pending or sent.payment_method is None else stored_part(sent.payment_method)
             search_texts(replace(sent, payment_method=stored), errors)

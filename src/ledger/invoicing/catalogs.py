@@ -1,4 +1,4 @@
-"""SAT's catalogue of postal codes, which satcfdi ships as a SQLite file.
+"""SAT's catalogues of postal codes, of products and of units, which satcfdi ships as a SQLite file.
 
 Read the file without satcfdi: importing it takes 0.1 seconds and 40 MB, which a process that only checks the fields of
 a request never needs. Its keys and values are pickled; `tests/invoicing/test_catalogs.py` holds that they still are.
@@ -33,6 +33,23 @@ def time_zone_of(zip_code: str) -> ZoneInfo:
     """Returns the time zone of a postal code: documents state the local time of the place of issue (Anexo 20)."""
     entry = _entry(zip_code)
     return ZoneInfo(_ZONES["Tiempo del Centro"] if entry is None else _ZONES[entry[4]])
+
+
+@lru_cache(maxsize=4096)
+def is_product_key(key: str) -> bool:
+    """Returns whether SAT's c_ClaveProdServ has this key."""
+    return _has("C756_c_ClaveProdServ", key)
+
+
+@lru_cache(maxsize=1024)
+def is_unit_key(key: str) -> bool:
+    """Returns whether SAT's c_ClaveUnidad has this key, in which case counts."""
+    return _has("C756_c_ClaveUnidad", key)
+
+
+def _has(table: str, key: str) -> bool:
+    select = f"SELECT 1 FROM {table} WHERE key = ?"  # noqa: S608 - the table is a constant of this module
+    return _catalog().execute(select, (pickle.dumps(key, protocol=4),)).fetchone() is not None
 
 
 @lru_cache(maxsize=4096)

@@ -323,6 +323,27 @@ def test_lines_are_exact_and_complete():
 
 
 @pytest.mark.parametrize(
+    ("changes", "field", "problem"),
+    [
+        ({"productKey": "1234"}, "productKey", "c_ClaveProdServ"),
+        ({"productKey": "99999999"}, "productKey", "c_ClaveProdServ"),
+        ({"unitKey": "h87"}, "unitKey", "c_ClaveUnidad"),
+        ({"taxes": [{"type": "IVA", "rate": 0}, {"type": "IVA", "rate": 16}]}, "taxes[1].rate", "did you mean 0.16?"),
+        ({"taxes": [{"type": "ISR", "rate": 0.1, "factor": "Cuota"}]}, "taxes[0].factor", "must be Tasa"),
+    ],
+)
+def test_an_order_that_is_invoiced_has_keys_and_rates_of_sats_catalogues(
+    changes: dict[str, Any], field: str, problem: str
+):
+    lines = [line(**changes)]
+    for name in ("customerFiscalData", "fiscalData", "fiscalConfig"):
+        (error,) = refusal_of(order(lineItems=lines, **{name: FISCAL})).errors
+        assert (error.field, error.code) == (f"lineItems[0].{field}", "INVALID_VALUE")
+        assert problem in error.message
+    assert drafted(order(lineItems=lines)).terms.line_items, "without a receiver, nothing is invoiced yet"
+
+
+@pytest.mark.parametrize(
     ("lines", "adds_up"),
     [
         ([line(quantity=1, unitPrice=150000)], True),

@@ -45,6 +45,18 @@ async def test_what_a_line_gives_stays_its_own(merchant: Merchant):
     assert {name: line[name] for name in own} == own
 
 
+async def test_the_keys_and_taxes_of_a_product_are_checked_where_the_order_is_invoiced(merchant: Merchant):
+    await imported(merchant, coffee(productKey="1", unitKey="2", taxes=[IVA, IEPS | {"rate": 8}]))
+    receiver = {"customerFiscalData": {"taxId": "XAXX010101000"}}
+    body = order(amount=100, lineItems=[{"productId": "cafe", "quantity": 1, "unitPrice": 100}])
+    refused = await merchant.create(body | receiver)
+    assert refused.status_code == 400
+    assert [each["field"] for each in refused.json()["errors"]] == [
+        f"lineItems[0].{field}" for field in ("productKey", "unitKey", "taxes[1].rate")
+    ]
+    assert (await merchant.create(body)).status_code == 201
+
+
 async def test_a_line_with_taxes_of_its_own_does_not_take_whether_the_price_contains_the_products(merchant: Merchant):
     await imported(merchant, coffee(**FISCAL))
     taxed, untaxed, partly = await lines_of(

@@ -5,8 +5,8 @@ The events and the state of an order's documents are part of the order's stream:
 In reading order:
 
 - `documents`: composes them from an order. `receivers`: who gets one, with SAT's regimes. `concepts`: the lines.
-- `line_taxes`: divides an amount into a base and taxes. `parts`: divides the taxes of an invoice among its payments and
-  refunds.
+- `rates`: the rates of taxes that SAT accepts. `line_taxes`: divides an amount into a base and taxes. `parts`: divides
+  the taxes of an invoice among its payments and refunds.
 - `movements`: what moved the order's money, each with the document that it needs. `due`: when a document is due, and
   the progress that the order shows.
 - `commands`: what clients and workers ask for. `decide`: from a command to events.
