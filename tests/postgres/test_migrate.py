@@ -3,11 +3,13 @@
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
+import msgspec
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from ledger.domain.merchants.settings import MerchantSettings
 from ledger.postgres.migrate import Migration, MigrationFailed, migrate, migrations
 
 FIRST = Migration(number=1, name="first", sql="create table first (n int); select pg_sleep(0.1);")
@@ -42,6 +44,23 @@ def test_every_file_is_applied_once_in_order(empty_url):
 def test_the_schema_of_the_program_is_current_after_one_run(empty_url):
     assert migrate(empty_url) == migrations()
     assert migrate(empty_url) == []
+
+
+def test_a_merchant_of_an_earlier_release_gets_the_default_of_a_new_setting(empty_url):
+    files = migrations()
+    at = next(number for number, file in enumerate(files) if file.name == "pue_refund")
+    migrate(empty_url, files[:at])
+    stored = msgspec.json.encode(MerchantSettings(reminder_days=(7,))).replace(b',"pueRefund":"CREDIT_NOTE"', b"")
+    with psycopg.connect(empty_url) as connection:
+        connection.execute(
+            "insert into merchant (merchant_id, version, name, settings, created_at, updated_at)"
+            " values (gen_random_uuid(), 1, 'Café', %s, now(), now())",
+            [stored],
+        )
+    migrate(empty_url, files)
+    assert rows(empty_url, "select settings from merchant") == [
+        (msgspec.json.encode(MerchantSettings(reminder_days=(7,))),)
+    ]
 
 
 def test_migrations_at_once_apply_every_file_exactly_once(empty_url):
