@@ -211,6 +211,13 @@ def test_a_credit_note_that_was_cancelled_is_drawn_up_again_on_request():
     assert second.total == 1000
 
 
+def test_a_refund_after_the_invoice_was_cancelled_has_no_credit_note():
+    order = fold(evolve, cancel(bought(), Cancelled()), returned(4000))
+    assert not is_due(order)
+    assert documents_of(run(order)) == [INVOICED]
+    assert documents_of(run(order, request=ALL)) == [INVOICED, INVOICED, ("CREDIT_NOTE", 4000, "EMITTED")]
+
+
 def test_a_full_refund_leaves_the_invoice_to_a_cancellation_that_is_under_way():
     order = cancel(bought(*returned(10000)), CancellationPending())
     assert not is_due(order)
