@@ -25,7 +25,7 @@ run: $(STAMP)
 test: $(TOOLS)
 	$(PYTEST)
 
-# The long runs of the same programmes: every fault of campaigns/chaos, killed workers, generated requests, another stateful run.
+# The long runs of the same programmes: campaigns, every crash of a payment, most how-to pages, more random examples.
 test-long: $(TOOLS)
 	$(PYTEST) -m long
 

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from property_tests.log_replay import digest, read_log, replay_log
 from tests.databases import Databases
@@ -163,17 +163,21 @@ def assert_money(order: Order) -> None:
     assert (order.status is OrderStatus.COMPLETED) == (paid >= order.amount)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS, twice=st.booleans(), size=st.sampled_from([1, 7, 1000]))
+@pytest.mark.parametrize("examples", [12, pytest.param(60, marks=pytest.mark.long)])
 def test_any_sequence_of_operations_leaves_a_gapless_log_and_read_models_that_follow_from_it(
-    ledger: Ledger, loop: EventLoop, url: str, steps: list[tuple[Any, ...]], twice: bool, size: int
+    ledger: Ledger, loop: EventLoop, url: str, examples: int
 ) -> None:
-    merchant = loop.run(run_steps(ledger, steps, twice=twice))
-    log = loop.run(read_log(url, merchant, size))
-    assert_gapless(log)
-    for each in orders_of(log):
-        assert_money(each)
-    assert replay_log(merchant, log, size) == loop.run(stored_rows(url, merchant))
+    @settings(max_examples=examples, deadline=None)
+    @given(steps=STEPS, twice=st.booleans(), size=st.sampled_from([1, 7, 1000]))
+    def holds(steps: list[tuple[Any, ...]], twice: bool, size: int) -> None:
+        merchant = loop.run(run_steps(ledger, steps, twice=twice))
+        log = loop.run(read_log(url, merchant, size))
+        assert_gapless(log)
+        for each in orders_of(log):
+            assert_money(each)
+        assert replay_log(merchant, log, size) == loop.run(stored_rows(url, merchant))
+
+    holds()
 
 
 async def stored_rows(url: str, merchant: UUID) -> Any:

@@ -436,15 +436,19 @@ def _status_without_live_payment(order: Order) -> OrderStatus:
     return OrderStatus.PENDING if expired and order.terms.pending else OrderStatus.FAILED
 
 
-@settings(max_examples=600, deadline=None)
-@given(st.data())
-def test_any_sequence_of_commands_and_outcomes_keeps_the_invariants_of_an_order(data):
-    order_under_test = OrderUnderTest(data.draw)
-    for _ in range(data.draw(st.integers(5, 30))):
-        order_under_test.step()
-    encoded = [CODEC.encode(event) for event in order_under_test.log]
-    loaded = fold(evolve, None, (CODEC.decode(each.topic.decode(), each.data) for each in encoded))
-    assert loaded == order_under_test.order
+@pytest.mark.parametrize("examples", [100, pytest.param(600, marks=pytest.mark.long)])
+def test_any_sequence_of_commands_and_outcomes_keeps_the_invariants_of_an_order(examples):
+    @settings(max_examples=examples, deadline=None)
+    @given(st.data())
+    def holds(data):
+        order_under_test = OrderUnderTest(data.draw)
+        for _ in range(data.draw(st.integers(5, 30))):
+            order_under_test.step()
+        encoded = [CODEC.encode(event) for event in order_under_test.log]
+        loaded = fold(evolve, None, (CODEC.decode(each.topic.decode(), each.data) for each in encoded))
+        assert loaded == order_under_test.order
+
+    holds()
 
 
 def reached_by(history: Sequence[Any]) -> Iterator[Any]:
@@ -467,6 +471,7 @@ def test_the_rows_of_the_tables_reach_every_event_and_status() -> None:
     assert set(ALL_EVENTS_AND_STATUSES) - seen == set()
 
 
+@pytest.mark.long
 def test_random_sequences_reach_every_event_and_status() -> None:
     """The property above is worth as much as its sequences: in these many, every event and every status occurs."""
     rng, seen = Random(7), set[Any]()

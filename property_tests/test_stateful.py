@@ -18,15 +18,31 @@ from property_tests.stateful.service import service
 STEPS = 50
 
 
-@pytest.mark.parametrize(("seed", "runs"), [(20_260_131, 60), pytest.param(20_260_201, 150, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("seed", "runs", "unreached_max"),
+    [
+        (20_260_131, 15, 8),
+        pytest.param(20_260_131, 60, 0, marks=pytest.mark.long),
+        pytest.param(20_260_201, 150, 0, marks=pytest.mark.long),
+    ],
+    ids=["15", "60", "150"],
+)
 def test_the_service_agrees_with_the_model(
-    postgres_url: str, template_database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int, runs: int
+    postgres_url: str,
+    template_database: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+    runs: int,
+    unreached_max: int,
 ) -> None:
+    """Few runs do not reach every rule: up to `unreached_max` rules may be missing."""
     with service(postgres_url, template_database, tmp_path / "log") as running:
         reached = run(running, runs, STEPS, seed, shrink=False)
         coverage = running.ledger_access.coverage
         with capsys.disabled():
             sys.stdout.write(f"\n{runs} runs of {STEPS} steps\n{report(reached)}{coverage.report()}")
         assert reached.whole(STEPS) >= runs
-        assert not unreached(reached)
+        missing = unreached(reached)
+        assert len(missing) <= unreached_max, missing
         assert not coverage.illegal

@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -197,39 +198,45 @@ class Model:
         raise AssertionError("it never ends")
 
 
-@PROFILE
-@given(
-    st.lists(plans(), min_size=2, max_size=5, unique_by=lambda plan: plan.plan_id), st.sampled_from(ZONES), st.data()
-)
-def test_changes_of_plan_cost_the_time_of_each_plan_and_never_credit_more_than_was_charged(some, zone, data):
-    first, *others = [replace(plan, terms=replace(plan.terms, trial_period_days=0)) for plan in some]
-    model = Model(first, zone)
-    model.settle(commands.ChargePaid())
-    for _ in range(data.draw(st.integers(0, 3))):
-        assert model.state is not None
-        model.now = model.state.current_period_end
-        if model.take(decide_due(model.state, commands.RunDue(at=model.now))) and model.state.charge is not None:
-            model.settle(commands.ChargePaid())
-    state = model.state
-    assert state is not None
-    assert state.priced is not None
-    if not state.is_live:
-        return
-    end, charged = state.current_period_end, Fraction(state.terms.amount)
-    expected, lines, running = Fraction(0), [], state.priced
-    for chosen in (*others, replace(first, plan_id=state.plan_id)):
-        model.now += (end - model.now) * data.draw(st.sampled_from([0, 0, 1, 5])) // 7
-        command = commands.ChangeSubscription(at=model.now, plan=chosen, proration=commands.Proration.NEXT_INVOICE)
-        before = len(state.carried)
-        state = model.state = fold(evolve, state, decide_change(state, command))
-        lines += [Fraction(line.amount) for line in state.carried[before:]]
+@pytest.mark.parametrize("examples", [80, pytest.param(400, marks=pytest.mark.long)])
+def test_changes_of_plan_cost_the_time_of_each_plan_and_never_credit_more_than_was_charged(examples):
+    @settings(PROFILE, max_examples=examples)
+    @given(
+        st.lists(plans(), min_size=2, max_size=5, unique_by=lambda plan: plan.plan_id),
+        st.sampled_from(ZONES),
+        st.data(),
+    )
+    def holds(some, zone, data):
+        first, *others = [replace(plan, terms=replace(plan.terms, trial_period_days=0)) for plan in some]
+        model = Model(first, zone)
+        model.settle(commands.ChargePaid())
+        for _ in range(data.draw(st.integers(0, 3))):
+            assert model.state is not None
+            model.now = model.state.current_period_end
+            if model.take(decide_due(model.state, commands.RunDue(at=model.now))) and model.state.charge is not None:
+                model.settle(commands.ChargePaid())
+        state = model.state
+        assert state is not None
         assert state.priced is not None
-        rest = (end - model.now) // timedelta(seconds=1)
-        expected += rest * (_rate(state.priced) - _rate(running))
-        running = state.priced
-    assert abs(sum(lines) - expected) <= Fraction(len(lines), 2)
-    assert running.seconds == (end - state.current_period_start) // timedelta(seconds=1)
-    assert -sum(amount for amount in lines if amount < 0) <= charged + sum(amount for amount in lines if amount > 0)
+        if not state.is_live:
+            return
+        end, charged = state.current_period_end, Fraction(state.terms.amount)
+        expected, lines, running = Fraction(0), [], state.priced
+        for chosen in (*others, replace(first, plan_id=state.plan_id)):
+            model.now += (end - model.now) * data.draw(st.sampled_from([0, 0, 1, 5])) // 7
+            command = commands.ChangeSubscription(at=model.now, plan=chosen, proration=commands.Proration.NEXT_INVOICE)
+            before = len(state.carried)
+            state = model.state = fold(evolve, state, decide_change(state, command))
+            lines += [Fraction(line.amount) for line in state.carried[before:]]
+            assert state.priced is not None
+            rest = (end - model.now) // timedelta(seconds=1)
+            expected += rest * (_rate(state.priced) - _rate(running))
+            running = state.priced
+        assert abs(sum(lines) - expected) <= Fraction(len(lines), 2)
+        assert running.seconds == (end - state.current_period_start) // timedelta(seconds=1)
+        assert -sum(amount for amount in lines if amount < 0) <= charged + sum(amount for amount in lines if amount > 0)
+
+    holds()
 
 
 def _rate(priced: PricedPlan) -> Fraction:
@@ -261,26 +268,32 @@ def test_credits_never_exceed_what_a_period_has_paid_and_not_given_back(some, da
         assert held + sum(line.amount for line in model.state.carried) >= -len(others)
 
 
-@PROFILE
-@given(plans(), st.sampled_from(ZONES), st.data())
-def test_a_subscription_moves_along_the_contract_whatever_happens(plan, zone, data):
-    model = Model(plan, zone)
-    for _ in range(data.draw(st.integers(1, 12))):
-        model.run(data.draw)
-        state = model.state
-        assert state is not None
-        if not state.is_live:
-            break
-        due = next_due(state)
-        assert due is None or due.at > model.now
-        cycles = [invoice for invoice in state.invoices if invoice.period is not None]
-        if not state.is_expiring:
-            assert state.current_period_end > model.now  # every period that has begun is billed
-        assert len(cycles) - model.resets == state.periods_billed
-        _act(model, data.draw)
-        model.now += timedelta(seconds=data.draw(st.sampled_from([1, 3_600, 86_400, 1_000_000, 6_000_000, 30_000_000])))
-    if model.state is not None and model.state.charge is not None:
-        model.settle(commands.ChargePaid())
+@pytest.mark.parametrize("examples", [80, pytest.param(400, marks=pytest.mark.long)])
+def test_a_subscription_moves_along_the_contract_whatever_happens(examples):
+    @settings(PROFILE, max_examples=examples)
+    @given(plans(), st.sampled_from(ZONES), st.data())
+    def holds(plan, zone, data):
+        model = Model(plan, zone)
+        for _ in range(data.draw(st.integers(1, 12))):
+            model.run(data.draw)
+            state = model.state
+            assert state is not None
+            if not state.is_live:
+                break
+            due = next_due(state)
+            assert due is None or due.at > model.now
+            cycles = [invoice for invoice in state.invoices if invoice.period is not None]
+            if not state.is_expiring:
+                assert state.current_period_end > model.now  # every period that has begun is billed
+            assert len(cycles) - model.resets == state.periods_billed
+            _act(model, data.draw)
+            model.now += timedelta(
+                seconds=data.draw(st.sampled_from([1, 3_600, 86_400, 1_000_000, 6_000_000, 30_000_000]))
+            )
+        if model.state is not None and model.state.charge is not None:
+            model.settle(commands.ChargePaid())
+
+    holds()
 
 
 def _act(model: Model, draw) -> None:

@@ -15,7 +15,7 @@ from tests.databases import Databases
 
 from ledger.postgres.migrate import migrate
 
-# A scenario of these modules takes half a minute, and their tests read its result.
+# A scenario of these modules takes up to half a minute, here or in `make test-long`, and their tests read its result.
 _BEGIN_WITH = (
     "property_tests/test_stateful.py",
     "tests/crash/test_points.py",

@@ -18,7 +18,8 @@ from ledger.postgres.embedded.cluster import SUPERUSER, Cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
 from ledger.postgres.embedded.ownership import own_directory
 
-_MANY = {"max_connections": "400"}
+# A session ends before its server writes over a file of its log. Each new file would be written twice, first with zeros.
+_SETTINGS = {"max_connections": "400", "wal_init_zero": "off"}
 
 
 @contextmanager
@@ -40,7 +41,7 @@ def running(home: Path) -> Iterator[str]:
         made = packaged(major, home)
         # The map of the embedded server lets a user be any role, which PostgreSQL 15 does not know.
         settings = {"hba_file": str(trusting(home))}
-    running = server.start(made, settings=_MANY | settings)
+    running = server.start(made, settings=_SETTINGS | settings)
     try:
         yield running.url
     finally:

@@ -302,7 +302,7 @@ class UnfinishedErasures:
         )
 
 
-@pytest.mark.parametrize("pending", [1_500, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pending", [300, *(pytest.param(count, marks=pytest.mark.long) for count in (1_500, 10_000))])
 @pytest.mark.parametrize("kind", [Messages, LookUps, Tasks, SingleTasks, Timers, UnfinishedErasures])
 async def test_a_merchant_with_a_slow_processor_and_much_pending_work_delays_no_other(
     kind: type[Any], pending: int, ledger: Ledger, database_url: str, stack: AsyncExitStack

@@ -12,7 +12,7 @@ from campaigns.races.running import two_processes, wrong_in
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 4
+ROUNDS_EACH = [1, pytest.param(4, marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +24,12 @@ def racing(
         yield made
 
 
+@pytest.mark.parametrize("rounds", ROUNDS_EACH)
 @pytest.mark.parametrize("name", RACES)
-async def test_no_race_pays_or_refunds_more_than_there_is(racing: tuple[Installation, RaceService], name: str) -> None:
+async def test_no_race_pays_or_refunds_more_than_there_is(
+    racing: tuple[Installation, RaceService], name: str, rounds: int
+) -> None:
     installation, service = racing
-    for number in range(ROUNDS):
+    for number in range(rounds):
         assert await RACES[name](service, f"{name}/{number}") == []
     assert await wrong_in(installation) == []

@@ -19,6 +19,7 @@ from campaigns.unknown_outcomes.disturbances import KINDS, Disturbances, can_mov
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.long
 async def test_the_processor_and_the_ledger_agree_on_every_amount(short_dir: Path):
     home = short_dir / "unknown"
     home.mkdir()

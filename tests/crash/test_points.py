@@ -1,19 +1,22 @@
 """Wherever a process is killed around a payment, the payment ends in the one right state, and no payer is charged
 twice.
+
+`make test` runs a few of the crashes, `make test-long` all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from campaigns.chaos import rules
 from campaigns.chaos.installation import installed
 from msgspec import Struct
-from tests.crash.scenario import AMOUNT, CASES, Case, CrashResult, CrashScenario
+from tests.crash.scenario import AMOUNT, CASES, SHORT, Case, CrashResult, CrashScenario
 
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
@@ -29,13 +32,25 @@ _SETTINGS = {
 }
 
 
+def parameters(cases: Sequence[Case]) -> Any:
+    """Returns cases as parameters of a test. Those that do not run at every change are marked."""
+    return [pytest.param(case, marks=() if case in SHORT else pytest.mark.long, id=case.name) for case in cases]
+
+
 @pytest.fixture(scope="module")
 def result(
-    postgres_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    postgres_url: str,
+    template_database: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[CrashResult]:
+    """Yields the result of all cases that the tests of this run need."""
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function) and hasattr(item, "callspec")]
+    selected = {test.callspec.params.get("case") for test in tests if test.path == request.path}
+    cases = [case for case in CASES if case in selected]
     log: Path = tmp_path_factory.mktemp("crash") / "log"
     with installed(postgres_url, template_database, _SETTINGS) as installation:
-        yield asyncio.run(CrashScenario(installation, log).run())
+        yield asyncio.run(CrashScenario(installation, log, cases or SHORT).run())
 
 
 class Expected(Struct, frozen=True):
@@ -58,7 +73,7 @@ def expected(case: Case) -> Expected:
     return Expected(status, payments if status == "COMPLETED" else payments + 1)
 
 
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_case = pytest.mark.parametrize("case", parameters(CASES))
 
 
 @each_case
@@ -102,7 +117,7 @@ def test_a_repeated_request_is_answered_with_its_outcome(result: CrashResult, ca
     assert (seen.repeated.status, seen.repeated.replayed) == ((200, True) if succeeded else (201, False))
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.second is None], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", parameters([case for case in CASES if case.second is None]))
 def test_a_request_repeated_before_the_recovery_starts_no_second_payment(result: CrashResult, case: Case) -> None:
     meanwhile = result.seen[case].meanwhile
     assert meanwhile is not None

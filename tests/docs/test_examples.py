@@ -12,23 +12,22 @@ from ledger.postgres.prepare import _INSERT_ONLY
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 AROUND = ROOT / "docs" / "tutorial" / "customers-cards-products-keys.md"
 HOW_TO = ROOT / "docs" / "how-to"
-PRACTISED = (
-    "split-an-order",
+AT_EVERY_CHANGE = ("split-an-order", "refund-a-payment", "capture-and-cancel", "repeat-requests-safely")
+"""The pages about money that `make test` follows. `make test-long` follows the others: they need three seconds each."""
+LONG = (
     "charge-a-surcharge",
-    "refund-a-payment",
     "authenticate-a-payer",
     "take-transfers-and-cash",
-    "capture-and-cancel",
     "practise-disputes-and-settlement",
     "practise-in-the-sandbox",
     "import-products",
-    "repeat-requests-safely",
     "save-and-charge-cards",
     "bill-subscriptions",
     "manage-customers",
     "stamp-invoices",
     "send-reminders",
 )
+PRACTISED = (*AT_EVERY_CHANGE, *(pytest.param(page, marks=pytest.mark.long) for page in LONG))
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +71,7 @@ def test_the_pages_about_orders_work(service, tmp_path, page):
         shell.follow(HOW_TO / f"{page}.md")
 
 
+@pytest.mark.long
 def test_the_tutorial_about_what_is_around_the_order_works(service, tmp_path):
     with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
         shell.follow(AROUND)
@@ -79,9 +79,10 @@ def test_the_tutorial_about_what_is_around_the_order_works(service, tmp_path):
 
 def test_every_page_with_a_merchant_of_its_own_is_run():
     making = {page.stem for page in HOW_TO.glob("*.md") if "merchants create Practice" in page.read_text()}
-    assert making == set(PRACTISED)
+    assert making == {*AT_EVERY_CHANGE, *LONG}
 
 
+@pytest.mark.long
 def test_the_page_about_following_the_log_works(service):
     with Shell(service) as shell:
         shell.follow(HOW_TO / "follow-the-log.md")
@@ -103,6 +104,7 @@ def test_the_page_about_upgrades_works(service):
         shell.follow(HOW_TO / "upgrade.md")
 
 
+@pytest.mark.long
 def test_the_bakerys_scenario_runs(service, tmp_path):
     page = blocks(HOW_TO / "write-a-scenario.md")
     scenario, *outputs = [content for language, content in page if language in {"json", "text"}][:3]

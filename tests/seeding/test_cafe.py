@@ -20,6 +20,7 @@ from ledger.seeding.seed import seed
 SEEDS = Path(__file__).parents[2] / "seeds"
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_the_scenario_of_the_cafe_runs_and_changes_nothing_the_second_time(settings, log):
     first = await seed(settings, SEEDS / SCENARIO)

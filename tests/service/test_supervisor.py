@@ -42,6 +42,7 @@ def shared(short_dir):
         yield service.ready()
 
 
+@pytest.mark.long
 def test_a_start_from_nothing_and_one_from_a_data_directory_end_ready(nothing):
     with Running(nothing) as first:
         assert first.ready().count() == 1
@@ -51,6 +52,7 @@ def test_a_start_from_nothing_and_one_from_a_data_directory_end_ready(nothing):
         assert second.ready().count() == 2
 
 
+@pytest.mark.long
 def test_one_line_per_start_names_the_address(data_dir):
     with Running(data_dir) as service:
         service.ready()
@@ -87,6 +89,7 @@ def test_a_request_in_flight_is_finished_after_sigterm_and_a_new_one_is_not_acce
         assert service.end()[0] == 0
 
 
+@pytest.mark.long
 def test_a_second_sigterm_ends_it_at_once(data_dir):
     with Running(data_dir) as service, ThreadPoolExecutor() as pool:
         service.ready()
@@ -102,6 +105,7 @@ def test_a_second_sigterm_ends_it_at_once(data_dir):
         assert stuck.exception() is not None
 
 
+@pytest.mark.long
 def test_a_signal_that_arrives_twice_at_the_same_moment_is_one(data_dir):
     with Running(data_dir) as service, ThreadPoolExecutor() as pool:
         service.ready()
@@ -114,6 +118,7 @@ def test_a_signal_that_arrives_twice_at_the_same_moment_is_one(data_dir):
         assert service.end()[0] == 0
 
 
+@pytest.mark.long
 def test_what_takes_too_long_is_cut_off(data_dir):
     with Running(data_dir) as service, ThreadPoolExecutor() as pool:
         service.ready()
@@ -124,7 +129,7 @@ def test_what_takes_too_long_is_cut_off(data_dir):
         assert stuck.exception() is not None or stuck.result().status_code == 500
 
 
-@pytest.mark.parametrize("how", ["the parent alone", "the whole group"])
+@pytest.mark.parametrize("how", [pytest.param("the parent alone", marks=pytest.mark.long), "the whole group"])
 def test_kill_9_takes_children_and_postgres_down_and_a_new_start_recovers(data_dir, how):
     with Running(data_dir) as service:
         service.ready()
@@ -182,6 +187,7 @@ def test_a_postmaster_that_dies_alone_comes_back_and_requests_meanwhile_are_answ
         before = after
 
 
+@pytest.mark.long
 def test_a_postgres_that_cannot_start_is_tried_again_until_it_can(data_dir):
     with Running(data_dir) as service:
         before = service.ready().count()
@@ -211,7 +217,7 @@ def test_an_api_process_that_dies_is_replaced_and_the_port_stays_open(shared):
     assert shared.get("/").text != first
 
 
-@pytest.mark.parametrize("role", ["api", "worker"])
+@pytest.mark.parametrize("role", [pytest.param("api", marks=pytest.mark.long), "worker"])
 def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
     with Running(data_dir, LEDGER_PING_TIMEOUT_S="2") as service:
         pids = service.ready().roles()
@@ -230,6 +236,7 @@ def test_a_child_that_is_stopped_is_ended_and_replaced(data_dir, role):
     ]
 
 
+@pytest.mark.long
 def test_a_service_without_its_worker_goes_on_starting_one_reports_it_once_and_is_not_ready(data_dir):
     with Running(data_dir, "worker=tests.service.stand_ins:work_once") as service:
         worker = service.ready().roles()["worker"]
@@ -317,6 +324,7 @@ def read_until(service, event):
     return lines
 
 
+@pytest.mark.long
 def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_dir):
     with Running(data_dir, "api=tests.service.stand_ins:create_no_app") as service:
         status, stderr = service.end()
@@ -325,6 +333,7 @@ def test_an_application_that_cannot_be_made_ends_the_start_with_the_reason(data_
         assert service.process.stdout.closed
 
 
+@pytest.mark.long
 def test_the_embedded_server_accepts_what_all_processes_open(data_dir):
     with (
         Running(data_dir, LEDGER_WORKERS="4") as service,
@@ -351,6 +360,7 @@ def test_a_taken_port_is_named_by_its_setting(shared, data_dir):
     assert (status, stderr) == (1, f"ledger: LEDGER_PORT {port} is taken on 127.0.0.1\n")
 
 
+@pytest.mark.long
 def test_the_halves_apart_share_one_database_and_the_one_that_stays_takes_it_over(data_dir):
     with Running(data_dir, "--share", "worker=") as api:
         api.ready()

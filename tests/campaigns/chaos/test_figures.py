@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc"),
 ]
 
