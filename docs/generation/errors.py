@@ -25,6 +25,7 @@ _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "VALIDATION_ERROR": (400,),
     "CONFLICTING_FIELDS": (400,),
     "UNKNOWN_FIELD": (400,),
+    "UNKNOWN_PARAMETER": (400,),
     "CARD_NUMBER_NOT_ALLOWED": (400,),
     "SECURITY_CODE_NOT_ALLOWED": (400,),
     "PAYMENT_DECLINED": (422,),
@@ -119,6 +120,7 @@ def _field_codes() -> set[str]:
         "SECURITY_CODE_NOT_ALLOWED",
         "DUPLICATE_ID",
         "UNKNOWN_FIELD",
+        "UNKNOWN_PARAMETER",
     }
     for call in _calls("invalid"):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}

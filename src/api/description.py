@@ -53,10 +53,10 @@ Every request needs an API key in the header `x-api-key`. In the sandbox no mone
 approved.
 
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
-unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A misspelt field or query parameter, such as `capture_method` for
-`captureMethod`, is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the answer's header
-`Ledger-Ignored-Fields`, except in a product, which keeps it. `null` is the same as absent, except in the details
-of a customer, of a product and of a plan and in billing details, where it clears them.
+unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A misspelt field, such as `capture_method` for `captureMethod`,
+is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the answer's header `Ledger-Ignored-Fields`,
+except in a product, which keeps it. Any unknown parameter of a query is 400 `UNKNOWN_PARAMETER`. `null` is the same as
+absent, except in the details of a customer, of a product and of a plan and in billing details, where it clears them.
 
 Texts for payers, such as `payerMessage`, are in Spanish or English: by the header `Accept-Language`, else in the
 language of the customer's notification preferences.

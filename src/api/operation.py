@@ -46,7 +46,7 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
 
 
 ANY: Final[Codes] = {
-    400: ("VALIDATION_ERROR",),
+    400: ("VALIDATION_ERROR", "UNKNOWN_PARAMETER"),
     401: ("INVALID_API_KEY", "KEY_EXPIRED", "KEY_ENVIRONMENT_MISMATCH", "INSUFFICIENT_SCOPE"),
     404: ("MERCHANT_NOT_FOUND",),
     414: ("URI_TOO_LONG",),

@@ -73,7 +73,7 @@ LIST_CUSTOMERS: Final = ScopedOperation(
         description="A page of the merchant's customers, the newest first, and the number of all of them.",
         parameters=described_parameters(PARAMETERS),
         answers={200: ("A page of customers.", CustomerPage)},
-        codes=codes_of(ANY, {400: ("UNKNOWN_FIELD", "CONFLICTING_FIELDS")}),
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
         tag=TAG,
     ),
 )

@@ -1,7 +1,7 @@
 """The query of a list: its parameters, each once, and the page that it asks for (contract N53).
 
-Answer a value that is not understood with a 400, never with a default, and a misspelt name likewise; other unknown
-names are ignored.
+Answer a value that is not understood with a 400, never with a default, and a name that the operation does not have
+likewise: a filter without effect shows a merchant other entries than it asked for.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from api.decoding.field_errors import FieldErrors
 from api.decoding.types import TEXT_MAX
-from api.decoding.unknown_names import UnknownNames, note_ignored
-from api.errors import conflicting, invalid
+from api.decoding.unknown_names import known_name, shown
+from api.errors import ApiError, FieldError, conflicting, invalid
 from api.operation import Json
 
 C = TypeVar("C")
@@ -26,6 +26,7 @@ E = TypeVar("E", bound=StrEnum)
 Parameters = Mapping[str, tuple[str, Json]]
 """The parameters of a query by their names: what each of them means, and its schema."""
 
+UNKNOWN_PARAMETER: Final = "UNKNOWN_PARAMETER"
 _LIMIT_MAX: Final = 100
 _LIMIT_DEFAULT: Final = 20
 _WHOLE_MAX: Final = 999_999_999
@@ -62,8 +63,8 @@ def parse_parameters(
 ) -> tuple[Mapping[str, str], FieldErrors]:
     """Returns each parameter once, and what is wrong with them so far; a parameter without a value counts as absent.
 
-    The values of a parameter in `lists` are joined by commas; every other `known` one has one value. Raises ApiError
-    (400) if the query cannot be read.
+    A name that is not `known` is an error. The values of a parameter in `lists` are joined by commas; every other
+    `known` one has one value. Raises ApiError (400) if the query cannot be read.
     """
     try:
         values_by_name = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
@@ -71,23 +72,38 @@ def parse_parameters(
         raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
     except ValueError:
         raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
-    given, errors, unknown = {}, FieldErrors(values_by_name), UnknownNames()
+    given, errors = {}, FieldErrors(values_by_name)
     for name, values in values_by_name.items():
         if name not in known:
-            unknown.add("", name, known)
-        if len(set(values)) > 1 and name in known and name not in lists:
+            if not errors.are_enough:
+                errors.add(_unknown_parameter(name, known))
+        elif len(set(values)) > 1 and name not in lists:
             errors.add(invalid(name, "was sent twice with different values", "CONFLICTING_FIELDS"))
         given[name] = ",".join(values) if name in lists else values[0]
-    note_ignored(unknown.ignored)
-    for misspelt in unknown.errors:
-        errors.add(misspelt)
     return given, errors
 
 
-def ignore_parameters(query: bytes) -> None:
-    """Names the parameters of an operation that has none in the answer's header."""
+def refuse_parameters(query: bytes) -> None:
+    """Raises ApiError (400) if a query has parameters: the operation has none."""
     names = [unquote_plus(part.partition("=")[0]) for part in query.decode("latin-1").split("&", _FIELDS_MAX)]
-    note_ignored(name for name in names[:_FIELDS_MAX] if name)
+    errors = FieldErrors(dict.fromkeys(names))
+    for name in filter(None, names[:_FIELDS_MAX]):
+        errors.add(_unknown_parameter(name, ()))
+    errors.refuse()
+
+
+def _unknown_parameter(name: str, known: Collection[str]) -> ApiError:
+    """Returns the 400 about a parameter that is none of those of the operation."""
+    meant = known_name(name, known)
+    if meant is not None:
+        problem = f"is unknown: did you mean {meant}?"
+    elif known:
+        problem = f"is unknown: the parameters here are {', '.join(known)}"
+    else:
+        problem = "is unknown: this operation has no parameters in its query, so leave it out"
+    field = shown(name)
+    message = f"{field} {problem}" if meant else f"{field} {problem}."
+    return ApiError(400, UNKNOWN_PARAMETER, message, errors=(FieldError(field, problem, UNKNOWN_PARAMETER),))
 
 
 def parse_place(given: Mapping[str, str], parse_cursor: Callable[[str], C | None]) -> Place[C]:

@@ -63,11 +63,12 @@ def ignored_header() -> Headers:
     if not names:
         return ()
     IGNORED.set(())
-    shown = [_shown(name) for name in names[:_NAMED_MAX]] + ["..."] * (len(names) > _NAMED_MAX)
-    return ((IGNORED_HEADER, ", ".join(shown).encode()),)
+    listed = [shown(name) for name in names[:_NAMED_MAX]] + ["..."] * (len(names) > _NAMED_MAX)
+    return ((IGNORED_HEADER, ", ".join(listed).encode()),)
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
+    """Returns an unknown name as an answer may repeat it: percent-encoded, eighty characters at most, no card data."""
     if contains_pan(name) or contains_cvc(name):
         return "..."
     encoded = quote(name, safe=_SAFE, errors="replace")

@@ -12,7 +12,7 @@ from msgspec import Struct
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.decoding.query import ignore_parameters
+from api.decoding.query import refuse_parameters
 from api.decoding.unknown_names import IGNORED, ignored_header
 from api.errors import method_not_allowed, no_such_operation
 from api.http.dependencies import Dependencies, DependencyHolder, not_started
@@ -81,7 +81,7 @@ class Endpoint:
         )
         await deps.ledger.clock.refresh(principal.merchant_id)
         if request.query and not operation.takes_parameters:
-            ignore_parameters(request.query)
+            refuse_parameters(request.query)
         try:
             response = await operation.handler(deps, request)
         finally:

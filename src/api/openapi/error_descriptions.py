@@ -20,8 +20,10 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CONFLICTING_FIELDS": "Two names of one field have different values, or two fields were sent of "
     "which one excludes the "
     "other.",
-    "UNKNOWN_FIELD": "A field or a query parameter is unknown, and its name is that of another one at its place but for "
-    "case, `_`, `-` or two letters: `errors` names the one that was probably meant.",
+    "UNKNOWN_FIELD": "A field is unknown, and its name is that of another one at its place but for case, `_`, `-` or two "
+    "letters: `errors` names the one that was probably meant.",
+    "UNKNOWN_PARAMETER": "The query has a parameter that the operation does not have: `errors` names the one that was "
+    "probably meant, or those that there are.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "
     "repeat the number.",
     "SECURITY_CODE_NOT_ALLOWED": "A text that would be stored contains a card's security code under its name, "
@@ -142,6 +144,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
     "DUPLICATE_FIELD": "The object has it twice: send it once.",
     "DUPLICATE_ID": "An earlier product of the import has the same id.",
+    "UNKNOWN_PARAMETER": "The operation has no such parameter.",
     "UNKNOWN_FIELD": "It does not exist; a field at the same place has almost the same name.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",

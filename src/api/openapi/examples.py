@@ -147,6 +147,7 @@ ORDERS: Final[Mapping[str, Json]] = {
 
 MESSAGES: Final[Mapping[str, str]] = {
     "VALIDATION_ERROR": "amount is required.",
+    "UNKNOWN_PARAMETER": "stauts is unknown: did you mean status?",
     "CONFLICTING_FIELDS": "externalId and externalMerchantReference are two names of one field and have "
     "different values: "
     "send one of them.",

@@ -117,7 +117,7 @@ ANSWER_HEADERS: Final[Mapping[str, Json]] = {
         "schema": {"type": "integer", "minimum": 0},
     },
     "Ledger-Ignored-Fields": {
-        "description": "The names of the body and of the query that are unknown at their place and have no effect, "
+        "description": "The names of the body that are unknown at their place and have no effect, "
         "percent-encoded: `customer.shoeSize, lineItems[].colour`. At most twenty; `...` stands for more, and for a name "
         "that may not be repeated.",
         "schema": {"type": "string"},

@@ -1,8 +1,7 @@
 """GET /v2/payment-orders: a page of the merchant's orders.
 
 The query accepts both families of names (contract N50 and N53 to N56). Answer a value that is not understood with a
-400, never with a default: a filter that silently does nothing shows a merchant other orders than it asked for. Unknown
-names are ignored.
+400, never with a default: a filter that silently does nothing shows a merchant other orders than it asked for.
 """
 
 from __future__ import annotations
@@ -146,6 +145,6 @@ LIST_ORDERS: Final = ScopedOperation(
         description="A page of the merchant's orders, without their payments, and the number of all orders.",
         parameters=described_parameters(PARAMETERS),
         answers={200: ("A page of orders.", OrderPage)},
-        codes=codes_of(ANY, {400: ("UNKNOWN_FIELD", "CONFLICTING_FIELDS")}),
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
     ),
 )

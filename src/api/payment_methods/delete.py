@@ -64,7 +64,6 @@ newest of the customer's other methods becomes the default.
         codes=codes_of(
             ANY,
             IDEMPOTENT,
-            {400: ("UNKNOWN_FIELD",)},
             {404: ("CUSTOMER_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"), 409: ("PAYMENT_METHOD_IN_USE",)},
         ),
         tag=PAYMENT_METHODS,

@@ -53,7 +53,7 @@ LIST_METHODS: Final = ScopedOperation(
         "the newest.",
         parameters=(OF_CUSTOMER, *described_parameters(PARAMETERS)),
         answers={200: ("A page of payment methods.", SavedPaymentMethodPage)},
-        codes=codes_of(ANY, {400: ("UNKNOWN_FIELD", "CONFLICTING_FIELDS"), 404: ("CUSTOMER_NOT_FOUND",)}),
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",), 404: ("CUSTOMER_NOT_FOUND",)}),
         tag=PAYMENT_METHODS,
     ),
 )

@@ -74,7 +74,7 @@ LIST_PRODUCTS: Final = ScopedOperation(
         description="A page of the merchant's products, the newest first, and the number of all of them.",
         parameters=described_parameters(PARAMETERS),
         answers={200: ("A page of products.", ProductPage)},
-        codes=codes_of(ANY, {400: ("UNKNOWN_FIELD", "CONFLICTING_FIELDS")}),
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
         tag=operation.PRODUCTS,
     ),
     by_key_alone=True,

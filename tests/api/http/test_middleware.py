@@ -219,7 +219,7 @@ async def test_a_long_address_and_long_headers_are_refused(merchant: Merchant):
     assert (await merchant.get(f"{ORDERS}/{'x' * 8200}")).status_code == 414
     assert (await merchant.get(ORDERS, **{"x-long": "x" * (33 << 10)})).status_code == 431
     assert (await merchant.get(ORDERS, **{f"x-{n}": "1" for n in range(100)})).status_code == 431
-    assert (await merchant.get(f"{ORDERS}?a={'x' * 8000}")).status_code == 200
+    assert (await merchant.get(f"{ORDERS}?status={'+' * 8000}")).status_code == 200
 
 
 async def test_head_is_get(merchant: Merchant):

@@ -180,7 +180,7 @@ GET_LINKS: Final = ScopedOperation(
         description=_DESCRIPTION,
         parameters=(ORDER_ID, *described_parameters(PARAMETERS)),
         answers=_ANSWERS,
-        codes=codes_of(ANY, {400: ("UNKNOWN_FIELD",)}, _CODES),
+        codes=codes_of(ANY, _CODES),
         tag=TAG,
     ),
 )
