@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from tests.domain.test_subscriptions import HARD, NEXT_INVOICE, PAID, SOFT, START, due, plan, requested, settled, then
 
 from ledger.domain.plans.terms import Interval
+from ledger.domain.rejections import NoNextInvoice, RequestInProgress
 from ledger.domain.subscriptions import commands
 from ledger.domain.subscriptions.decide.changes import decide_cancel, decide_change, decide_retry
 from ledger.domain.subscriptions.decide.charges import decide_refund
 from ledger.domain.subscriptions.decide.preview import preview_next
-from ledger.domain.subscriptions.due import next_due
+from ledger.domain.subscriptions.due import Step, next_due
+from ledger.domain.subscriptions.events import InvoiceLine, InvoiceOpened
+from ledger.domain.subscriptions.proration import plan_line, total
 from ledger.domain.subscriptions.state import Subscription
 
 INVOICE_NOW = commands.Proration.INVOICE_NOW
@@ -99,6 +105,27 @@ def test_a_last_invoice_is_not_charged_if_an_older_one_was_not_paid_or_the_custo
     assert [invoice.status for invoice in erased.invoices] == ["PAID", "VOID"]
 
 
+@pytest.mark.parametrize("outcome", [SOFT, commands.ChargeNotSent()])
+def test_a_last_invoice_ends_with_an_older_one_whose_charge_fails_after_the_end(
+    outcome: commands.ChargeOutcome,
+) -> None:
+    state = settled(requested(), PAID)
+    at = state.current_period_end
+    state = cancelled(changed(due(state, at), at), at)
+    assert next_due(state) is None
+    state = settled(state, outcome, at)
+    assert [invoice.status for invoice in state.invoices] == ["PAID", "VOID", "UNCOLLECTIBLE"]
+    assert next_due(state) is None
+
+
+def test_the_preview_shows_no_last_invoice_that_is_not_charged() -> None:
+    state = settled(requested(plan(retry_delay_hours=1000)), PAID)
+    at = state.current_period_end
+    state = changed(settled(due(state, at), SOFT, at), at)
+    with pytest.raises(NoNextInvoice):
+        preview_next(cancelled(state, at, at_period_end=True))
+
+
 def test_periods_missed_while_unpaid_stay_drafts_and_a_return_begins_a_new_period() -> None:
     state, at = unpaid(3)
     state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
@@ -131,6 +158,70 @@ def test_missed_periods_can_be_charged_later_while_the_subscription_is_active() 
     state = then(state, decide_retry(state, commands.RetryCharge(at=at, drafts=True)))
     assert state.charge is not None
     assert settled(state, PAID, at).drafts == ()
+
+
+def test_periods_that_no_worker_has_made_yet_are_missed_too() -> None:
+    state, at = unpaid(0)
+    at += 15 * DAY
+    state = settled(then(state, decide_retry(state, commands.RetryCharge(at=at))), PAID, at)
+    assert [invoice.status for invoice in work(state, at).invoices[1:]] == ["PAID", "DRAFT", "VOID", "PAID"]
+
+
+def test_a_request_for_all_is_refused_while_another_charge_would_leave_the_drafts() -> None:
+    state, at = unpaid(2)
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
+    with pytest.raises(RequestInProgress):
+        decide_retry(state, commands.RetryCharge(at=at, drafts=True))
+
+
+def test_a_missed_period_that_is_paid_leaves_a_declined_renewal_past_due() -> None:
+    state, at = unpaid(2)
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at)))
+    state = replace(settled(state, PAID, at), terms=replace(state.terms, max_retries=2))
+    state = work(state, at)
+    at = state.current_period_end
+    state = settled(due(state, at), SOFT, at)
+    state = settled(then(state, decide_retry(state, commands.RetryCharge(at=at, drafts=True))), PAID, at)
+    assert (state.status, state.drafts) == ("PAST_DUE", ())
+    step = next_due(state)
+    assert step is not None
+    assert (step.step, step.at) == (Step.RETRY, state.invoices[-1].next_attempt_at)
+
+
+def old_draft(state: Subscription, lines: Sequence[InvoiceLine], start: datetime, period: int | None) -> InvoiceOpened:
+    """Returns a draft as release 0.1.0 made it: with the lines that waited, and of changes in a missed period."""
+    return InvoiceOpened(
+        invoice_id=UUID(int=100 + state.last_ordinal),
+        ordinal=state.last_ordinal + 1,
+        number="7-0003",
+        period_start=start,
+        period_end=start + 7 * DAY,
+        due_at=start,
+        amount=total(lines),
+        lines=tuple(lines),
+        at=start,
+        period=period,
+        draft=True,
+    )
+
+
+def test_lines_that_a_draft_of_an_older_release_took_over_wait_again() -> None:
+    state, at = unpaid(0)
+    state = changed(state, at, amount=1_000)
+    credit, start = owed(state), state.current_period_end
+    lines = (plan_line("Plan", state.terms), *state.carried)
+    state = then(state, [old_draft(state, lines, start, state.next_period)])
+    state = then(state, decide_retry(state, commands.RetryCharge(at=start + DAY)))
+    state = work(settled(state, PAID, start + DAY), start + DAY)
+    assert state.invoices[-1].amount + owed(state) == 1_000 + credit
+
+
+def test_a_change_in_a_missed_period_of_an_older_release_is_not_charged() -> None:
+    state, at = unpaid(1)
+    lines = (plan_line("Change", state.terms),)
+    state = then(state, [old_draft(state, lines, state.current_period_start, None)])
+    state = work(settled(then(state, decide_retry(state, commands.RetryCharge(at=at))), PAID, at), at)
+    assert [invoice.status for invoice in state.invoices[2:]] == ["VOID", "VOID", "PAID"]
 
 
 def test_a_return_within_the_period_that_was_not_paid_leaves_the_period() -> None:
@@ -168,6 +259,11 @@ def test_missed_periods_end_with_the_subscription() -> None:
     assert [invoice.status for invoice in state.invoices[2:]] == ["VOID", "VOID", "PAID"]
 
 
+def owed(state: Subscription) -> Decimal:
+    """Returns the sum of the lines that wait."""
+    return sum((line.amount for line in state.carried), Decimal(0))
+
+
 def refunded(state: Subscription, amount: int, n: int = -1) -> Subscription:
     order_id = state.invoices[n].payment_order_id
     assert order_id is not None
@@ -191,11 +287,48 @@ def test_what_was_refunded_of_a_period_gives_no_credit_for_unused_time(amount: i
 def test_a_credit_is_taken_back_if_the_period_is_refunded_after_it() -> None:
     state = changed(settled(requested(), PAID), START, amount=1_000)
     assert sum(line.amount for line in state.carried) == -9_000
-    assert sum(line.amount for line in refunded(state, 500).carried) == -9_000
-    state = refunded(state, 4_000)
-    assert [line.description for line in state.carried[2:]] == ["Credit for a refunded payment"]
-    assert sum(line.amount for line in state.carried) == -6_000
-    assert sum(line.amount for line in refunded(state, 10_000).carried) == 0
+    state = refunded(refunded(state, 500), 4_000)
+    assert [line.description for line in state.carried[2:]] == ["Credit for a refunded payment"], "one line for both"
+    assert owed(state) == -5_000
+    assert owed(refunded(state, 10_000)) == 1_000, "the new plan is charged, and nothing is credited"
+
+
+@pytest.mark.parametrize("amount", [1, 4_000, 10_000])
+def test_a_refund_before_and_after_a_change_of_plan_come_to_the_same(amount: int) -> None:
+    paid = settled(requested(), PAID)
+    before = changed(refunded(paid, amount), START, amount=1_000)
+    assert owed(before) == owed(refunded(changed(paid, START, amount=1_000), amount))
+
+
+def test_a_refund_of_the_unused_time_gives_no_credit_for_it() -> None:
+    state = settled(requested(), PAID)
+    at = START + (state.current_period_end - START) / 2
+    half = changed(refunded(state, 5_000), at, amount=1_000)
+    assert half.carried[0].amount == 0
+    command = commands.ChangeSubscription(at=at, plan=plan(2, amount=Decimal(20_000)), proration=INVOICE_NOW)
+    dearer = settled(then(state, decide_change(state, command)), PAID, at)
+    assert owed(changed(refunded(dearer, 5_000), at, amount=10_000)) == 0
+
+
+def test_a_refund_leaves_the_credit_of_another_period() -> None:
+    """The second period is unpaid and changed at its start; two are missed, then all are paid: its credit waits."""
+    state = settled(requested(plan(max_retries=0, interval=Interval.WEEK)), PAID)
+    at = state.current_period_end
+    state = changed(settled(due(state, at), SOFT, at), at, amount=1_000)
+    for _ in range(2):
+        state = due(state, state.current_period_end)
+    at = state.current_period_start + DAY
+    state = then(state, decide_retry(state, commands.RetryCharge(at=at, drafts=True)))
+    state = work(settled(state, PAID, at), at)
+    assert owed(refunded(state, 1)) == -9_000
+    assert owed(refunded(state, 10_000, n=1)) == 1_000
+
+
+def test_a_refund_takes_no_credit_of_the_period_before() -> None:
+    state = changed(settled(requested(), PAID), START, amount=8_000)
+    at = state.current_period_end
+    state = refunded(settled(due(state, at), PAID, at), 1)
+    assert owed(changed(state, at, amount=1_000)) == -6_999
 
 
 def test_the_refund_of_an_older_period_is_shown_alone() -> None:

@@ -142,7 +142,7 @@ def test_a_charge_that_was_never_sent_is_no_decline() -> None:
 def test_a_charge_that_is_not_sent_begins_again_on_the_same_order_after_growing_pauses() -> None:
     state = settled(requested(), PAID)
     at, pauses, charges = state.current_period_end, [], []
-    for _ in range(10):
+    for _ in range(50):
         state = due(state, at)
         assert state.charge is not None
         charges.append(state.charge)
@@ -151,9 +151,9 @@ def test_a_charge_that_is_not_sent_begins_again_on_the_same_order_after_growing_
         assert again_at is not None
         pauses.append((again_at - at) // timedelta(minutes=1))
         at = again_at
-    assert pauses == [5, 10, 20, 40, 80, 160, 320, 360, 360, 360]
+    assert pauses == [5, 10, 20, 40, 80, 160, 320, *[360] * 43]
     assert {(charge.order_id, charge.attempt) for charge in charges} == {(charges[0].order_id, 1)}
-    assert len({charge.payment_id for charge in charges}) == 10
+    assert len({charge.payment_id for charge in charges}) == 50
     state = settled(due(state, at), SOFT, at)
     assert state.invoices[-1].attempt_count == 1
     assert state.invoices[-1].next_attempt_at is not None
@@ -161,6 +161,18 @@ def test_a_charge_that_is_not_sent_begins_again_on_the_same_order_after_growing_
     assert later.charge is not None
     assert later.charge.attempt == 2
     assert later.charge.order_id != charges[0].order_id
+
+
+def test_an_attempt_whose_order_takes_no_further_payment_gets_another_order() -> None:
+    state = settled(requested(), PAID)
+    at = state.current_period_end
+    state = due(state, at)
+    first = state.charge
+    assert first is not None
+    state = due(settled(state, commands.ChargeNotSent(order_ended=True), at), at + timedelta(minutes=5))
+    assert state.charge is not None
+    assert (state.charge.attempt, state.invoices[-1].attempt_count) == (2, 1)
+    assert state.charge.order_id != first.order_id
 
 
 def test_the_outcome_of_an_earlier_payment_does_not_end_a_charge_that_began_again() -> None:
@@ -247,7 +259,7 @@ def test_a_part_of_a_period_is_counted_to_the_second_and_rounded_half_to_even() 
     terms = plan(amount=Decimal(5), interval=Interval.DAY).terms
     day_s = 24 * 60 * 60
     rest = Period(START, START + timedelta(hours=12))
-    lines = proration_lines(PricedPlan("a", terms, day_s), PricedPlan("b", terms, day_s), rest, day_s)
+    lines = proration_lines(PricedPlan("a", terms, day_s), PricedPlan("b", terms, day_s), rest)
     assert [line.amount for line in lines] == [-2, 2]
 
 
@@ -349,7 +361,7 @@ def test_lines_of_an_older_release_wait_with_the_new_ones() -> None:
     state = settled(requested(), PAID)
     assert state.billed is not None
     rest = Period(START, state.current_period_end)
-    waiting = proration_lines(state.priced, state.priced, rest, state.billed.seconds)
+    waiting = proration_lines(state.priced, state.priced, rest)
     state = then(state, [CreditCarried(lines=waiting, at=START)])
     command = commands.ChangeSubscription(at=START, plan=plan(2, amount=Decimal(20_000)), proration=NEXT_INVOICE)
     state = then(state, decide_change(state, command))

@@ -36,6 +36,7 @@ _LINE = events.InvoiceLine(
     proration=True,
     period_start=_AT,
     period_end=_END,
+    charged_before=True,
 )
 
 SUBSCRIPTIONS = {
@@ -101,7 +102,7 @@ SUBSCRIPTIONS = {
         next_attempt_at=_END,
     ),
     "subscription-charge-unsent.v1": events.ChargeUnsent(
-        invoice_id=_INVOICE, order_id=_ORDER, at=_AT, next_attempt_at=_AT + timedelta(minutes=5)
+        invoice_id=_INVOICE, order_id=_ORDER, at=_AT, next_attempt_at=_AT + timedelta(minutes=5), order_ended=True
     ),
     "subscription-charge-surplus.v1": events.ChargeSurplus(invoice_id=_INVOICE, order_id=_ORDER, at=_AT),
     "subscription-invoice-paid.v1": events.InvoicePaid(invoice_id=_INVOICE, at=_AT, order_id=_ORDER),

@@ -16,13 +16,15 @@ from tests.subscriptions.shop import SAVED_DECLINED, Shop
 from ledger.background.reactions.subscription_timers import HANDLERS, ChargeUnderWay
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
+from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import ChargeRefusedByRisk, RequestInProgress
 from ledger.domain.streams import SUBSCRIPTIONS
 from ledger.domain.subscriptions.commands import RunDue
 from ledger.domain.subscriptions.decide.due_work import decide_due
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
-from ledger.operations.context.inputs import Actor
+from ledger.operations.context.inputs import Actor, CancelInput, PaymentInput
 from ledger.operations.erasure.erase_customer import delete_customer, erase_payer
+from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.create import charge_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, UnitOfWork, find_order
 from ledger.operations.subscriptions.bill import bill_subscription, settle_order
@@ -162,6 +164,39 @@ async def test_a_renewal_that_is_not_sent_costs_one_order_however_long_the_proce
     (order,) = await shop.charges()
     state = await shop.at(made.subscription_id)
     assert (state.status, state.invoices[0].status, order.net) == (ACTIVE, InvoiceStatus.PAID, order.amount)
+
+
+async def test_a_charge_that_was_not_made_before_the_end_is_never_made(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    await shop.move_only(timedelta(days=31))
+    uow = UnitOfWork(shop.ledger, Actor(merchant_id=shop.merchant_id, request_id="due"))
+    state = await uow.load(SUBSCRIPTIONS, made.subscription_id)
+    assert state is not None
+    begun = await subscription_plan(uow, made.subscription_id, decide_due(state, RunDue(at=uow.now)))
+    await uow.commit(begun, calls=0)  # the worker ends before it makes the order
+    await cancel_subscription(shop.ledger, shop.actor, str(made.subscription_id), at_period_end=False)
+    await shop.move(timedelta(minutes=2))
+    state = await shop.at(made.subscription_id)
+    assert (state.charge, [invoice.status for invoice in state.invoices]) == (None, ["PAID", "VOID"])
+    assert len(await shop.charges()) == 1
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+async def test_a_payment_by_hand_on_an_unsent_order_holds_up_no_charge(shop: Shop, cancels: bool) -> None:
+    made = await shop.subscribe(await shop.plan(trial_period_days=1))
+    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    wrap(shop.ledger, "authorize", unreachable)
+    await shop.move(timedelta(days=1, seconds=1))
+    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    (order,) = await shop.charges()
+    name = str(order.terms.order_id)
+    await charge_order(shop.ledger, shop.actor, name, PaymentInput(type=MethodType.SPEI))
+    if cancels:
+        await cancel_order(shop.ledger, shop.actor, name, CancelInput())
+    await shop.move(timedelta(hours=1))
+    state = await shop.at(made.subscription_id)
+    assert (state.status, state.invoices[0].status, state.invoices[0].last_decline) == (ACTIVE, "PAID", None)
+    assert len([order for order in await shop.charges() if order.net]) == 1
 
 
 async def test_a_crash_before_an_unsent_charge_begins_again_does_not_repeat_its_old_outcome(shop: Shop) -> None:

@@ -109,7 +109,9 @@ class ChargeFailed(Struct, frozen=True, kw_only=True, tag="failed"):
 
 
 class ChargeNotSent(Struct, frozen=True, kw_only=True, tag="not-sent"):
-    """The processor never received the charge."""
+    """The processor never received the charge. With `order_ended`, its order takes no further payment of it."""
+
+    order_ended: bool = False
 
 
 ChargeOutcome = ChargePaid | ChargeFailed | ChargeNotSent

@@ -87,7 +87,7 @@ def _charges(state: Subscription) -> Iterator[Due]:
     invoice = state.oldest_open
     if invoice is None or state.status is SubscriptionStatus.UNPAID:
         return
-    if state.status is SubscriptionStatus.PAST_DUE and invoice.attempt_count:
+    if state.status is SubscriptionStatus.PAST_DUE and invoice.last_decline is not None:
         if invoice.next_attempt_at is not None:
             yield Due(invoice.next_attempt_at, Step.RETRY)
     else:

@@ -57,7 +57,8 @@ class ChargeTrigger(StrEnum):
 class InvoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One line of a subscription invoice. Credits are negative. `proration` marks the lines of a change of plan.
 
-    `period_start` and `period_end` are the time that such a line settles; None for any other line.
+    `period_start` and `period_end` are the time that such a line settles; None for any other line. `charged_before`
+    marks the credit for time that an invoice has charged, and what a refund of that invoice takes back of the credit.
     """
 
     description: str
@@ -67,6 +68,7 @@ class InvoiceLine(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     proration: bool = False
     period_start: datetime | None = None
     period_end: datetime | None = None
+    charged_before: bool = False
 
 
 class SubscriptionRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -199,12 +201,16 @@ class ChargeDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class ChargeUnsent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The charge never reached the processor, so it is no decline. The same attempt begins again later."""
+    """The charge never reached the processor, so it is no decline. The same attempt begins again later.
+
+    With `order_ended`, the order takes no further payment of this attempt: the next one makes another order.
+    """
 
     invoice_id: UUID
     order_id: UUID
     at: datetime
     next_attempt_at: datetime | None = None
+    order_ended: bool = False
 
 
 class ChargeSurplus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -241,11 +241,11 @@ def _opened(state: Subscription, event: InvoiceOpened) -> Subscription:
 
 def _refunded(state: Subscription, event: InvoiceRefunded) -> Subscription:
     """Returns the subscription after money of an invoice went back. A refund of the current period lowers the credit
-    that its next change of plan gives.
+    that its next change of plan gives, unless the lines of a change wait: then it takes back their credit.
     """
     invoice = state.invoice(event.invoice_id)
     after = _changed(state, (event.invoice_id,), event.at, amount_refunded=event.amount_refunded)
-    if state.priced is None or invoice not in state.period_invoices:
+    if state.priced is None or invoice not in state.period_invoices or state.has_waiting_change:
         return after
     refunded = state.priced.refunded + event.amount_refunded - invoice.amount_refunded
     return replace(after, priced=replace(state.priced, refunded=refunded))
@@ -281,6 +281,7 @@ def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUn
                 attempt_count=invoice.attempt_count - 1,
                 retries=invoice.retries - is_retry,
                 last_order_unsent=True,
+                last_order_ended=event.order_ended,
             )
             return _without_charge(after, event.order_id)
         case ChargeSurplus():
@@ -308,6 +309,7 @@ def _begun(state: Subscription, invoice: Invoice, event: ChargeBegun) -> Subscri
         status=InvoiceStatus.OPEN,
         attempts=_with_attempt(invoice.attempts, event),
         last_order_unsent=False,
+        last_order_ended=False,
         attempt_count=invoice.attempt_count + 1,
         retries=invoice.retries + (event.trigger is ChargeTrigger.RETRY),
         payment_order_id=event.order_id,

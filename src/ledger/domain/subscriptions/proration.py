@@ -12,11 +12,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from ledger.domain.money import AMOUNT_MAX, ZERO, shortest
 from ledger.domain.plans.terms import PlanTerms
 from ledger.domain.subscriptions.calendar import Period, period
 from ledger.domain.subscriptions.events import InvoiceLine
-from ledger.domain.subscriptions.state import BilledPlan, PricedPlan, Subscription
+from ledger.domain.subscriptions.state import BilledPlan, PricedPlan
 
 _SECOND: Final = timedelta(seconds=1)
 
@@ -53,19 +55,21 @@ def priced_as(plan_name: str, terms: PlanTerms, billed: BilledPlan, start: datet
     return PricedPlan(plan_name, terms, (own.end - own.start) // _SECOND)
 
 
-def proration_lines(before: PricedPlan, after: PricedPlan, rest: Period, whole_s: int) -> tuple[InvoiceLine, ...]:
+def proration_lines(
+    before: PricedPlan, after: PricedPlan, rest: Period, *, is_charged: bool = True
+) -> tuple[InvoiceLine, ...]:
     """Returns the credit for the rest of the current period on the old plan, and the charge for it on the new one.
 
     The rest is counted to the second. The credit is computed from the price and the seconds by which the rest was
-    charged, `whole_s` being the seconds of the whole period. What was refunded gives no credit.
+    charged, and what was refunded gives no credit. `is_charged` is False if the charge of the old plan waits itself.
     """
     seconds = (rest.end - rest.start) // _SECOND
     if seconds <= 0:
         return ()
     credit, charge = (_part(plan.terms.amount, seconds, plan.seconds) for plan in (before, after))
-    credit = max(ZERO, credit - _part(before.refunded, seconds, whole_s))
+    credit = max(ZERO, credit - before.refunded)
     return (
-        _part_line(f"Unused time on {before.plan_name}", -credit, rest),
+        _part_line(f"Unused time on {before.plan_name}", -credit, rest, charged_before=is_charged),
         _part_line(f"Remaining time on {after.plan_name}", charge, rest),
     )
 
@@ -89,27 +93,29 @@ def summed(lines: Sequence[InvoiceLine]) -> InvoiceSum:
     )
 
 
-def credit_taken_back(state: Subscription, waiting: Sequence[InvoiceLine], at: datetime) -> tuple[InvoiceLine, ...]:
-    """Returns the line that takes back as much of the waiting credits for the current period as exceeds what the period
-    has paid and not got back. Returns no line if they do not, or if nothing of the period was refunded.
-
-    What an earlier credit paid of the period's invoices counts as paid.
+def credit_taken_back(
+    waiting: Sequence[InvoiceLine], period_end: datetime, refunded: Decimal, at: datetime
+) -> tuple[InvoiceLine, ...] | None:
+    """Returns the waiting lines after a refund of the period that ends at `period_end`: it takes back as much of the
+    credit for time that the period's invoices have charged. Returns None if no such credit waits.
     """
-    invoices = state.period_invoices
-    refunded = sum((invoice.amount_refunded for invoice in invoices), ZERO)
-    lines = [line for invoice in invoices for line in invoice.lines]
-    paid = total(lines) - total([line for line in lines if line.proration and line.period_start is None])
-    excess = -total([line for line in waiting if line.period_start is not None]) - (paid - refunded)
-    if not refunded or excess <= 0:
-        return ()
-    return (_part_line("Credit for a refunded payment", shortest(excess), Period(at, state.current_period_end)),)
+    charged = [line for line in waiting if line.charged_before and line.period_end == period_end]
+    amount = min(refunded, -total(charged))
+    if amount <= 0:
+        return None
+    line = _part_line("Credit for a refunded payment", shortest(amount), Period(at, period_end), charged_before=True)
+    earlier = next((each for each in charged if each.amount > 0), None)
+    if earlier is None:
+        return (*waiting, line)
+    both = shortest(earlier.amount + amount)
+    return tuple(replace(each, amount=both, unit_amount=both) if each is earlier else each for each in waiting)
 
 
 def _carried(description: str, amount: Decimal) -> InvoiceLine:
     return InvoiceLine(description=description, unit_amount=shortest(amount), amount=shortest(amount), proration=True)
 
 
-def _part_line(description: str, amount: Decimal, rest: Period) -> InvoiceLine:
+def _part_line(description: str, amount: Decimal, rest: Period, *, charged_before: bool = False) -> InvoiceLine:
     return InvoiceLine(
         description=description,
         unit_amount=amount,
@@ -117,6 +123,7 @@ def _part_line(description: str, amount: Decimal, rest: Period) -> InvoiceLine:
         proration=True,
         period_start=rest.start,
         period_end=rest.end,
+        charged_before=charged_before,
     )
 
 

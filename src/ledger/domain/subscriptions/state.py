@@ -76,9 +76,9 @@ class Invoice(Struct, frozen=True, kw_only=True):
     `period` is the period's number since the anchor, None for an invoice of a change of plan. `attempts` are oldest
     first; `attempt_count` counts those that were sent to the processor, `retries` the plan's own retries among them.
     `payment_order_id` is the order that paid, else that of the latest attempt. `last_decline` is the decline code of
-    the latest attempt; `last_order_unsent` is True if that attempt never reached the processor. `amount_refunded` is
-    what went back of the order that paid, lost disputes included. `is_final` marks the invoice of the lines that waited
-    when the subscription ended.
+    the latest attempt; `last_order_unsent` is True if that attempt never reached the processor, and `last_order_ended`
+    if its order takes no further payment of it. `amount_refunded` is what went back of the order that paid, lost
+    disputes included. `is_final` marks the invoice of the lines that waited when the subscription ended.
     """
 
     invoice_id: UUID
@@ -105,6 +105,7 @@ class Invoice(Struct, frozen=True, kw_only=True):
     last_decline: str | None = None
     refused_by_risk: bool = False
     last_order_unsent: bool = False
+    last_order_ended: bool = False
     amount_refunded: Decimal = ZERO
     is_final: bool = False
 
@@ -115,8 +116,8 @@ class Invoice(Struct, frozen=True, kw_only=True):
 
     @property
     def unsent_attempt(self) -> Attempt | None:
-        """Returns the latest attempt if nothing of it was sent to the processor, else None."""
-        return self.attempts[-1] if self.last_order_unsent else None
+        """Returns the latest attempt if it can begin again: nothing of it was sent to the processor."""
+        return self.attempts[-1] if self.last_order_unsent and not self.last_order_ended else None
 
     def has_order(self, order_id: UUID) -> bool:
         """Returns whether this payment order is that of an attempt."""
@@ -138,7 +139,8 @@ class Charge(Struct, frozen=True, kw_only=True):
 class PricedPlan(Struct, frozen=True):
     """A plan, and how many seconds of the current period its price is for.
 
-    `refunded` is how much of what the current period was charged has gone back since this plan priced the rest of it.
+    `refunded` is how much of what the current period was charged has gone back since this plan priced the rest of it,
+    and has taken back no credit.
     """
 
     plan_name: str
@@ -238,6 +240,11 @@ class Subscription(Struct, frozen=True, kw_only=True):
             if self.invoices[n].period is not None:
                 return self.invoices[n:]
         return self.invoices
+
+    @property
+    def has_waiting_change(self) -> bool:
+        """Whether the lines of a change of plan in the current period wait: its plan is not charged yet."""
+        return any(line.period_end == self.current_period_end for line in self.carried)
 
     @property
     def is_period_missed(self) -> bool:

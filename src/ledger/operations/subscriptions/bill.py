@@ -9,6 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 from uuid import UUID
 
+from ledger.domain.money import ZERO
 from ledger.domain.streams import SUBSCRIPTIONS
 from ledger.domain.subscriptions.commands import RecordRefund, RunDue
 from ledger.domain.subscriptions.decide.charges import decide_refund
@@ -81,7 +82,8 @@ async def settle_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Non
         ledger=ledger, merchant_id=merchant_id, subscription=state, order_id=order_id, payment_id=payment_id
     )
     await record_outcome(uow, call, outcome)
-    await _record_refund(uow, subscription_id, order_id, order.amount_refunded)
+    returned = min(order.amount_refunded, max(ZERO, order.amount - order.net))  # not what was paid beyond the amount
+    await _record_refund(uow, subscription_id, order_id, returned)
     await bill_subscription(ledger, merchant_id, subscription_id)
 
 

@@ -21,6 +21,7 @@ from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.terms import MethodType, OrderTerms
 from ledger.domain.rejections import (
     ConcurrentUpdate,
+    DuplicateExternalId,
     PaymentMethodExpired,
     Rejected,
     RequestInProgress,
@@ -36,7 +37,7 @@ from ledger.domain.subscriptions.commands import (
 )
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
 from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
-from ledger.domain.subscriptions.state import Subscription
+from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput, PaymentInput, RefundInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
@@ -50,6 +51,9 @@ _log = structlog.get_logger()
 
 _PARTIAL: Final = "INSUFFICIENT_FUNDS"
 """The decline of a charge of which the issuer approved a part: the part is refunded."""
+
+_PAYMENTS_MAX: Final = 30
+"""How many payments that were not sent an order has at most: it is read and written whole with each."""
 
 _PASSING: Final = (ConcurrentUpdate, RequestInProgress)
 
@@ -90,15 +94,31 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         except ProcessorUnavailable:
             made = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
             return ChargeNotSent() if made is None else await self._outcome(made)
+        except DuplicateExternalId:
+            made = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
+            if made is not None:  # the merchant has cancelled it since an earlier payment was not sent
+                return ChargeNotSent(order_ended=True)
+            return self._refused(DuplicateExternalId.code)
         except Rejected as rejection:
             code = "CARD_EXPIRED" if isinstance(rejection, PaymentMethodExpired) else rejection.code
-            ids = {"merchant_id": str(self.merchant_id), "subscription_id": str(self.stream_id)}
-            _log.warning("subscription_charge_refused", code=code, **ids)
-            return ChargeFailed(code=code, hard=False)
+            return self._refused(code)
         return await self._outcome(order)
 
+    def _refused(self, code: str) -> ChargeFailed:
+        ids = {"merchant_id": str(self.merchant_id), "subscription_id": str(self.stream_id)}
+        _log.warning("subscription_charge_refused", code=code, **ids)
+        return ChargeFailed(code=code, hard=False)
+
     async def _outcome(self, order: Order) -> ChargeOutcome | None:
-        return await charge_outcome(self.ledger, self.merchant_id, order, self.payment_id)
+        """Returns what became of the charge. An order that has not taken its payment is paid, or being paid, by the
+        merchant: another one is made then.
+        """
+        if not order.has_payment(self.payment_id) and order.amount_paid < order.amount:
+            return ChargeNotSent(order_ended=True)
+        outcome = await charge_outcome(self.ledger, self.merchant_id, order, self.payment_id)
+        if isinstance(outcome, ChargeNotSent) and len(order.payments) >= _PAYMENTS_MAX:
+            return ChargeNotSent(order_ended=True)
+        return outcome
 
     def without_answer(self, failure: Failure) -> NoReturn:
         """Raises what was raised: the order has the unknown outcome, and the charge is looked up by it."""
@@ -109,8 +129,15 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         """Returns what became of the charge's payment, which is made now if a crash has prevented it."""
         order = await load_charge_order(self.ledger, self.merchant_id, self.order_id)
         if order is None or not order.has_payment(self.payment_id):
-            return await self.send()
+            return ChargeNotSent() if self._is_over else await self.send()
         return await self._outcome(order)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the subscription has ended, and what is charged is not its last invoice: nothing more is sent."""
+        invoice = self.subscription.invoice_of(self.order_id)
+        is_last = invoice is not None and invoice.is_final
+        return self.subscription.status is SubscriptionStatus.CANCELED and not is_last
 
     def needs_first(self, state: Subscription | None, outcome: ChargeOutcome) -> Call | None:
         """Returns the refund of an order that paid what another one had paid, or nothing at all.
@@ -189,8 +216,7 @@ async def load_charge_order(ledger: Ledger, merchant_id: UUID, order_id: UUID) -
 async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order, payment_id: UUID) -> ChargeOutcome | None:
     """Returns what became of a charge by this payment of its order, None if that is not known yet.
 
-    An order that has no such payment could not take it, and the outcome is that of its latest payment. The issuer may
-    have approved a part: it is refunded, and the charge counts as declined.
+    The issuer may have approved a part: it is refunded, and the charge counts as declined.
     """
     if order.amount_paid >= order.amount:
         return ChargePaid()
@@ -200,7 +226,7 @@ async def charge_outcome(ledger: Ledger, merchant_id: UUID, order: Order, paymen
         await _refund(ledger, merchant_id, order.terms.order_id)
     if order.amount_paid > 0:
         return ChargeFailed(code=_PARTIAL, hard=False)
-    return _failure(order.payment(payment_id) if order.has_payment(payment_id) else order.payments[-1])
+    return _failure(order.payment(payment_id))
 
 
 def _failure(payment: Payment) -> ChargeOutcome:

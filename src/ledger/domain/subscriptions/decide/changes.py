@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledger.domain.rejections import CurrencyMismatch, TooManyPendingLines
+from ledger.domain.rejections import CurrencyMismatch, RequestInProgress, TooManyPendingLines
 from ledger.domain.subscriptions.calendar import Period
 from ledger.domain.subscriptions.commands import (
     CancelSubscription,
@@ -29,7 +29,7 @@ from ledger.domain.subscriptions.events import (
     SubscriptionEvent,
     SubscriptionResumed,
 )
-from ledger.domain.subscriptions.proration import credit_taken_back, has_same_length, priced_as, proration_lines, total
+from ledger.domain.subscriptions.proration import has_same_length, priced_as, proration_lines, total
 from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
 
 PENDING_LINES_MAX: Final = 100
@@ -79,12 +79,17 @@ def decide_resume(state: Subscription, command: ResumeSubscription) -> list[Subs
 def decide_retry(state: Subscription, command: RetryCharge) -> list[SubscriptionEvent]:
     """Charges the oldest open invoice now; no events if none is open or a charge is in progress.
 
-    Of an UNPAID subscription, drafts follow once that charge is paid. Raises SubscriptionCanceled.
+    Of an UNPAID subscription, drafts follow once that charge is paid. Raises SubscriptionCanceled; RequestInProgress if
+    drafts are requested and a charge is in progress that leaves them.
     """
     steps.require_live(state)
     if not command.drafts:
         return _charge_now(state, ChargeTrigger.REQUEST, command)
     if state.status is SubscriptionStatus.UNPAID:
+        if state.charge is not None and state.charge.trigger is not ChargeTrigger.ALL_REQUESTED:
+            raise RequestInProgress(
+                "The oldest invoice is being charged: send the request again once that charge has its outcome."
+            )
         return _charge_now(state, ChargeTrigger.ALL_REQUESTED, command)
     opened = steps.open_drafts(state.drafts, command.at)
     return [*opened, *_charge_now(steps.after(state, opened), ChargeTrigger.REQUEST, command)]
@@ -123,10 +128,9 @@ def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscript
         return [changed]
     priced = priced_as(plan.name, after, state.billed, state.current_period_start, state.time_zone)
     rest = Period(command.at, state.current_period_end)
-    lines = proration_lines(state.priced, priced, rest, state.billed.seconds)
+    lines = proration_lines(state.priced, priced, rest, is_charged=not state.has_waiting_change)
     if not lines:
         return [changed]
-    lines += credit_taken_back(state, (*state.carried, *lines), command.at)
     changed = replace(changed, priced_seconds=priced.seconds)
     return [changed, *_settle(steps.after(state, [changed]), lines, command)]
 

@@ -11,7 +11,13 @@ from typing import Final
 from uuid import UUID
 
 from ledger.domain.plans.terms import OnRetriesExhausted
-from ledger.domain.subscriptions.commands import ChargeFailed, ChargePaid, RecordCharge, RecordRefund
+from ledger.domain.subscriptions.commands import (
+    ChargeFailed,
+    ChargeNotSent,
+    ChargePaid,
+    RecordCharge,
+    RecordRefund,
+)
 from ledger.domain.subscriptions.decide import steps
 from ledger.domain.subscriptions.events import (
     CanceledBecause,
@@ -19,6 +25,7 @@ from ledger.domain.subscriptions.events import (
     ChargeSurplus,
     ChargeTrigger,
     ChargeUnsent,
+    CreditCarried,
     InvoiceRefunded,
     InvoiceVoided,
     ProrationDeferred,
@@ -70,13 +77,13 @@ def decide_outcome(state: Subscription, command: RecordCharge) -> list[Subscript
         return []
     if isinstance(outcome, ChargeFailed):
         return _declined(state, invoice, charge, outcome, command)
-    return _unsent(state, invoice, charge, command)
+    return _unsent(state, invoice, charge, outcome, command)
 
 
 def decide_refund(state: Subscription, command: RecordRefund) -> list[SubscriptionEvent]:
     """Records how much of the order that paid an invoice has gone back. Returns no events if it is recorded already.
 
-    A credit that waits for the next invoice is taken back as far as it exceeds what the current period has paid.
+    A credit that waits for unused time of the same period is taken back by as much.
     """
     invoice = state.invoice_of(command.order_id)
     if invoice is None or invoice.payment_order_id != command.order_id or invoice.status is not InvoiceStatus.PAID:
@@ -89,9 +96,14 @@ def decide_refund(state: Subscription, command: RecordRefund) -> list[Subscripti
         amount_refunded=command.amount_refunded,
         at=command.at,
     )
-    after = steps.after(state, [refunded])
-    taken_back = credit_taken_back(after, after.carried, command.at) if after.is_live else ()
-    return [refunded, ProrationDeferred(lines=taken_back, at=command.at)] if taken_back else [refunded]
+    difference = command.amount_refunded - invoice.amount_refunded
+    waiting = credit_taken_back(state.carried, invoice.period_end, difference, command.at)
+    if waiting is None or not state.is_live:
+        return [refunded]
+    added = waiting[len(state.carried) :]
+    if added:
+        return [refunded, ProrationDeferred(lines=added, at=command.at)]
+    return [refunded, CreditCarried(lines=waiting, at=command.at)]
 
 
 def _declined(
@@ -119,7 +131,7 @@ def _declined(
         return [declined]
     if state.status is SubscriptionStatus.CANCELED:
         assert state.canceled_because is not None, "a cancelled subscription has a reason"
-        return [declined, steps.end_invoice(invoice, state.canceled_because, command.at)]
+        return [declined, *_ended(state, invoice, state.canceled_because, command.at)]
     return [declined, *_dunning(steps.after(state, [declined]), invoice, next_attempt_at is None, command)]
 
 
@@ -158,7 +170,9 @@ def _next_attempt_at(
     return at + timedelta(hours=state.terms.retry_delay_hours)
 
 
-def _unsent(state: Subscription, invoice: Invoice, charge: Charge, command: RecordCharge) -> list[SubscriptionEvent]:
+def _unsent(
+    state: Subscription, invoice: Invoice, charge: Charge, outcome: ChargeNotSent, command: RecordCharge
+) -> list[SubscriptionEvent]:
     """Returns the events of a charge that was never sent: it is no decline, and begins again unless the subscription
     is new or over. The last invoice of a subscription that is over begins again too.
     """
@@ -172,17 +186,28 @@ def _unsent(state: Subscription, invoice: Invoice, charge: Charge, command: Reco
         order_id=command.order_id,
         at=command.at,
         next_attempt_at=again_at if waits else None,
+        order_ended=outcome.order_ended,
     )
     if state.status is None:
         refused = SubscriptionRefused(because=RefusedBecause.NOT_SENT, at=command.at)
         return [unsent, InvoiceVoided(invoice_id=invoice.invoice_id, at=command.at), refused]
     if state.status is SubscriptionStatus.CANCELED and invoice.is_collectable and not invoice.is_final:
         assert state.canceled_because is not None, "a cancelled subscription has a reason"
-        return [unsent, steps.end_invoice(invoice, state.canceled_because, command.at)]
+        return [unsent, *_ended(state, invoice, state.canceled_because, command.at)]
     return [unsent]
+
+
+def _ended(state: Subscription, failed: Invoice, because: CanceledBecause, at: datetime) -> list[SubscriptionEvent]:
+    """Returns the end of an invoice whose charge failed after its subscription had ended, and of the last invoice."""
+    unpaid = (each for each in state.invoices if each == failed or (each.is_final and each.is_collectable))
+    return [steps.end_invoice(invoice, because, at) for invoice in unpaid]
 
 
 def _unsent_pause(tries: int) -> timedelta:
     """Returns the pause after an attempt has begun so many times without being sent."""
-    doublings = min(tries - 1, _UNSENT_PAUSE_MAX // _UNSENT_PAUSE)  # bounds the power as well
-    return min(_UNSENT_PAUSE * (1 << doublings), _UNSENT_PAUSE_MAX)
+    pause = _UNSENT_PAUSE
+    for _ in range(tries - 1):
+        if pause >= _UNSENT_PAUSE_MAX:
+            break
+        pause *= 2
+    return min(pause, _UNSENT_PAUSE_MAX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Final
 
 from ledger.domain.fold import fold
@@ -136,10 +137,25 @@ def paid(state: Subscription, invoice: Invoice, at: datetime, **by: object) -> l
                 else events
             )
         case SubscriptionStatus.UNPAID:
-            events.append(SubscriptionActivated(at=at))
+            events = [*_missed_periods(state, at), *events, SubscriptionActivated(at=at)]
             return [*events, *_after_return(state, after(state, events), at, by.get("order_id"))]
         case _:
-            return [*events, SubscriptionActivated(at=at)]
+            still_failing = any(each.last_decline for each in state.invoices if _is_open_besides(each, invoice))
+            return events if still_failing else [*events, SubscriptionActivated(at=at)]
+
+
+def _is_open_besides(each: Invoice, invoice: Invoice) -> bool:
+    return each.status is InvoiceStatus.OPEN and each.invoice_id != invoice.invoice_id
+
+
+def _missed_periods(state: Subscription, at: datetime) -> list[SubscriptionEvent]:
+    """Returns the drafts of periods that began while the subscription was UNPAID, and that no worker has made yet."""
+    events: list[SubscriptionEvent] = []
+    while state.current_period_end <= at and not state.is_expiring and not state.cancel_at_period_end:
+        made = next_period(state, at)
+        events += made
+        state = after(state, made)
+    return events
 
 
 def open_drafts(drafts: Sequence[Invoice], at: datetime) -> list[SubscriptionEvent]:
@@ -157,7 +173,8 @@ def _after_return(unpaid: Subscription, state: Subscription, at: datetime, order
     charge = unpaid.charge
     if charge is not None and charge.order_id == order_id and charge.trigger is ChargeTrigger.ALL_REQUESTED:
         return open_drafts(state.drafts, at)
-    opened = open_drafts([draft for draft in state.drafts if draft.period is None], at)
+    changes = takewhile(lambda draft: draft.period is None, state.drafts)
+    opened = open_drafts(tuple(changes), at)
     return [*opened, *_replace_missed_period(after(state, opened), at)]
 
 
@@ -165,16 +182,16 @@ def _replace_missed_period(state: Subscription, at: datetime) -> list[Subscripti
     """Returns a period that begins now in place of a missed one, of a subscription that came back from UNPAID.
 
     Nothing of the missed period is charged any more, so that no time is charged twice. No period follows the last one
-    of a plan with an end.
+    of a plan with an end. Lines of earlier periods that a draft of release 0.1.0 has taken over wait again.
     """
     is_over = state.is_expiring and state.current_period_end <= at
     if not state.is_period_missed or is_over:
         return []
-    events: list[SubscriptionEvent] = [
-        InvoiceVoided(invoice_id=invoice.invoice_id, at=at)
-        for invoice in state.period_invoices
-        if invoice.status is InvoiceStatus.DRAFT
-    ]
+    drafts = [invoice for invoice in state.period_invoices if invoice.status is InvoiceStatus.DRAFT]
+    events: list[SubscriptionEvent] = [InvoiceVoided(invoice_id=draft.invoice_id, at=at) for draft in drafts]
+    taken_over = tuple(line for line in drafts[0].lines if line.proration)
+    if taken_over:
+        events.append(CreditCarried(lines=(*state.carried, *taken_over), at=at))
     events.append(BillingCycleReset(anchor=at, at=at))
     return [*events, *next_period(after(state, events), at)]
 
