@@ -65,6 +65,8 @@ _STORED_TEXT: Final = "src/api/decoding/stored_text.py"
 _PREPARE: Final = "src/ledger/postgres/prepare.py"
 _EMBEDDED: Final = "src/ledger/postgres/embedded"
 _ACCESS_TESTS: Final = "tests/postgres/test_embedded_access.py"
+_CLOCK: Final = "src/ledger/background/clock"
+_MOVE_TESTS: Final = "tests/background/test_moves.py"
 _STAMPING: Final = "src/ledger/domain/invoices/decide/stamping.py"
 _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
 _WORKER_TESTS: Final = "tests/background/test_stamping.py"
@@ -846,6 +848,38 @@ SECRETS: Final = (
         'kinds.count(b"IHDR") != 1 or ',
         "",
         ("tests/invoicing/test_logos.py::test_a_second_head_is_refused",),
+    ),
+    Mutant(
+        "clock-moved-without-a-bound",
+        "a move of a clock ends after so many due things",
+        f"{_CLOCK}/advance.py",
+        "return min(TASKS_PER_JOB, DUE_MAX - self.due)",
+        "return TASKS_PER_JOB",
+        (f"{_MOVE_TESTS}::test_a_move_does_no_more_than_its_bound_and_the_next_one_does_the_rest",),
+    ),
+    Mutant(
+        "clock-moved-without-a-client",
+        "a move of a clock ends with its client",
+        f"{_CLOCK}/advance.py",
+        " or not self._is_awaited()",
+        "",
+        (f"{_MOVE_TESTS}::test_a_move_ends_with_its_client_between_two_due_things",),
+    ),
+    Mutant(
+        "clock-moved-by-a-former-holder",
+        "a move of a clock whose lease expired moves it no further",
+        f"{_CLOCK}/lock.py",
+        "\n where merchant_id = %s and holder = %s\n",
+        "\n where merchant_id = %s and %s::uuid is not null\n",
+        (f"{_MOVE_TESTS}::test_a_move_that_has_lost_its_lease_stops",),
+    ),
+    Mutant(
+        "lease-of-a-clock-ended-by-another",
+        "a former holder of the lease on a clock does not end the lease of the next one",
+        f"{_CLOCK}/lock.py",
+        "set moving_until = null, holder = null where merchant_id = any(%s) and holder = %s",
+        "set moving_until = null, holder = null where merchant_id = any(%s) and %s::uuid is not null",
+        (f"{_MOVE_TESTS}::test_only_its_holder_renews_or_ends_a_lease",),
     ),
 )
 

@@ -98,6 +98,8 @@ async def _move(client: httpx.AsyncClient, address: str, key: str, to: datetime)
         except httpx.TransportError:
             await asyncio.sleep(0.1)
             continue
+        if answer.status_code == 200 and answer.json()["more"]:
+            continue
         if answer.status_code == 200 or (answer.status_code == 400 and "before" in answer.text):
             return
         await asyncio.sleep(0.2)

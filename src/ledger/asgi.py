@@ -6,3 +6,6 @@ from typing import Final
 
 RESPOND: Final = "ledger.respond"
 """The key of a request's scope under which the application finds `Exchange.respond`, if this server serves it."""
+
+HAS_LEFT: Final = "ledger.has_left"
+"""The key under which it finds `Exchange.has_left`."""

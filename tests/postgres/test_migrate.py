@@ -111,3 +111,21 @@ def test_the_queue_is_in_the_ledgers_schema_if_the_owner_may_not_create_schemas(
         connection.execute("drop schema shop cascade")
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+def test_a_process_of_the_release_before_moves_clocks_beside_this_one(empty_url):
+    """Its statements know no holder of a lease: they leave it null, and the leases of this release alone."""
+    migrate(empty_url)
+    old_lease = """insert into merchant_clock as c (merchant_id, ahead_us, moving_until) values (%s, 0, now() + interval '30 seconds')
+        on conflict (merchant_id) do update set moving_until = excluded.moving_until
+        where coalesce(c.moving_until, '-infinity') <= now() returning xmax = 0"""
+    with psycopg.connect(empty_url, autocommit=True) as connection:
+        merchant = uuid4()
+        assert connection.execute(old_lease, (merchant,)).fetchone() == (True,)
+        connection.execute(
+            "update merchant_clock set ahead_us = 5, moving_until = null where merchant_id = %s", (merchant,)
+        )
+        connection.execute(
+            "update merchant_clock set moving_until = now() + interval '30 seconds', holder = %s", (uuid4(),)
+        )
+        assert connection.execute(old_lease, (merchant,)).fetchone() is None

@@ -7,6 +7,8 @@ import pytest
 import uvloop
 from tests.service.served import Client
 
+from ledger.asgi import HAS_LEFT
+
 pytestmark = pytest.mark.anyio
 
 GET = b"GET /%d HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -104,3 +106,35 @@ async def test_a_body_that_is_cut_off_behind_another_request_does_not_cost_the_a
     assert received.count(b"HTTP/1.1 ") == 2
     assert b"HTTP/1.1 200 " in received
     assert b"HTTP/1.1 400 " in received
+
+
+class Leaving:
+    """Answers once the client has left, with how often it looked before."""
+
+    def __init__(self):
+        self.began, self.noticed = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        assert not scope[HAS_LEFT]()
+        self.began.set()
+        while not scope[HAS_LEFT]():  # noqa: ASYNC110 - the application looks between two pieces of its work
+            await asyncio.sleep(0.01)
+        self.noticed.set()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize("leave", [lambda client: client.close(), lambda client: client.shutdown(socket.SHUT_WR)])
+async def test_the_application_can_see_that_the_client_of_a_request_has_left(leave):
+    app = Leaving()
+    client = Client(app)
+    serving = await client.dial()
+    client.socket.sendall(GET % 1)
+    async with asyncio.timeout(10):
+        await app.began.wait()
+        leave(client.socket)
+        await app.noticed.wait()
+    serving.close()
+    client.socket.close()

@@ -79,7 +79,7 @@ class Shop:
         """Moves the merchant's clock, and does what becomes due."""
         advancer = ClockAdvancer(self.url, self.ledger, REACTIONS, HANDLERS)
         target = (lambda now: now + to) if isinstance(to, timedelta) else (lambda _: to)
-        await advancer.advance(self.merchant_id, "advanceTo", target)
+        await advancer.advance_fully(self.merchant_id, "advanceTo", target)
 
     async def move_only(self, by: timedelta) -> None:
         """Moves the merchant's clock and does nothing of what becomes due."""

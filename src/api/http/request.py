@@ -21,7 +21,7 @@ from api.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.auth import Principal
 from api.http.idempotency_key import idempotency_key
 from api.response import ERRORS_PAGE, ApiResponse, Headers
-from ledger.asgi import RESPOND
+from ledger.asgi import HAS_LEFT, RESPOND
 from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.pan_detection import contains_pan
@@ -107,6 +107,11 @@ class ApiRequest:
     def awaits_database(self) -> bool:
         """Returns whether the request cannot go on without the database."""
         return self.needs_database and not self.is_reading and not self.status
+
+    def is_awaited(self) -> bool:
+        """Returns whether the request has no answer yet, and its client waits for one as far as the server knows."""
+        has_left = self.scope.get(HAS_LEFT)
+        return not self.status and (has_left is None or not has_left())
 
     @property
     def answer_headers(self) -> Headers:

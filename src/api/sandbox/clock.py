@@ -1,7 +1,7 @@
 """GET and POST {base}/sandbox/clock: shows and moves the merchant's clock.
 
-Answer a move only after everything that became due on the way has run. The move then holds for every request to any
-process of the service.
+Answer a move only after everything that became due up to the time in the answer has run. That time then holds for every
+request to any process of the service.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.response import ApiResponse, json_response
 from api.sandbox.once import respond_once
+from ledger.operations.context.clock import DUE_MAX, WORK_MAX_S
 from projections import formats
 
 _DURATION: Final = r"^P(?=[0-9]|T[0-9])([0-9]+Y)?([0-9]+M)?([0-9]+W)?([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,6})?S)?)?$"
@@ -103,17 +104,34 @@ class ClockMoved(Struct, rename="camel"):
 
     now: _Now
     jobs_run: Annotated[int, Meta(ge=0, description="The number of jobs that became due during the move and were run.")]
+    more: Annotated[
+        bool,
+        Meta(
+            description="Whether the move ended before the time that was asked for. Then send another one with "
+            "`advanceTo` as it is here, until this is false."
+        ),
+    ] = False
+    advance_to: (
+        Annotated[str, Meta(description="The time that was asked for.", extra={"format": "date-time"})] | None
+    ) = None
 
 
 async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """POST {base}/sandbox/clock: 200 once what became due on the way has run; 400 for a time in the clock's past."""
+    """POST {base}/sandbox/clock: 200 once what became due on the way has run, or the most that a move does; 400 for a
+    time in the clock's past.
+    """
     assert deps.clock_control is not None, "only the sandbox has this route"
     clock, body = deps.clock_control, await request.body(deps.body_limit)
     field, target = _target(body, request.principal.zone)
 
     async def act(_: UUID) -> ClockMoved:
-        moved = await clock.advance(request.principal.merchant_id, field, target)
-        return ClockMoved(now=formats.moment(moved.now), jobs_run=moved.jobs_run)
+        moved = await clock.advance(request.principal.merchant_id, field, target, request.is_awaited)
+        return ClockMoved(
+            now=formats.moment(moved.now),
+            jobs_run=moved.jobs_run,
+            more=moved.more,
+            advance_to=formats.moment(moved.until),
+        )
 
     return await respond_once(deps, request, body, ClockMoved, act)
 
@@ -124,10 +142,15 @@ MOVE_CLOCK: Final = ScopedOperation(
     OperationSpec(
         name="moveClock",
         summary="Move the merchant's clock",
-        description="""
+        description=f"""
 Moves the clock of this merchant only, up to a time or by a duration. What becomes due on the way is carried out in the
 order of time, each at its own time, including what becomes due as a result. The answer comes after all of it has run;
-the new time then holds for every further request. The clock only moves forward. Sandbox only.
+the new time then holds for every further request. The clock only moves forward; an `advanceTo` of the last minute is the
+present time. Sandbox only.
+
+A move ends after {DUE_MAX:,} due things or {WORK_MAX_S:.0f} seconds, or once its client has closed the connection; what has
+begun is finished. Then the answer has `more: true` and the time that the clock has reached: send `advanceTo` from the
+answer for the rest of the way. A repeated request under an `Idempotency-Key` gets the first answer.
 """,
         tag=SANDBOX,
         parameters=(IDEMPOTENCY_KEY,),

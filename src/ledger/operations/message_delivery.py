@@ -47,6 +47,6 @@ class MessageDelivery(Protocol):
         """Returns when the merchant's next message is due in the outbox, or None if that is later than `until`."""
         ...
 
-    async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:
-        """Delivers the messages that are due at `now` by the merchant's clock; returns how many there were."""
+    async def deliver_due(self, merchant_id: UUID, now: datetime, limit: int = 100) -> int:
+        """Delivers at most `limit` messages that are due at `now` by the merchant's clock; returns how many."""
         ...

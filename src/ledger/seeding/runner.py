@@ -63,7 +63,7 @@ async def run_scenario(
 
     After the last line, the work that falls due on the orders is done up to that line's time, or up to the present if
     that is later. The caller holds the leases on the merchants' clocks meanwhile (see
-    `background.scheduler.clock_lock`).
+    `background.clock.lock`).
 
     Raises InvalidScenario at the first line that cannot be run. Unknown actions and times that run backwards are found
     before the first line runs; when the ledger refuses a line, the lines above it have happened. A declined payment is

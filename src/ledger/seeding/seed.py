@@ -112,7 +112,7 @@ async def _move_ahead(settings: Settings, url: str, scenario: Scenario) -> None:
     async with open_ledger(settings) as ledger, open_delivery(url, ledger) as delivery:
         advancer = ClockAdvancer(url, ledger, REACTIONS, HANDLERS, delivery)
         for merchant_id, at in ahead.items():
-            await advancer.advance(merchant_id, "at", partial(max, at))
+            await advancer.advance_fully(merchant_id, "at", partial(max, at))
 
 
 def fresh_keys(settings: Settings) -> Callable[[], NewKey]:

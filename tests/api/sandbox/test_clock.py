@@ -14,6 +14,8 @@ from tests.api.bodies import order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 
 from api.http import dependencies
+from api.http.request import ApiRequest
+from ledger.background.clock import advance as clock_advance
 from ledger.background.effects import Effect, SetTimer
 from ledger.journal.reader import SeenEvent
 from ledger.operations.context.ledger import Ledger
@@ -150,6 +152,38 @@ async def test_two_who_move_one_clock_at_once_do_it_one_after_the_other(merchant
     answers = await asyncio.gather(*[merchant.post(CLOCK, {"advanceBy": "P1D"}) for _ in range(3)])
     assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
     assert read(await merchant.get(CLOCK)) - datetime.now(UTC) < timedelta(days=1, minutes=1)
+
+
+async def test_a_move_that_ends_early_is_answered_with_what_to_send_next(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for hour in (1, 2, 3):
+        await merchant.create(order(externalId=f"h{hour}"))
+    monkeypatch.setattr(clock_advance, "DUE_MAX", 2)
+    key = {"idempotency-key": "ten-hours"}
+    first = await merchant.post(CLOCK, {"advanceBy": "PT10H"}, **key)
+    assert (first.status_code, first.json()["jobsRun"], first.json()["more"]) == (200, 2, True)
+    assert read(first) < datetime.fromisoformat(first.json()["advanceTo"]) - timedelta(hours=7)
+    assert read(await merchant.get(CLOCK)) - read(first) < timedelta(minutes=1)
+    again = await merchant.post(CLOCK, {"advanceBy": "PT10H"}, **key)
+    assert (again.json(), again.headers["idempotent-replayed"]) == (first.json(), "true")
+    rest = await merchant.post(CLOCK, {"advanceTo": first.json()["advanceTo"]})
+    assert (rest.json()["jobsRun"], rest.json()["more"]) == (1, False)
+    assert rest.json()["advanceTo"] == first.json()["advanceTo"] <= rest.json()["now"]
+
+
+async def test_a_move_ends_once_its_client_has_left(merchant: Merchant, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [UUID((await merchant.create(order(externalId=f"h{hour}"))).json()["id"]) for hour in (1, 2, 3)]
+
+    def done() -> list[UUID]:
+        return [stream for stream, _, _ in REMEMBERED.times if stream in made]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ApiRequest, "is_awaited", lambda _: not done())
+        left = await merchant.post(CLOCK, {"advanceBy": "PT10H"})
+    assert (left.json()["jobsRun"], left.json()["more"], done()) == (1, True, made[:1])
+    rest = await merchant.post(CLOCK, {"advanceTo": left.json()["advanceTo"]})
+    assert (rest.json()["jobsRun"], rest.json()["more"], done()) == (2, False, made)
 
 
 async def test_production_has_no_clock_to_move(settings: Any, database_url: str) -> None:

@@ -2,5 +2,6 @@
 
 In reading order:
 
-- `lock`: the lease on a merchant's clock. `advance`: moves the clock and does what becomes due.
+- `lock`: the lease on a merchant's clock. `turns`: how the moves of a process share its connections. `advance`: moves
+  the clock and does what becomes due.
 """

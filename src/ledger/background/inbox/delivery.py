@@ -66,12 +66,15 @@ class InboxDelivery:
             due_at = await self._outbox.next_due_at(merchant_id)
         return due_at if due_at is not None and due_at <= until else None
 
-    async def deliver_due(self, merchant_id: UUID, now: datetime) -> int:
-        """Delivers the messages that are due at `now` by the merchant's clock; returns how many. Raises a Fault."""
+    async def deliver_due(self, merchant_id: UUID, now: datetime, limit: int = 100) -> int:
+        """Delivers at most `limit` messages that are due at `now` by the merchant's clock; returns how many.
+
+        Raises a Fault.
+        """
         if self._outbox is None:
             return 0
         with _as_database_fault():
-            due = await self._outbox.due_messages(merchant_id, now)
+            due = await self._outbox.due_messages(merchant_id, now, limit)
             for message in due:
                 await self._consumer.receive_and_apply(message)
                 await self._outbox.delivered(message)

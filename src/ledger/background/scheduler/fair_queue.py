@@ -68,11 +68,14 @@ returning j.id, j.status, j.task_name, j.priority, j.lock, j.queueing_lock, j.ar
 
 
 class FairQueue(JobManager):
-    """procrastinate's access to the queue. A worker of all queues takes their jobs in turn."""
+    """procrastinate's access to the queue. A worker of all queues takes their jobs in turn.
 
-    def __init__(self, connector: BaseConnector, is_stopping: Callable[[], bool]) -> None:
+    `must_end` returns whether no further task of a queue is to begin; "" stands for all queues.
+    """
+
+    def __init__(self, connector: BaseConnector, must_end: Callable[[str], bool]) -> None:
         super().__init__(connector)
-        self._is_stopping = is_stopping
+        self._must_end = must_end
         self._running: Counter[str] = Counter()  # jobs of this process, by queue
         self._has_ended = asyncio.Event()
         self._last = ""  # the queue that had the last turn
@@ -90,12 +93,15 @@ class FairQueue(JobManager):
             self._has_ended.set()
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Takes the next job; returns None if there is none. Raises procrastinate's ConnectorException.
+        """Takes the next job; returns None if there is none, or if the run of these queues is to end. Raises procrastinate's
+        ConnectorException.
 
         While a merchant has as many jobs as it may, a worker of all queues waits here, so that it notices their end.
         """
+        if queues is not None and any(self._must_end(queue) for queue in queues):
+            return None
         while (job := await self._fetch(queues, worker_id)) is None:
-            if queues is not None or not (self._full() or self._full_lanes()) or self._is_stopping():
+            if queues is not None or not (self._full() or self._full_lanes()) or self._must_end(""):
                 return None
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._has_ended.wait(), _LOOK_AGAIN_S)

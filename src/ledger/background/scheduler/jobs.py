@@ -47,7 +47,10 @@ Handler = Callable[[Ledger, UUID, UUID, UUID, datetime], Awaitable[None]]
 It may be called twice. When it raises, it is called again later.
 """
 
-_AT_ONCE, _TASKS_PER_JOB, _POLL_S = 32, 100, 2.0
+TASKS_PER_JOB: Final = 100
+LOOK_AGAIN_S: Final = 0.02
+"""After what time it is looked again whether another worker has ended a merchant's jobs."""
+_AT_ONCE, _POLL_S = 32, 2.0
 _HEARTBEAT_S, _STALLED_S = 2.0, 15.0
 """How often a worker updates its heartbeat, and after how long without one other workers take over its jobs."""
 _WORKER_OPTIONS: Final[dict[str, Any]] = {
@@ -104,6 +107,10 @@ class Jobs:
         self._streams = WeakValueDictionary[tuple[UUID, bool], asyncio.Lock]()  # those with a task that runs or waits
         self._pace = pace
         self._stopping = self._connected = False
+        self._connecting, self._users = asyncio.Lock(), 0
+        self._is_over: dict[
+            str, Callable[[], bool]
+        ] = {}  # whether the run of a queue's jobs is to begin no further task
         self._connector = PsycopgConnector(
             conninfo=url,
             min_size=1,
@@ -113,7 +120,7 @@ class Jobs:
             pool_factory=_pool,
         )
         self._app = App(connector=self._connector)
-        self._queue = self._app.job_manager = FairQueue(self._connector, lambda: self._stopping)
+        self._queue = self._app.job_manager = FairQueue(self._connector, self._must_end)
         self._app.task(name=TASK, pass_context=True, retry=JobRetry())(self._run_job)
 
     async def __aenter__(self) -> Self:
@@ -126,24 +133,29 @@ class Jobs:
 
     @asynccontextmanager
     async def when_needed(self) -> AsyncIterator[Self]:
-        """Works as the context itself, but connects only once `run_all_of` finds a job.
+        """Works as the context itself, but connects only once a job is run. Several may use it at once.
 
         Connecting costs more than everything else that moving a clock does when nothing is due.
         """
+        self._users += 1
         try:
             yield self
         finally:
+            self._users -= 1
             await self._disconnect()
 
     async def _connect(self) -> None:
-        if not self._connected:
-            await self._app.open_async()
-            self._connected = True
+        async with self._connecting:
+            if not self._connected:
+                await self._app.open_async()
+                self._connected = True
 
     async def _disconnect(self) -> None:
-        if self._connected:
-            self._connected = False
-            await self._app.close_async()
+        """Closes the connections if they have no user, which may have come while another one waited here."""
+        async with self._connecting:
+            if self._connected and not self._users:
+                self._connected = False
+                await self._app.close_async()
 
     async def enqueue(self, connection: psycopg.AsyncConnection[Any], jobs: Sequence[tuple[UUID, EnqueueJob]]) -> None:
         """Enqueues work for its merchants, in this connection's transaction. The connection uses the jobs' schema."""
@@ -153,9 +165,9 @@ class Jobs:
         await self._defer(
             connection,
             [
-                job_of(merchant_id, some[n : n + _TASKS_PER_JOB])
+                job_of(merchant_id, some[n : n + TASKS_PER_JOB])
                 for (merchant_id, _), some in tasks.items()
-                for n in range(0, len(some), _TASKS_PER_JOB)
+                for n in range(0, len(some), TASKS_PER_JOB)
             ],
         )
 
@@ -197,18 +209,36 @@ class Jobs:
 
         Does not wait for the next attempt of a job that fails.
         """
+        while await self.has_open(connection, merchant_id):
+            await self.run_open(merchant_id)
+            if not await self.has_open(connection, merchant_id):
+                return
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def has_open(self, connection: psycopg.AsyncConnection[Any], merchant_id: UUID) -> bool:
+        """Returns whether a merchant has jobs that run or could run now, here or in another worker."""
+        return await (await connection.execute(_OPEN, [queues_of(merchant_id)])).fetchone() != (0,)
+
+    async def run_open(self, merchant_id: UUID, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Runs the jobs of a merchant's queues that could run now.
+
+        Once `is_over` returns True, no task begins: those that have begun are finished, and the others are put back.
+        """
         queues = queues_of(merchant_id)
-        while await self._is_open(connection, queues):
-            await self._connect()
+        await self._connect()
+        self._is_over |= dict.fromkeys(queues, is_over)
+        try:
             await self._app.run_worker_async(
                 queues=queues, wait=False, listen_notify=False, concurrency=1, **_WORKER_OPTIONS
             )
-            if not await self._is_open(connection, queues):
-                return
-            await asyncio.sleep(0.02)
+        finally:
+            for queue in queues:
+                self._is_over.pop(queue, None)
 
-    async def _is_open(self, connection: psycopg.AsyncConnection[Any], queues: list[str]) -> bool:
-        return await (await connection.execute(_OPEN, [queues])).fetchone() != (0,)
+    def _must_end(self, queue: str) -> bool:
+        """Returns whether no further task of this queue is to begin in this process."""
+        is_over = self._is_over.get(queue)
+        return self._stopping or (is_over is not None and is_over())
 
     async def _run_job(self, context: JobContext, *, merchant_id: str, things: list[list[str]]) -> None:
         with self._queue.running(context.job):
@@ -220,12 +250,14 @@ class Jobs:
         for task in tasks:
             streams.setdefault(task.stream_id, []).append(task)
         attempts = job.attempts if len(tasks) == 1 else 0
-        undone = await asyncio.gather(*[self._run_in_order(merchant_id, some, attempts) for some in streams.values()])
+        undone = await asyncio.gather(
+            *[self._run_in_order(merchant_id, some, attempts, job.queue) for some in streams.values()]
+        )
         if len(tasks) == 1 and undone[0].failure is not None:
             raise undone[0].failure  # the job has one task, and keeps its attempts
         await self._put_back(job, merchant_id, undone)
 
-    async def _run_in_order(self, merchant_id: UUID, tasks: Sequence[EnqueueJob], attempts: int) -> _Undone:
+    async def _run_in_order(self, merchant_id: UUID, tasks: Sequence[EnqueueJob], attempts: int, queue: str) -> _Undone:
         """Runs the tasks of one stream until one fails; returns that one and those after it.
 
         A task of the same stream in another job is waited for: a timer that was set again while its first job was
@@ -238,7 +270,7 @@ class Jobs:
             if self._pace is not None:
                 await self._pace.turn(task.kind)
             async with stream, slots.slot(merchant_id):
-                if self._stopping:
+                if self._must_end(queue):
                     return _Undone(tasks=tasks[n:])
                 try:
                     await self._run_task(merchant_id, task, attempts)

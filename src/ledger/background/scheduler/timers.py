@@ -109,9 +109,14 @@ async def next_of(connection: Connection, merchant_id: UUID, until: datetime) ->
     return None if row is None else row[0]
 
 
-async def enqueue_due_of(connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime) -> int:
-    """Turns a merchant's timers up to a time of its clock into jobs, in the caller's transaction; returns how many."""
-    rows = await (await connection.execute(_DUE_OF, (merchant_id, until, _AT_ONCE))).fetchall()
+async def enqueue_due_of(
+    connection: Connection, jobs: Jobs, merchant_id: UUID, until: datetime, limit: int = _AT_ONCE
+) -> int:
+    """Turns a merchant's timers up to a time of its clock into jobs, in the caller's transaction; returns how many.
+
+    It takes the earliest first, at most `limit`.
+    """
+    rows = await (await connection.execute(_DUE_OF, (merchant_id, until, limit))).fetchall()
     await jobs.enqueue(connection, _in_order(rows))
     return len(rows)
 

@@ -112,20 +112,41 @@ async def _fetch(connection: Connection, merchants: Sequence[UUID]) -> Mapping[U
     return dict(await rows.fetchall())
 
 
+DUE_MAX: Final = 5_000
+WORK_MAX_S: Final = 20.0
+"""After how many due things, and after how long, a move ends. A request may take longer than that."""
+
+
 class ClockAdvanced(Struct, frozen=True):
-    """The merchant's time after its clock was moved, and how many jobs ran on the way."""
+    """The merchant's time after its clock was moved, and how many jobs ran on the way.
+
+    `until` is the time that was asked for. `more` is True if the move ended before it: then another one goes on.
+    """
 
     now: datetime
     jobs_run: int
+    until: datetime
+    more: bool
+
+
+def is_always_awaited() -> bool:
+    """Returns True: the caller of a move waits for its end."""
+    return True
 
 
 class ClockControl(Protocol):
-    """How a clock is moved, in the sandbox (see `background.scheduler.clock_advance`)."""
+    """How a clock is moved, in the sandbox (see `background.clock.advance`)."""
 
-    async def advance(self, merchant_id: UUID, field: str, target: Callable[[datetime], datetime]) -> ClockAdvanced:
+    async def advance(
+        self,
+        merchant_id: UUID,
+        field: str,
+        target: Callable[[datetime], datetime],
+        is_awaited: Callable[[], bool] = is_always_awaited,
+    ) -> ClockAdvanced:
         """Moves a merchant's clock to `target` of its current time and does everything that becomes due until then.
 
-        Raises InvalidField on `field` if the clock would go back or too far, ConcurrentUpdate while another request
-        moves it, a Fault.
+        Ends before that after many due things or a long time, or once `is_awaited` returns False. Raises InvalidField on
+        `field` if the clock would go back or too far, ConcurrentUpdate while another request moves it, a Fault.
         """
         ...

@@ -18,7 +18,7 @@ import httptools
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from ledger.asgi import RESPOND
+from ledger.asgi import HAS_LEFT, RESPOND
 from ledger.service.http.connection_guard import BODY_GRACE_S, DRAIN_IDLE_S, DRAIN_LINGER_S, LINGER_S, ConnectionGuard
 from ledger.service.http.exchange import Exchange
 from ledger.service.http.flow import Flow
@@ -110,6 +110,8 @@ class Connection(asyncio.Protocol):
         self._has_ended = True
         if self.phase is not _ANSWER:
             return False
+        assert self.exchange is not None, "it is being answered"
+        self.exchange.has_input_ended = True
         if not self._unparsed:
             self._end_input()
         return True
@@ -165,6 +167,7 @@ class Connection(asyncio.Protocol):
             "query_string": query,
             "headers": self._headers,
             RESPOND: exchange.respond,
+            HAS_LEFT: exchange.has_left,
         }
         self.exchange, self.phase = exchange, _BODY
         task = self._loop.create_task(exchange.run(self._app, scope))

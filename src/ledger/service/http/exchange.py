@@ -46,6 +46,7 @@ class Exchange:
         self.is_received = False
         self.is_answered = False
         self.is_disconnected = False
+        self.has_input_ended = False
         self.has_begun_answer = False
         self.keeps_alive = True
         self.awaits_continue = False
@@ -149,6 +150,13 @@ class Exchange:
         self._flow.write(head if self._is_head else head + body)
         self._end()
         return True
+
+    def has_left(self) -> bool:
+        """Returns whether the client has closed its side of the connection, or is gone.
+
+        One that closed its side still gets its answer, but a client that gives up does nothing else that can be seen.
+        """
+        return self.has_input_ended or self.is_disconnected
 
     # ---------------------------------------------------------------- how an answer is written
 
