@@ -1,10 +1,9 @@
 """Moves a sandbox merchant's clock from one due time to the next, as if the time had really passed.
 
-The clock shows a due time while the work that is due then is done. Work that becomes due by it is done before the clock
-moves on. The lease keeps other requests from moving the clock meanwhile, and workers from its timers. A move ends after
-five thousand due things or twenty seconds, or once no client waits for it: between two due things, each of which is done
-whole. What is due by then and was not begun is left to the next move, or to a worker.
-"""
+The clock shows a due time while the work that is due then is done. Work that becomes due by it is done before the
+clock moves on. The lease keeps other requests from moving the clock meanwhile, and workers from its timers. A move
+ends after five thousand due things or twenty seconds, or once no client waits for it: between two due things, each of
+which is done whole. What is due by then and was not begun is left to the next move, or to a worker."""
 
 from __future__ import annotations
 
@@ -130,8 +129,9 @@ class ClockAdvancer:
         return False
 
     async def _run_jobs(self, dispatcher: Dispatcher, move: _Move) -> bool:
-        """Runs the merchant's jobs, and those that follow from them. Returns whether none is left; False if the move has
-        ended before.
+        """Runs the merchant's jobs, and those that follow from them.
+
+        Returns whether none is left; False if the move has ended before.
         """
         while await self._catch_up(dispatcher, move):
             if move.is_over():

@@ -1,7 +1,8 @@
 """The lease on a merchant's clock: only its holder moves the clock, and workers leave the merchant's timers alone.
 
-A lease expires thirty seconds after it was last renewed, so a holder that is killed blocks the clock no longer. A holder
-is known by its token. One whose lease expired, and was taken by another, cannot renew it, end it or move the clock.
+A lease expires thirty seconds after it was last renewed, so a holder that is killed blocks the clock no longer. A
+holder is known by its token. One whose lease expired, and was taken by another, cannot renew it, end it or move the
+clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The turns of the moves of one process at its connections: a move has one for a few statements, never for a whole move.
+"""The turns of a process's moves at its connections: a move has one for a few statements, never for a whole move.
 
 Do what becomes due outside of a turn. A merchant whose clock moves by years, or whose processor is slow, then delays
 another one's move by the statements of one turn.

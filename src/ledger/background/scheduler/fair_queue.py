@@ -70,7 +70,7 @@ returning j.id, j.status, j.task_name, j.priority, j.lock, j.queueing_lock, j.ar
 class FairQueue(JobManager):
     """procrastinate's access to the queue. A worker of all queues takes their jobs in turn.
 
-    `must_end` returns whether no further task of a queue is to begin; "" stands for all queues.
+    `must_end` returns whether no further task of a queue is to begin; "" names all queues.
     """
 
     def __init__(self, connector: BaseConnector, must_end: Callable[[str], bool]) -> None:
@@ -93,8 +93,9 @@ class FairQueue(JobManager):
             self._has_ended.set()
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Takes the next job; returns None if there is none, or if the run of these queues is to end. Raises procrastinate's
-        ConnectorException.
+        """Takes the next job; returns None if there is none, or if the run of these queues is to end.
+
+        Raises procrastinate's ConnectorException.
 
         While a merchant has as many jobs as it may, a worker of all queues waits here, so that it notices their end.
         """

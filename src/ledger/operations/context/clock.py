@@ -146,7 +146,7 @@ class ClockControl(Protocol):
     ) -> ClockAdvanced:
         """Moves a merchant's clock to `target` of its current time and does everything that becomes due until then.
 
-        Ends before that after many due things or a long time, or once `is_awaited` returns False. Raises InvalidField on
-        `field` if the clock would go back or too far, ConcurrentUpdate while another request moves it, a Fault.
+        Ends before that after many due things or a long time, or once `is_awaited` returns False. Raises InvalidField
+        on `field` if the clock would go back or too far, ConcurrentUpdate while another request moves it, a Fault.
         """
         ...
