@@ -49,7 +49,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.tasks", "ledger.back_off", "ledger.month_names"): ((), ()),
+    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.slices", "ledger.tasks", "ledger.back_off", "ledger.month_names"): ((), ()),
     ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
         ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.context.ledger",
          "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),
@@ -62,7 +62,7 @@ PACKAGES = {
     ("ledger.postgres",): (("ledger.back_off", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
     ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.tasks", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
-        ("ledger.journal", "ledger.domain", "ledger.personal_data", *DATABASE, "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",
+        ("ledger.journal", "ledger.domain", "ledger.personal_data", *DATABASE, "ledger.slices", "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",
          "psycopg", "structlog"),
         (DECIDERS,),
     ),
@@ -113,7 +113,7 @@ PACKAGES = {
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.invoicing.logos",
          "ledger.security", "ledger.settings",
-         "ledger.asgi", "ledger.telemetry", "ledger.tasks", "ledger.ttl_cache", "ledger.domain",
+         "ledger.asgi", "ledger.slices", "ledger.telemetry", "ledger.tasks", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),

@@ -881,6 +881,22 @@ SECRETS: Final = (
         "set moving_until = null, holder = null where merchant_id = any(%s) and %s::uuid is not null",
         (f"{_MOVE_TESTS}::test_only_its_holder_renews_or_ends_a_lease",),
     ),
+    Mutant(
+        "long-work-without-a-pause",
+        "an import leaves turns of the event loop to other requests",
+        "src/ledger/slices.py",
+        "        await asyncio.sleep(spent_s)  # no other work has a slice meanwhile\n",
+        "",
+        ("tests/test_slices.py::test_the_loop_runs_between_two_slices",),
+    ),
+    Mutant(
+        "large-commit-in-front-of-others",
+        "orders of other merchants do not wait behind a large import",
+        "src/ledger/journal/journal.py",
+        "if len(changes) < STREAMS_MIN:",
+        "if len(changes) < 1_000_000:",
+        ("tests/operations/test_imports.py::test_orders_of_other_merchants_do_not_wait_behind_a_large_import",),
+    ),
 )
 
 MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS)

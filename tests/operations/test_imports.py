@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from decimal import Decimal
 
+import msgspec
 import psycopg
 import pytest
 from psycopg import AsyncConnection
-from tests.operations.conftest import Open
+from tests.operations.conftest import Open, an_order, by_card, register
 
+from api.products.bulk_import import parse_import
+from ledger import slices
+from ledger.journal.commit.large_commits import STREAMS_MIN
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.create import create_order
 from ledger.operations.products.import_products import ProductInput, import_products
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -20,7 +25,7 @@ pytestmark = pytest.mark.anyio
 _COUNT = "select (select count(*) from product), (select count(*) from event where topic like 'product%')"
 _WRITER_WAITS = """
 select pid from pg_stat_activity
- where datname = current_database() and application_name = 'ledger-writer' and wait_event_type = 'Lock'
+ where datname = current_database() and application_name in ('ledger-writer', 'ledger-large-commits') and wait_event_type = 'Lock'
 """
 
 
@@ -32,30 +37,66 @@ def some(count: int, name: str = "Café") -> list[ProductInput]:
     ]
 
 
+@pytest.mark.parametrize("count", [20, 2 * STREAMS_MIN], ids=["small", "large"])
 async def test_an_import_that_the_database_cuts_off_leaves_nothing_and_may_be_repeated(
-    ledger: Ledger, merchant: Actor, database_url: str
+    ledger: Ledger, merchant: Actor, database_url: str, count: int
 ):
     async with await AsyncConnection.connect(database_url, autocommit=True) as other:
         async with other.transaction():
             await other.execute("lock table product in exclusive mode")
-            importing = asyncio.create_task(import_products(ledger, merchant, some(20)))
+            importing = asyncio.create_task(import_products(ledger, merchant, some(count)))
             await _end_waiting_writer(database_url)
             with pytest.raises(DatabaseUnavailable):
                 await importing
         assert await (await other.execute(_COUNT)).fetchone() == (0, 0)
-        result = await import_products(ledger, merchant, some(20))
-        assert (result.created, result.updated, result.failed) == (20, 0, ())
-        assert await (await other.execute(_COUNT)).fetchone() == (20, 20)
+        result = await import_products(ledger, merchant, some(count))
+        assert (result.created, result.updated, result.failed) == (count, 0, ())
+        assert await (await other.execute(_COUNT)).fetchone() == (count, count)
 
 
-async def _end_waiting_writer(database_url: str) -> None:
-    """Ends the connection of the writer once it waits for a lock."""
+async def test_orders_of_other_merchants_do_not_wait_behind_a_large_import(
+    ledger: Ledger, merchant: Actor, database_url: str
+):
+    neighbour = await register(ledger)
+    async with await AsyncConnection.connect(database_url, autocommit=True) as other:
+        async with other.transaction():
+            await other.execute("lock table product in exclusive mode")
+            importing = asyncio.create_task(import_products(ledger, merchant, some(STREAMS_MIN)))
+            await _waiting_writer(database_url)
+            own = asyncio.create_task(create_order(ledger, merchant, an_order("own", by_card())))
+            await create_order(ledger, neighbour, an_order("other", by_card()))
+            assert not importing.done()
+            assert not own.done()
+        assert (await importing).created == STREAMS_MIN
+        assert (await own).order.terms.external_id == "own"
+
+
+async def test_the_loop_runs_between_the_slices_of_an_import(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    before = ledger.slices.count
+    body = msgspec.json.encode({"products": [{"id": f"p-{n}", "name": "Café", "price": n} for n in range(STREAMS_MIN)]})
+    result = await import_products(ledger, merchant, await parse_import(body, ledger.slices))
+    assert result.created == STREAMS_MIN
+    assert ledger.slices.count - before == 3 * STREAMS_MIN, "each product is parsed, decided and encoded by itself"
+
+
+async def _waiting_writer(database_url: str) -> tuple[int]:
+    """Waits until a writer waits for a lock, and returns the pid of its backend."""
     async with await AsyncConnection.connect(database_url, autocommit=True) as operator, asyncio.timeout(60):
         while not (  # noqa: ASYNC110 - the condition is in the database
             waiting := await (await operator.execute(_WRITER_WAITS)).fetchall()
         ):
             await asyncio.sleep(0.01)
-        await operator.execute("select pg_terminate_backend(%s)", waiting[0])
+    return (waiting[0][0],)
+
+
+async def _end_waiting_writer(database_url: str) -> None:
+    """Ends the connection of the writer once it waits for a lock."""
+    waiting = await _waiting_writer(database_url)
+    async with await AsyncConnection.connect(database_url, autocommit=True) as operator:
+        await operator.execute("select pg_terminate_backend(%s)", waiting)
 
 
 async def test_imports_through_two_processes_end_with_one_of_them_whole(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
@@ -19,6 +20,9 @@ from tests.operations.conftest import register
 from api.http.dependencies import open_dependencies
 from ledger.background import worker
 from ledger.invoicing.providers.sandbox import SandboxProvider
+from ledger.journal.commit.large_commits import STREAMS_MIN
+from ledger.operations.context.inputs import Actor
+from ledger.operations.products.import_products import ProductInput, import_products
 from ledger.postgres.connection_count import (
     api_connections,
     connections_max,
@@ -103,6 +107,8 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         merchants: list[UUID] = [(await register(deps.ledger)).merchant_id for _ in range(5)]
         seen = await stack.enter_async_context(observed(database_url))
         await deps.ledger.order_numbers.take()
+        many = [ProductInput(index=n, details={"name": "Café", "price": Decimal(1)}) for n in range(STREAMS_MIN)]
+        await import_products(deps.ledger, Actor(merchant_id=merchants[0]), many)
         invoicing = deps.ledger.invoicing
         assert invoicing is not None
         assert isinstance(invoicing.provider, SandboxProvider)

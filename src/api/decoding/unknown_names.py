@@ -94,7 +94,7 @@ class UnknownNames:
             # A body of ten thousand names would occupy the process.
             self._meant[key] = known_name(name, known, by_letters=len(self._meant) < _COMPARED_MAX)
         meant = self._meant[key]
-        advice = None if kind is None else ADVICE.get(_spelling(name))
+        advice = None if kind is None else ADVICE.get(spelling_of(name))
         if meant is not None:
             self._refuse(misspelt(f"{place}{name}", meant))
         elif advice is not None:
@@ -125,10 +125,10 @@ def known_name(name: str, known: Collection[str], *, by_letters: bool = True) ->
     The two differ in case, `_` and `-`, and `by_letters` in at most two edits of a name of four letters or more. A
     shorter unknown name may have one edit.
     """
-    spelling = _spelling(name)
+    spelling = spelling_of(name)
     best, edits = None, _EDITS_MAX + 1
     for each in known:
-        other = _spelling(each)
+        other = spelling_of(each)
         if spelling == other:
             return each
         if by_letters and len(other) >= _LETTERS_MIN:
@@ -138,7 +138,13 @@ def known_name(name: str, known: Collection[str], *, by_letters: bool = True) ->
     return best
 
 
-def _spelling(name: str) -> str:
+def by_spelling(known: Collection[str]) -> Mapping[str, str]:
+    """Returns known names by their spelling, for many unknown names that are compared with the same ones."""
+    return {spelling_of(name): name for name in known}
+
+
+def spelling_of(name: str) -> str:
+    """Returns a name without regard to case, `_` and `-`."""
     return name.replace("_", "").replace("-", "").lower()
 
 

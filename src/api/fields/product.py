@@ -16,7 +16,7 @@ from api.decoding.bodies import FieldDecoder
 from api.decoding.repeated_names import errors_of_repeated_names, has_repeated_name
 from api.decoding.stored_text import check_stored_field, is_harmless
 from api.decoding.types import TAXES_MAX, TEXT_MAX, Id, LongText, Metadata, Number, Text
-from api.decoding.unknown_names import known_name, misspelt
+from api.decoding.unknown_names import by_spelling, misspelt, spelling_of
 from api.errors import ApiError, FieldError, invalid
 from api.fields.line_items import Tax, parse_tax
 from api.fields.metadata import metadata
@@ -30,6 +30,10 @@ from ledger.processors.pan_detection import contains_pan
 PROBLEMS_MAX: Final = 20
 """The most problems of one product that an answer names."""
 
+PRODUCT_BYTES_MAX: Final = 256 << 10
+"""The largest product: as long as another request's body may be. It is parsed without a turn of the event loop."""
+
+_TOO_LONG: Final = Problem("", "INVALID_LENGTH", f"must have at most {PRODUCT_BYTES_MAX} bytes")
 _STATUSES: Final = frozenset({"active", "inactive", "archived"})
 _CURRENCY: Final = re.compile("[A-Za-z]{3}", re.ASCII)
 _WEB_ADDRESS: Final = re.compile(r"https?://[^\s/?#]\S*", re.ASCII | re.IGNORECASE)
@@ -90,25 +94,25 @@ _DECODERS: Final = {
     for field in msgspec.structs.fields(ProductToImport)
 }
 _NAMES: Final = {field.encode_name: field.name for field in msgspec.structs.fields(ProductToImport)}
+_SPELLINGS: Final = by_spelling(_DECODERS)
 _KEPT_WHERE_NULL: Final = frozenset({"id", "name", "price", "status"})
 
 
 def parse_product(index: int, sent: Raw) -> ProductInput:
     """Returns a product of an import with everything that is wrong with it, up to twenty problems."""
+    if len(bytes(sent)) > PRODUCT_BYTES_MAX:
+        return ProductInput(index=index, problems=(_TOO_LONG,))
     try:
         members = _members(sent)
     except msgspec.ValidationError:
         return ProductInput(index=index, problems=(Problem("", "INVALID_TYPE", "must be an object"),))
-    details, unknown, problems = dict[str, Any](), dict[str, Raw](), list[Problem]()
-    if has_repeated_name(bytes(sent)):
-        repeated = [each for error in errors_of_repeated_names(bytes(sent)) for each in error.errors]
-        problems += [Problem(each.field, each.code, each.message) for each in repeated]
+    details, unknown, problems = dict[str, Any](), dict[str, Raw](), _repeated(bytes(sent))
     harmless = is_harmless(bytes(sent))
     for name, value in members.items():
         try:
             if name not in _DECODERS:
                 # The merchant's own attributes: only another spelling of a field's name is surely a mistake.
-                if meant := known_name(name, _DECODERS, by_letters=False):
+                if meant := _SPELLINGS.get(spelling_of(name)):
                     raise misspelt(name, meant)
                 unknown |= _unknown_field(name, value, harmless=harmless)
             elif name in _KEPT_WHERE_NULL and not is_given(value):
@@ -127,6 +131,14 @@ def parse_product(index: int, sent: Raw) -> ProductInput:
     product_id = details.pop("id", None)
     problems = problems[:PROBLEMS_MAX]
     return ProductInput(index=index, id=product_id, details=details, problems=tuple(problems))
+
+
+def _repeated(sent: bytes) -> list[Problem]:
+    """Returns the problem of each name that an object of a product has twice."""
+    if not has_repeated_name(sent):
+        return []
+    errors = [each for error in errors_of_repeated_names(sent) for each in error.errors]
+    return [Problem(each.field, each.code, each.message) for each in errors]
 
 
 def _field(name: str, value: Raw) -> Any:

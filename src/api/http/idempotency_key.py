@@ -10,12 +10,14 @@ import hmac
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from api.decoding.bodies import BAD_INPUT_AS_400
 from api.decoding.stored_text import check_card_data
 from api.errors import invalid
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.cvc_detection import is_cvc
+from ledger.slices import Slices
 
 _KEY_MAX: Final = 255
 _SECRETS: Final = frozenset({"cvc", "cvv"})
@@ -29,13 +31,50 @@ def idempotency_key(header: bytes, pepper: bytes, method: str, path: str, body: 
     empty, longer than 255 characters or not printable ASCII, or that holds a card number or a security code: the
     log keeps the key for ever.
     """
+    key = _checked(header)
+    with BAD_INPUT_AS_400:  # a member that is ignored may still hold a number that Python cannot represent
+        content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
+    return IdempotencyKey(key, hmac.digest(pepper, content, "sha256").hex())
+
+
+async def idempotency_key_of_many(
+    header: bytes, pepper: bytes, method: str, path: str, body: bytes, entries: str, slices: Slices
+) -> IdempotencyKey:
+    """Returns what `idempotency_key` returns, for an object whose member `entries` is a long list: other requests are
+    served between two entries.
+    """
+    key = _checked(header)
+    content = hmac.new(pepper, _encode([method, path])[:-1] + b",{", "sha256")
+    async with slices.work() as work:
+        with BAD_INPUT_AS_400:
+            members = msgspec.json.decode(body, type=dict[str, Raw])
+            many = msgspec.json.decode(members.pop(entries), type=list[Raw])
+            others = _without_secrets({name: msgspec.json.decode(value) for name, value in members.items()})
+        separator = b""
+        for name in sorted([*others, entries]):
+            content.update(separator + _encode(name) + b":")
+            separator = b","
+            if name != entries:
+                content.update(_encode(others[name]))
+                continue
+            content.update(b"[")
+            for at, entry in enumerate(many):
+                await work.end_piece()
+                with BAD_INPUT_AS_400:
+                    piece = _encode(_without_secrets(msgspec.json.decode(entry)))
+                content.update(b"," + piece if at else piece)
+            content.update(b"]")
+    content.update(b"}]")
+    return IdempotencyKey(key, content.hexdigest())
+
+
+def _checked(header: bytes) -> str:
+    """Returns the key in a header. Raises ApiError (400)."""
     key = header.decode("latin-1")
     if not (0 < len(key) <= _KEY_MAX and key.isascii() and key.isprintable()):
         raise invalid("Idempotency-Key", f"must have 1 to {_KEY_MAX} printable ASCII characters", "INVALID_FORMAT")
     check_card_data(key, "Idempotency-Key")
-    with BAD_INPUT_AS_400:  # a member that is ignored may still hold a number that Python cannot represent
-        content = _encode([method, path, _without_secrets(msgspec.json.decode(body))])
-    return IdempotencyKey(key, hmac.digest(pepper, content, "sha256").hex())
+    return key
 
 
 def _without_secrets(content: Any) -> Any:

@@ -19,12 +19,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from api.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.auth import Principal
-from api.http.idempotency_key import idempotency_key
+from api.http.idempotency_key import idempotency_key, idempotency_key_of_many
 from api.response import ERRORS_PAGE, ApiResponse, Headers
 from ledger.asgi import HAS_LEFT, RESPOND
 from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.pan_detection import contains_pan
+from ledger.slices import Slices
 
 REQUEST_SCOPE_KEY: Final = "ledger.call"
 """The scope's key of the `ApiRequest`."""
@@ -132,6 +133,17 @@ class ApiRequest:
         if header is None:
             return None
         return idempotency_key(header, pepper, self.scope["method"], self.scope["path"], body)
+
+    async def idempotency_key_of_many(
+        self, pepper: bytes, body: bytes, entries: str, slices: Slices
+    ) -> IdempotencyKey | None:
+        """Returns what `idempotency_key` returns, for a body with a long list of `entries`, which is read in slices."""
+        header = self.headers.get(IDEMPOTENCY_HEADER)
+        if header is None:
+            return None
+        return await idempotency_key_of_many(
+            header, pepper, self.scope["method"], self.scope["path"], body, entries, slices
+        )
 
     def path_id(self, name: str) -> str | None:
         """Returns an id of the path, percent-decoded, or None if the text cannot be an id."""

@@ -5,7 +5,6 @@ A product that is wrong fails by itself, and the others are imported. A body tha
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -13,7 +12,7 @@ from msgspec import Meta, Raw, Struct
 
 from api import operation
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
-from api.fields.product import ProductToImport, parse_product
+from api.fields.product import PRODUCT_BYTES_MAX, ProductToImport, parse_product
 from api.http.dependencies import Dependencies
 from api.http.endpoint import PRODUCTS, ScopedOperation
 from api.http.request import ApiRequest
@@ -21,9 +20,9 @@ from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, OperationSpec, codes_of
 from api.response import REPLAYED, ApiResponse, json_response
 from ledger.operations.products.import_products import ImportResult, ProductInput, import_products
+from ledger.slices import Slices
 
 PRODUCTS_MAX: Final = 1000
-_PARSED_AT_ONCE: Final = 50
 
 
 class ImportProducts(Struct, frozen=True, kw_only=True):
@@ -70,27 +69,27 @@ class ProductImport(Struct, frozen=True, kw_only=True):
 _decode: Final = BodyDecoder(_Body, in_parts=True)
 
 
-async def parse_import(body: bytes) -> Sequence[ProductInput]:
+async def parse_import(body: bytes, slices: Slices) -> Sequence[ProductInput]:
     """Returns the products of a body, with what is wrong with each of them. Raises ApiError (400) for the body.
 
     Other requests are served in between: a large import takes longer than all else that a request does here.
     """
-    sent, errors = _decode.gather(body)
-    errors.refuse()
     parsed = []
-    for index, product in enumerate(sent.products):
-        if index % _PARSED_AT_ONCE == _PARSED_AT_ONCE - 1:
-            await asyncio.sleep(0)
-        with BAD_INPUT_AS_400:
-            parsed.append(parse_product(index, product))
+    async with slices.work() as work:
+        sent, errors = _decode.gather(body)
+        errors.refuse()
+        for index, product in enumerate(sent.products):
+            await work.end_piece()
+            with BAD_INPUT_AS_400:
+                parsed.append(parse_product(index, product))
     return parsed
 
 
 async def bulk_import(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /products/bulk-import: 200 with the number of products imported and the errors of those that failed."""
     body = await request.body(deps.import_body_limit)
-    products = await parse_import(body)
-    key = request.idempotency_key(deps.fingerprint_key, body)
+    products = await parse_import(body, deps.ledger.slices)
+    key = await request.idempotency_key_of_many(deps.fingerprint_key, body, "products", deps.ledger.slices)
     result = await import_products(deps.ledger, request.actor, products, key)
     return json_response(200, _answer(result, len(products)), REPLAYED if result.repeated else ())
 
@@ -161,7 +160,7 @@ IMPORT_PRODUCTS: Final = ScopedOperation(
         summary="Import products",
         description=f"""
 Creates products, and updates those whose `id` the merchant has already; at most {PRODUCTS_MAX} in one request. A product
-that is wrong is not imported and is listed in `errors`; the others are imported together, or, with any status other than
+that is wrong, or longer than {PRODUCT_BYTES_MAX} bytes, is not imported and is listed in `errors`; the others are imported together, or, with any status other than
 200, none of them. A repeated request changes nothing more; where products have no `id`, send an `Idempotency-Key`, or
 they are created again.
 """,

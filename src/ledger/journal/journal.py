@@ -7,6 +7,7 @@ a newer state are a different decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from ledger.domain.streams import STREAM_OF, ClaimKind, Stream
 from ledger.journal.append import Append, Change, Claim, StreamWrite
 from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.commit.disk_probe import DiskProbe
+from ledger.journal.commit.large_commits import QUEUE_MAX, STREAMS_MIN, LargeCommits
 from ledger.journal.commit.notifier import Notifier
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
@@ -26,6 +28,7 @@ from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import SharedClient, connect
+from ledger.slices import Slices
 from ledger.telemetry.metrics import JOURNAL_UP, PROCESS, QUEUE_COMMANDS
 
 S = TypeVar("S")
@@ -71,6 +74,10 @@ class Journal:
         self._keys = keys
         tables = projections.tables if keys is None else (*projections.tables, data_keys.TABLE)
         self.writer = new_writer(url, tables, batch_max=batch_max, queue_max=queue_max)
+        self._large = LargeCommits(
+            partial(new_writer, url, tables, batch_max=1, queue_max=QUEUE_MAX, name="ledger-large-commits")
+        )
+        self.slices = Slices()
         self.reader = LogReader(url, codec, keys)
         self._announcer = SharedClient(url, "ledger-announcer")
         self._notifier, self.disk = Notifier(self._announcer), DiskProbe(self._announcer)
@@ -82,7 +89,7 @@ class Journal:
 
     def sample_metrics(self) -> None:
         """Sets the gauges of this process's writer."""
-        QUEUE_COMMANDS.set(self.writer.depth)
+        QUEUE_COMMANDS.set(self.writer.depth + self._large.depth)
         JOURNAL_UP.labels(PROCESS).set(self.writer.alive and not self.disk.refusal)
 
     async def start(self) -> None:
@@ -96,6 +103,7 @@ class Journal:
     async def stop(self) -> None:
         """Writes the pending commands, then disconnects."""
         await self.writer.stop()
+        await self._large.stop()
         await self._notifier.stop()
         await self._announcer.stop()
         await self.reader.stop()
@@ -119,24 +127,38 @@ class Journal:
         """
         rows: dict[str, list[Row]] = {}
         created = self._new_keys(merchant_id, changes, rows)
-        merchant, streams = merchant_id.bytes, []
-        for change in changes:
-            stream_id = change.stream_id.bytes
-            if not change.events:
-                streams.append(StreamWrite(stream_id, change.expected, ()))
-                continue
-            seal = None
-            if self._codec.may_be_personal(change.events):
-                key = await self._data_key(merchant, change, created)
-                seal = key.seal(stream_id)
-            events = [self._encode(event, n, seal) for n, event in enumerate(change.events, change.expected + 1)]
-            streams.append(StreamWrite(stream_id, change.expected, events))
-            for table, new in self._projections.rows(merchant_id, change).items():
-                rows.setdefault(table, []).extend(new)
+        merchant, streams = merchant_id.bytes, list[StreamWrite]()
         append = Append(merchant, command_id.bytes, _encode_context(context), streams, claims, rows)
-        position = await self.writer.submit(append)
+        if self._large.are_under_way:
+            await self._large.ended(merchant)
+        if len(changes) < STREAMS_MIN:
+            for change in changes:
+                streams.append(await self._encoded(merchant_id, change, created, rows))
+            position = await self.writer.submit(append)
+        else:
+            async with self.slices.work() as work:
+                for change in changes:
+                    await work.end_piece()
+                    streams.append(await self._encoded(merchant_id, change, created, rows))
+            position = await (await self._large.submit(append))
         self._notifier.note(merchant_id)
         return position
+
+    async def _encoded(
+        self, merchant_id: UUID, change: Change, created: Mapping[Owner, DataKey], rows: dict[str, list[Row]]
+    ) -> StreamWrite:
+        """Returns the events of a change as they are stored, and adds its read-model rows to `rows`."""
+        stream_id = change.stream_id.bytes
+        if not change.events:
+            return StreamWrite(stream_id, change.expected, ())
+        seal = None
+        if self._codec.may_be_personal(change.events):
+            key = await self._data_key(merchant_id.bytes, change, created)
+            seal = key.seal(stream_id)
+        events = [self._encode(event, n, seal) for n, event in enumerate(change.events, change.expected + 1)]
+        for table, new in self._projections.rows(merchant_id, change).items():
+            rows.setdefault(table, []).extend(new)
+        return StreamWrite(stream_id, change.expected, events)
 
     def _new_keys(
         self, merchant_id: UUID, changes: Sequence[Change], rows: dict[str, list[Row]]

@@ -32,8 +32,9 @@ class TracedWriter(Writer):
         *,
         batch_max: int = 256,
         queue_max: int = 10_000,
+        name: str = "ledger-writer",
     ) -> None:
-        super().__init__(url, tables, batch_max=batch_max, queue_max=queue_max)
+        super().__init__(url, tables, batch_max=batch_max, queue_max=queue_max, name=name)
         self._tracer = tracer
         self._spans: dict[int, Span] = {}
 

@@ -8,7 +8,8 @@ import pytest
 from tests.api.bodies import DECLINED, by_card, card, charge, order, paid_order
 from tests.api.storefront import ORDERS, Merchant
 
-from api.http.idempotency_key import idempotency_key
+from api.http.idempotency_key import idempotency_key, idempotency_key_of_many
+from ledger.slices import Slices
 
 pytestmark = pytest.mark.anyio
 
@@ -130,3 +131,20 @@ async def test_keys_as_programs_generate_them_are_accepted(merchant: Merchant) -
     for n, key in enumerate(("0198b2f6-7e29-7000-8000-000000000000", "2026-01-31T12:00:00.000Z", "1733412345678")):
         answer = await merchant.post(ORDERS, order(externalId=f"order-{n}"), **{"idempotency-key": key})
         assert answer.status_code == 201
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"products": []}',
+        b'{"products": [{"b": 1, "a": [1.50, {"cvc": "123", "x": "\xc3\xa9"}]}, 7, null, "x"]}',
+        b'{"zeta": {"b": 1, "a": 2}, "products": [{"id": "1"}], "alpha": "x", "cvc": "999"}',
+        b'{"products": [{"id": "1"}], "products": [{"id": "2"}, {"id": "3", "price": 1e2}]}',
+    ],
+)
+async def test_a_body_with_a_long_list_has_the_same_fingerprint_in_slices(body: bytes) -> None:
+    expected = idempotency_key(b"key", b"pepper", "POST", "/lps/products/bulk-import", body)
+    made = await idempotency_key_of_many(
+        b"key", b"pepper", "POST", "/lps/products/bulk-import", body, "products", Slices()
+    )
+    assert made == expected

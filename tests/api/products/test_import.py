@@ -11,6 +11,7 @@ from tests.api.bodies import order as pending
 from tests.api.products.catalogue import IMPORT, PRODUCTS, coffee, imported, listed, problems, product, send
 from tests.api.storefront import Merchant, Storefront
 
+from api.fields.product import PRODUCT_BYTES_MAX
 from ledger.settings import Settings
 from ledger.telemetry.metrics import BATCH_COMMANDS
 
@@ -145,6 +146,14 @@ async def test_unknown_fields_have_limits_together(merchant: Merchant):
     assert await problems(merchant, coffee(deep=deep)) == [(0, "attributes", "INVALID_LENGTH")]
     assert await problems(merchant, coffee(a="x" * 20_000, b="x" * 20_000)) == [(0, "attributes", "INVALID_LENGTH")]
     assert await problems(merchant, coffee(**{"4242424242424242": 1})) == [(0, "attributes", "CARD_NUMBER_NOT_ALLOWED")]
+
+
+async def test_a_product_that_is_longer_than_another_request_may_be_is_not_read(merchant: Merchant):
+    products = [coffee(id="long") | {"description": " " * PRODUCT_BYTES_MAX}, coffee(id="short")]
+    answer = await send(merchant, *products)
+    (error,) = answer.json()["errors"]
+    assert (error["index"], error["id"], error["field"], error["code"]) == (0, None, None, "INVALID_LENGTH")
+    assert answer.json()["imported"] == 1
 
 
 async def test_attributes_beside_unknown_fields_that_are_too_long_are_named(merchant: Merchant):

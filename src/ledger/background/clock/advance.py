@@ -3,7 +3,8 @@
 The clock shows a due time while the work that is due then is done. Work that becomes due by it is done before the
 clock moves on. The lease keeps other requests from moving the clock meanwhile, and workers from its timers. A move
 ends after five thousand due things or twenty seconds, or once no client waits for it: between two due things, each of
-which is done whole. What is due by then and was not begun is left to the next move, or to a worker."""
+which is done whole. What is due by then and was not begun is left to the next move, or to a worker.
+"""
 
 from __future__ import annotations
 

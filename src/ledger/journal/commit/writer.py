@@ -48,18 +48,24 @@ _AppendTo = tuple[Statement, Sequence[InlineTable]]
 class Writer(GroupCommitter):
     """The group commit of appends. The result of each is the merchant's position of its last event.
 
-    `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. The writer
-    counts the sizes of batches, the seconds that their commits took, commands that met a conflict, batches halved
-    because the database refused a value, and lost connections.
+    `tables` are written inline; at most `batch_max` commands make a batch and at most `queue_max` wait. `name` is the
+    connection's in the database's activity view. The writer counts the sizes of batches, the seconds that their commits
+    took, commands that met a conflict, batches halved because the database refused a value, and lost connections.
     """
 
-    _name = "ledger-writer"
     _lock_timeout = f"{LOCK_WAIT_S * 1000:.0f}ms"
 
     def __init__(
-        self, url: str, tables: Sequence[InlineTable] = (), *, batch_max: int = 256, queue_max: int = 10_000
+        self,
+        url: str,
+        tables: Sequence[InlineTable] = (),
+        *,
+        batch_max: int = 256,
+        queue_max: int = 10_000,
+        name: str = "ledger-writer",
     ) -> None:
         super().__init__(url, batch_max=batch_max, queue_max=queue_max)
+        self._name = name
         self._tables = tuple(tables)
         self._rare = frozenset(table.name for table in self._tables if table.is_rare)
         self._all = _append_to(self._tables, b"ledger_append_to_all")

@@ -75,6 +75,7 @@ class Ledger:
         self.subscription_unpaid_days = subscription_unpaid_days
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()
+        self.slices = journal.slices
         self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
         self._running = DetachedTasks(_log_failure)
 

@@ -28,7 +28,7 @@ from ledger.operations.pipeline.execute_request import answer_key
 from ledger.operations.pipeline.idempotency import result_of
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
-_DECIDED_AT_ONCE: Final = 50
+_LOADED_AT_ONCE: Final = 25
 
 
 class ProductInput(Struct, frozen=True, kw_only=True):
@@ -80,20 +80,22 @@ async def import_products(
 
     async def attempt(_: Conflict | None) -> Plan:
         nonlocal result
-        found = await asyncio.gather(*[_load(uow, product.id) for product in products])
+        found: list[Product | None] = []
+        for n in range(0, len(products), _LOADED_AT_ONCE):
+            found += await asyncio.gather(*[_load(uow, each.id) for each in products[n : n + _LOADED_AT_ONCE]])
         changes, claims, failed, created = list[Change](), list[Claim](), list[FailedProduct](), 0
-        for product, existing in zip(products, found, strict=True):
-            if product.index % _DECIDED_AT_ONCE == _DECIDED_AT_ONCE - 1:
-                await asyncio.sleep(0)  # other requests are served in between
-            problems = _problems(product, existing, is_repeated=product.index in repeated)
-            if problems:
-                failed.append(FailedProduct(index=product.index, id=product.id, problems=tuple(problems)))
-                continue
-            change = _change(uow, product, existing)
-            changes.append(change)
-            if existing is None:
-                claims.append(Claim(ClaimKind.PRODUCT_ID, change.after.id, change.stream_id))
-                created += 1
+        async with ledger.slices.work() as work:
+            for product, existing in zip(products, found, strict=True):
+                await work.end_piece()
+                problems = _problems(product, existing, is_repeated=product.index in repeated)
+                if problems:
+                    failed.append(FailedProduct(index=product.index, id=product.id, problems=tuple(problems)))
+                    continue
+                change = _change(uow, product, existing)
+                changes.append(change)
+                if existing is None:
+                    claims.append(Claim(ClaimKind.PRODUCT_ID, change.after.id, change.stream_id))
+                    created += 1
         result = ImportResult(created=created, updated=len(changes) - created, failed=tuple(failed))
         changed = [change for change in changes if change.events]
         record = None if key is None else Raw(_encode(result))
