@@ -21,6 +21,7 @@ def a_day_later(now: datetime) -> datetime:
     return now + timedelta(days=1)
 
 
+@pytest.mark.long
 async def test_the_first_move_waits_until_no_process_assumes_real_time(
     ledger: Ledger, merchant: Actor, open_another: Open, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def databases(url: str) -> set[str]:
         }
 
 
+@pytest.mark.long
 def test_a_benchmark_leaves_no_database_behind(postgres_url):
     before = databases(postgres_url)
     with scratch_database(postgres_url) as url:
@@ -42,6 +43,7 @@ _READY_FILES = (
 )
 
 
+@pytest.mark.long
 def test_the_files_of_the_write_ahead_log_are_there_before_a_benchmark_writes(short_dir):
     running = server.start(open_cluster(make_data_dir(lay_cluster(short_dir / "warm"))))
     try:
@@ -72,7 +74,7 @@ def test_the_echo_answers():
     assert not sample.others
 
 
-@pytest.mark.parametrize("shape", ["lean", "order"])
+@pytest.mark.parametrize("shape", [pytest.param("lean", marks=pytest.mark.long), "order"])
 def test_every_command_that_was_counted_is_in_the_log(shape, database_url):
     merchants = journal.open_merchants(database_url, 3)
     sample = journal.write(database_url, shape, merchants, 0.3, in_flight=8, processes=2)

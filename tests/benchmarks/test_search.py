@@ -26,6 +26,7 @@ def test_every_query_finds_what_was_filled(postgres_url):
     assert ratios[-1].value * search.FIRST_PAGE_MS == pytest.approx(searches[len(searches) // 2])
 
 
+@pytest.mark.long
 def test_the_append_is_measured_with_and_without_what_searches_need(postgres_url):
     found = search.append_report(postgres_url, 0.3, 1)
     assert len(found.samples) == 2

@@ -46,6 +46,7 @@ def test_help_names_the_choices():
         assert [choice for choice in choices if choice not in text] == []
 
 
+@pytest.mark.long
 def test_doctor_reports_a_wrong_setting_and_an_empty_directory(short_dir):
     wrong = ledger("doctor", LEDGER_PORT="many")
     assert (wrong.returncode, wrong.stdout[:16]) == (1, "fail  settings  ")
@@ -92,6 +93,7 @@ def test_a_key_that_is_missing_is_not_blamed_on_the_database():
         raise DatabaseUnavailable("it is away")
 
 
+@pytest.mark.long
 def test_migrate_can_be_run_again_and_on_its_own_server(short_dir):
     data_dir = short_dir / uuid4().hex[:8]
     first, second = (ledger("migrate", "--data-dir", data_dir) for _ in range(2))

@@ -39,17 +39,19 @@ def connection(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-@settings(max_examples=150, deadline=None)
-@given(data=st.data(), type_=st.sampled_from(sorted(VALUES)))
-def test_a_packed_column_arrives_unchanged(
-    connection: psycopg.Connection[Any], data: st.DataObject, type_: str
-) -> None:
-    values = data.draw(
-        st.lists(st.one_of(VALUES[type_], st.none()) if data.draw(st.booleans()) else VALUES[type_], max_size=40)
-    )
-    shown = SHOWN.get(type_, "{0}").format("v")
-    rows = connection.execute(
-        f"select {shown} from unnest(%s::{type_}[]) with ordinality as t(v, n) order by n",
-        (ENCODE_ARRAY[type_](values),),
-    ).fetchall()
-    assert [row[0] for row in rows] == values
+@pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.long)])
+def test_a_packed_column_arrives_unchanged(connection: psycopg.Connection[Any], examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(data=st.data(), type_=st.sampled_from(sorted(VALUES)))
+    def holds(data: st.DataObject, type_: str) -> None:
+        values = data.draw(
+            st.lists(st.one_of(VALUES[type_], st.none()) if data.draw(st.booleans()) else VALUES[type_], max_size=40)
+        )
+        shown = SHOWN.get(type_, "{0}").format("v")
+        rows = connection.execute(
+            f"select {shown} from unnest(%s::{type_}[]) with ordinality as t(v, n) order by n",
+            (ENCODE_ARRAY[type_](values),),
+        ).fetchall()
+        assert [row[0] for row in rows] == values
+
+    holds()

@@ -88,6 +88,7 @@ def test_a_command_uses_the_server_that_runs_and_leaves_it_running(data_dir, ser
     assert setting(server.url, "fsync") == "on"
 
 
+@pytest.mark.long
 def test_many_commands_at_once_on_an_empty_directory_all_succeed(nothing):
     """Each in its own process, because a lock of the kernel belongs to a process."""
     program = (
@@ -244,6 +245,7 @@ def closed_umask():
     os.umask(before)
 
 
+@pytest.mark.long
 @as_root
 @pytest.mark.usefixtures("closed_umask")
 def test_a_data_directory_that_the_account_cannot_enter_has_its_cluster_in_the_state_folder(tmp_path):

@@ -158,7 +158,7 @@ async def test_a_text_that_every_order_contains_filters_nothing_until_one_order_
 
 
 @pytest.mark.parametrize("bounds", [(2_000, 8_000, 16_384), (100, 4, 40), (3, 0, 16_384)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4))])
 async def test_any_search_finds_what_reading_all_texts_would_find(
     shop: Shop,
     reader: Queries,

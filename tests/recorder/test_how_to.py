@@ -56,6 +56,7 @@ async def decline(ledger: Ledger, actor: Actor, numbers: range) -> None:
     await asyncio.gather(*[create_order(ledger, actor, order) for order in orders])
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_the_program_of_the_page_counts_every_decline_once_although_it_is_killed(
     module_url, reporting_url, tmp_path

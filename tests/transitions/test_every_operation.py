@@ -1,7 +1,7 @@
 """Every operation in every status, over HTTP: it takes a move that the reference documents as its own, or none.
 
-A refused operation leaves the order unchanged (`operation_matrix`). The property tests check which operation succeeds
-where.
+A refused operation leaves the order unchanged (`operation_matrix`). At every change,
+`property_tests/test_operations_by_status.py` checks which operation succeeds where.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.transitions.scenario import scenario
 
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 WITHOUT_REQUEST = {"confirmation", "due", "expiry", "recovery", "late"}
 """Operations that no request starts."""

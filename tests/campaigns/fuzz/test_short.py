@@ -34,6 +34,7 @@ def test_the_service_answers_as_it_describes_whatever_it_is_asked():
     assert int(sent[1]) > 700
 
 
+@pytest.mark.long
 def test_every_malformed_request_is_refused_correctly():
     found = send_all(passes=1)
     assert found.wrong == []
