@@ -45,7 +45,7 @@ def running(home: Path) -> Iterator[str]:
     try:
         yield running.url
     finally:
-        running.stop()
+        running.stop(at_once=True)  # nothing reads the cluster again: a last checkpoint would write it whole
 
 
 def packaged(major: str, home: Path) -> Cluster:
