@@ -12,7 +12,8 @@ ADDED = re.compile(rb'"(late|payerMessage)":(null|true|false|"[^"]*"),')
 
 
 def test_orders_of_an_earlier_release_are_rendered_again(ledger, write, database_url):
-    assert ledger("rebuild").done == "rendered 0 orders, of which 0 have changed\n"
+    nothing = "rendered 0 subscriptions: 0 stored documents have changed\n"
+    assert ledger("rebuild").done == f"rendered 0 orders: 0 stored documents have changed\n{nothing}"
     scenario = write(
         opening(),
         line("create", NOON, order("A/1", NO_FUNDS)),
@@ -32,6 +33,7 @@ def test_orders_of_an_earlier_release_are_rendered_again(ledger, write, database
         old = connection.execute(read).fetchall()
         (newer, *_) = rendered[2]  # as if a commit of this order came while it is rendered
         connection.execute("update payment_order set version = version + 1 where order_id = %s", (newer,))
-        assert ledger("rebuild", "--json").json == {"orders": 3, "changed": 1}
+        done = {"orders": {"rendered": 3, "changed": 1}, "subscriptions": {"rendered": 0, "changed": 0}}
+        assert ledger("rebuild", "--json").json == done
         assert connection.execute(read).fetchall() == [*rendered[:2], old[2]]
-        assert ledger("rebuild").done == "rendered 3 orders, of which 0 have changed\n"
+        assert ledger("rebuild").done == f"rendered 3 orders: 0 stored documents have changed\n{nothing}"

@@ -30,8 +30,8 @@ async def test_an_order_that_an_earlier_release_rendered_in_flight_gets_the_row_
         where = "where order_id = %s"
         values = (head, payments, unknown.terms.order_id)
         await connection.execute(f"update payment_order set head = %s, payments = %s {where}", values)
-        assert await rebuild_orders(ledger, connection) == Rebuilt(orders=2, changed=1)
-        assert await rebuild_orders(ledger, connection) == Rebuilt(orders=2, changed=0)
+        assert await rebuild_orders(ledger, connection) == Rebuilt(rendered=2, changed=1)
+        assert await rebuild_orders(ledger, connection) == Rebuilt(rendered=2, changed=0)
         log = await whole_log(ledger.journal.reader, connection, merchant.merchant_id)
         of_log = replay(merchant.merchant_id, [(each.stream_id, each.version, each.event) for each in log])
         assert differing(merchant.merchant_id, of_log, await stored(connection, merchant.merchant_id)) == []

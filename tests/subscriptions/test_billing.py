@@ -6,9 +6,11 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import psycopg
 import pytest
 from tests.subscriptions.shop import SAVED_DECLINED, SAVED_STOLEN, Shop
 
+from ledger.backup.rebuild import Rebuilt, rebuild_subscriptions
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted
 from ledger.domain.rejections import ChargeRefused, DuplicateExternalId, PaymentMethodInUse, SubscriptionCanceled
 from ledger.domain.subscriptions.commands import Proration
@@ -146,6 +148,21 @@ async def test_a_refund_of_a_period_is_shown_on_its_invoice(shop: Shop) -> None:
     await shop.move(timedelta(seconds=1))
     state = await shop.at(made.subscription_id)
     assert (state.invoices[0].status, state.invoices[0].amount_refunded) == (InvoiceStatus.PAID, Decimal(6_000))
+
+
+async def test_subscriptions_of_an_earlier_release_are_rendered_again_unless_they_change_meanwhile(shop: Shop) -> None:
+    made = await shop.subscribe(await shop.plan())
+    read = "select doc from subscription union all select doc from subscription_invoice order by 1"
+    async with await psycopg.AsyncConnection.connect(shop.url, autocommit=True) as connection:
+        documents = await (await connection.execute(read)).fetchall()
+        await connection.execute("update subscription set doc = '{}', version = version + 1")
+        await connection.execute("update subscription_invoice set doc = '{}'")
+        assert await rebuild_subscriptions(shop.ledger, connection) == Rebuilt(rendered=1, changed=0)
+        await connection.execute("update subscription set version = version - 1")
+        assert await rebuild_subscriptions(shop.ledger, connection) == Rebuilt(rendered=1, changed=2)
+        assert await (await connection.execute(read)).fetchall() == documents
+        assert await rebuild_subscriptions(shop.ledger, connection) == Rebuilt(rendered=1, changed=0)
+    assert (await shop.at(made.subscription_id)).status is ACTIVE
 
 
 async def test_lines_that_wait_at_the_end_of_a_subscription_are_charged_once(shop: Shop) -> None:

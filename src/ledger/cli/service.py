@@ -68,23 +68,28 @@ def migrate(data_dir: DataDir = None) -> None:
 
 
 def rebuild(data_dir: DataDir = None, json: AsJson = False) -> None:
-    """Render every stored order again from its log, as this release shows it. May run beside the service, and twice.
+    """Render every stored order and subscription again from its log, as this release shows it. May run beside the
+    service, and twice.
 
-    After an upgrade: orders that have not changed since show what the new release adds to an order.
+    After an upgrade: what has not changed since shows what the new release adds to it.
     """
-    from ledger.backup.rebuild import Rebuilt, rebuild_orders
+    from ledger.backup.rebuild import Rebuilt, rebuild_orders, rebuild_subscriptions
     from ledger.postgres.connection import connect
 
-    async def work(ledger: Ledger, settings: Settings) -> Rebuilt:
+    async def work(ledger: Ledger, settings: Settings) -> dict[str, Rebuilt]:
         assert settings.database_url is not None, "the installation's settings name its database"
         async with await connect(settings.database_url, "ledger-rebuild") as connection:
-            return await rebuild_orders(ledger, connection)
+            return {
+                "orders": await rebuild_orders(ledger, connection),
+                "subscriptions": await rebuild_subscriptions(ledger, connection),
+            }
 
     rebuilt = on_ledger(data_dir, work)
     if json:
         echo_json(rebuilt)
-    else:
-        typer.echo(f"rendered {rebuilt.orders} orders, of which {rebuilt.changed} have changed")
+        return
+    for name, done in rebuilt.items():
+        typer.echo(f"rendered {done.rendered} {name}: {done.changed} stored documents have changed")
 
 
 def doctor(data_dir: DataDir = None, json: AsJson = False) -> None:
