@@ -21,8 +21,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "which one excludes the "
     "other.",
     "UNKNOWN_FIELD": "A field is unknown, and its name is that of another one at its place but for case, `_`, `-` or two "
-    "letters: `errors` names the one that was probably meant. Or a field moves money in other payment APIs: `errors` has what to "
-    "send instead.",
+    "letters: `errors` names the one that was probably meant. Or a field moves money in other payment APIs: `errors` has "
+    "what to send instead.",
     "UNKNOWN_PARAMETER": "The query has a parameter that the operation does not have: `errors` names the one that was "
     "probably meant, or those that there are.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "

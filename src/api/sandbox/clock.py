@@ -111,9 +111,13 @@ class ClockMoved(Struct, rename="camel"):
             "`advanceTo` as it is here, until this is false."
         ),
     ] = False
-    advance_to: (
-        Annotated[str, Meta(description="The time that was asked for.", extra={"format": "date-time"})] | None
-    ) = None
+    advance_to: Annotated[
+        str | None,
+        Meta(
+            description="The time that was asked for, if the move ended before it; else null.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ] = None
 
 
 async def move(deps: Dependencies, request: ApiRequest) -> ApiResponse:
