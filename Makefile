@@ -26,7 +26,7 @@ run: $(STAMP)
 test: $(TOOLS)
 	$(PYTEST)
 
-# The long runs of the same programmes: campaigns, every crash of a payment, most how-to pages, more random examples.
+# The long runs of the same programmes: campaigns, every crash of a payment, the pages' commands, more random examples.
 test-long: $(TOOLS)
 	$(PYTEST) -m long
 

@@ -1,4 +1,7 @@
-"""The commands of the README, the tutorial and the how-to pages have the output that the pages show."""
+"""The commands of the README, the tutorial and the how-to pages have the output that the pages show.
+
+The tests that follow a page need a whole service with its demo, and are a part of `make test-long`.
+"""
 
 import json
 from uuid import uuid4
@@ -12,9 +15,11 @@ from ledger.postgres.prepare import _INSERT_ONLY
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 AROUND = ROOT / "docs" / "tutorial" / "customers-cards-products-keys.md"
 HOW_TO = ROOT / "docs" / "how-to"
-AT_EVERY_CHANGE = ("split-an-order", "refund-a-payment", "capture-and-cancel", "repeat-requests-safely")
-"""The pages about money that `make test` follows. `make test-long` follows the others: they need three seconds each."""
-LONG = (
+PRACTISED = (
+    "split-an-order",
+    "refund-a-payment",
+    "capture-and-cancel",
+    "repeat-requests-safely",
     "charge-a-surcharge",
     "authenticate-a-payer",
     "take-transfers-and-cash",
@@ -27,7 +32,6 @@ LONG = (
     "stamp-invoices",
     "send-reminders",
 )
-PRACTISED = (*AT_EVERY_CHANGE, *(pytest.param(page, marks=pytest.mark.long) for page in LONG))
 
 
 @pytest.fixture(scope="module")
@@ -44,27 +48,32 @@ def test_a_page_may_leave_out_a_part_but_not_differ():
     assert not matches("one", "one two")
 
 
+@pytest.mark.long
 def test_the_service_starts_with_the_tutorials_output(service):
     greeting = next(content for language, content in blocks(TUTORIAL) if language == "text")
     here = greeting.replace("http://127.0.0.1:8000", service.url).replace(".ledger/", f"{service.data_dir}/")
     assert matches(here, service.welcome)
 
 
+@pytest.mark.long
 def test_the_readmes_commands_have_its_output(service):
     with Shell(service) as shell:
         shell.follow(README)
 
 
+@pytest.mark.long
 def test_the_tutorials_commands_have_its_output(service, tmp_path):
     with Shell(service, **{"/tmp/cup.json": f"{tmp_path}/cup.json"}) as shell:
         shell.follow(TUTORIAL)
 
 
+@pytest.mark.long
 def test_the_page_about_rotating_keys_works(service, tmp_path):
     with Shell(service, **{f"/tmp/{name}.json": f"{tmp_path}/{name}.json" for name in ("shop", "next")}) as shell:
         shell.follow(HOW_TO / "rotate-api-keys.md")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PRACTISED)
 def test_the_pages_about_orders_work(service, tmp_path, page):
     with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
@@ -79,7 +88,7 @@ def test_the_tutorial_about_what_is_around_the_order_works(service, tmp_path):
 
 def test_every_page_with_a_merchant_of_its_own_is_run():
     making = {page.stem for page in HOW_TO.glob("*.md") if "merchants create Practice" in page.read_text()}
-    assert making == {*AT_EVERY_CHANGE, *LONG}
+    assert making == set(PRACTISED)
 
 
 @pytest.mark.long
