@@ -26,7 +26,7 @@ from ledger.postgres.embedded.data_dir import make_data_dir
 _CUTS = 20
 _CUT_PATIENCE_S = 5.0
 _EXPLAINED = frozenset({200, 201, 404, 409, 422, 503})
-_WRITERS = frozenset({"ledger-writer", "ledger-sandbox-calls"})
+_WRITERS = frozenset({"ledger-writer", "ledger-large-commits", "ledger-sandbox-calls"})
 
 
 class Cutter:

@@ -27,8 +27,8 @@ NEVER_S = 1000.0
 class Stopping(Writer):
     """A writer that stops in its first batch, with the head locked and the commit unsent, until `awake` is set."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url, [SEEN])
+    def __init__(self, url: str, name: str = "ledger-writer") -> None:
+        super().__init__(url, [SEEN], name=name)
         self.stopped, self.awake = asyncio.Event(), asyncio.Event()
 
     async def _execute(self, connection: Connection, commands: Sequence[Append]) -> Sequence[tuple[Any, ...]]:
@@ -56,9 +56,15 @@ async def _commit_until_it_succeeds(writer: Writer, merchant: UUID) -> int:
                 await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("by", ["the server", "another writer"])
+@pytest.mark.parametrize(
+    ("by", "name"),
+    [
+        ("the server", "ledger-writer"),
+        *[("another writer", name) for name in ("ledger-writer", "ledger-large-commits")],
+    ],
+)
 async def test_a_writer_that_stops_in_its_commit_holds_the_others_up_for_a_while_only(
-    log_url: str, monkeypatch: pytest.MonkeyPatch, by: str
+    log_url: str, monkeypatch: pytest.MonkeyPatch, by: str, name: str
 ) -> None:
     if by == "the server" and fetch(log_url, "show server_version_num") < [("170000",)]:
         pytest.skip("transaction_timeout came with Postgres 17")
@@ -66,7 +72,7 @@ async def test_a_writer_that_stops_in_its_commit_holds_the_others_up_for_a_while
     monkeypatch.setattr(QueryTimeout.__init__, "__defaults__", (NEVER_S,))  # a stopped process would not run it
     monkeypatch.setattr(group_commit, "COMMIT_MAX_S", 0.5 if by == "the server" else NEVER_S)
     monkeypatch.setattr(locked_merchants, "COMMIT_MAX_S", NEVER_S if by == "the server" else 0.5)
-    stopping, other = Stopping(log_url), Writer(log_url, [SEEN])
+    stopping, other = Stopping(log_url, name), Writer(log_url, [SEEN])
     for writer in (stopping, other):
         await writer.start()
     unanswered = stopping.submit(command(merchant, (uuid7(), 0, 1)))

@@ -38,10 +38,13 @@ def idempotency_key(header: bytes, pepper: bytes, method: str, path: str, body: 
 
 
 async def idempotency_key_of_many(
-    header: bytes, pepper: bytes, method: str, path: str, body: bytes, entries: str, slices: Slices
+    header: bytes, pepper: bytes, method: str, path: str, body: bytes, entries: str, entry_max: int, slices: Slices
 ) -> IdempotencyKey:
     """Returns what `idempotency_key` returns, for an object whose member `entries` is a long list: other requests are
     served between two entries.
+
+    Of an entry longer than `entry_max` bytes, which is refused by its length, that alone counts: reading it would hold
+    up the others.
     """
     key = _checked(header)
     content = hmac.new(pepper, _encode([method, path])[:-1] + b",{", "sha256")
@@ -60,8 +63,10 @@ async def idempotency_key_of_many(
             content.update(b"[")
             for at, entry in enumerate(many):
                 await work.end_piece()
+                length = len(bytes(entry))
                 with BAD_INPUT_AS_400:
-                    piece = _encode(_without_secrets(msgspec.json.decode(entry)))
+                    read = length if length > entry_max else _without_secrets(msgspec.json.decode(entry))
+                    piece = _encode(read)
                 content.update(b"," + piece if at else piece)
             content.update(b"]")
     content.update(b"}]")

@@ -135,14 +135,14 @@ class ApiRequest:
         return idempotency_key(header, pepper, self.scope["method"], self.scope["path"], body)
 
     async def idempotency_key_of_many(
-        self, pepper: bytes, body: bytes, entries: str, slices: Slices
+        self, pepper: bytes, body: bytes, entries: str, entry_max: int, slices: Slices
     ) -> IdempotencyKey | None:
         """Returns what `idempotency_key` returns, for a body with a long list of `entries`, which is read in slices."""
         header = self.headers.get(IDEMPOTENCY_HEADER)
         if header is None:
             return None
         return await idempotency_key_of_many(
-            header, pepper, self.scope["method"], self.scope["path"], body, entries, slices
+            header, pepper, self.scope["method"], self.scope["path"], body, entries, entry_max, slices
         )
 
     def path_id(self, name: str) -> str | None:

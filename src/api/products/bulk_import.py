@@ -89,7 +89,9 @@ async def bulk_import(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /products/bulk-import: 200 with the number of products imported and the errors of those that failed."""
     body = await request.body(deps.import_body_limit)
     products = await parse_import(body, deps.ledger.slices)
-    key = await request.idempotency_key_of_many(deps.fingerprint_key, body, "products", deps.ledger.slices)
+    key = await request.idempotency_key_of_many(
+        deps.fingerprint_key, body, "products", PRODUCT_BYTES_MAX, deps.ledger.slices
+    )
     result = await import_products(deps.ledger, request.actor, products, key)
     return json_response(200, _answer(result, len(products)), REPLAYED if result.repeated else ())
 

@@ -6,6 +6,7 @@ a newer state are a different decision.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -102,13 +103,15 @@ class Journal:
 
     async def stop(self) -> None:
         """Writes the pending commands, then disconnects."""
-        await self.writer.stop()
-        await self._large.stop()
+        ended = await asyncio.gather(self.writer.stop(), self._large.stop(), return_exceptions=True)
         await self._notifier.stop()
         await self._announcer.stop()
         await self.reader.stop()
         if self._keys is not None:
             await self._keys.stop()
+        for fault in ended:
+            if fault is not None:
+                raise fault
 
     async def commit(
         self,

@@ -145,6 +145,17 @@ async def test_keys_as_programs_generate_them_are_accepted(merchant: Merchant) -
 async def test_a_body_with_a_long_list_has_the_same_fingerprint_in_slices(body: bytes) -> None:
     expected = idempotency_key(b"key", b"pepper", "POST", "/lps/products/bulk-import", body)
     made = await idempotency_key_of_many(
-        b"key", b"pepper", "POST", "/lps/products/bulk-import", body, "products", Slices()
+        b"key", b"pepper", "POST", "/lps/products/bulk-import", body, "products", 1_000, Slices()
     )
     assert made == expected
+
+
+async def test_an_entry_that_is_too_long_is_not_read_for_the_fingerprint() -> None:
+    async def made(entry: bytes) -> str:
+        body = b'{"products": [%b]}' % entry
+        key = await idempotency_key_of_many(b"key", b"pepper", "POST", "/lps", body, "products", 20, Slices())
+        return key.fingerprint
+
+    number = b"1e" + b"9" * 20  # Python cannot represent it
+    assert await made(number) == await made(b"2" + number[1:])
+    assert await made(number) != await made(number + b"9")

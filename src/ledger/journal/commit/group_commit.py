@@ -115,6 +115,11 @@ class GroupCommitter(ABC):
         return self._connection is not None and self._task is not None and not self._task.done()
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the task has ended: nothing is committed any more."""
+        return self._task is not None and self._task.done()
+
+    @property
     def depth(self) -> int:
         """How many commands wait."""
         return len(self._queue)

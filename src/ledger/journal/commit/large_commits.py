@@ -32,6 +32,7 @@ class LargeCommits:
         self._new_writer = new_writer
         self._writer: Writer | None = None
         self._starting = asyncio.Lock()
+        self._is_stopped = False
         self._under_way: dict[bytes, list[asyncio.Future[int]]] = {}
 
     @property
@@ -40,12 +41,16 @@ class LargeCommits:
 
     async def stop(self) -> None:
         """Writes the pending commits, then disconnects."""
-        if self._writer is not None:
-            await self._writer.stop()
+        self._is_stopped = True
+        async with self._starting:
+            if self._writer is not None:
+                await self._writer.stop()
 
     async def submit(self, command: Append) -> asyncio.Future[int]:
-        """Queues a command as `Writer.submit` does, and raises like it."""
-        writer = self._writer or await self._start()
+        """Queues a command as `Writer.submit` does, and raises like it. A writer that has ended is replaced."""
+        writer = self._writer
+        if writer is None or writer.has_ended:
+            writer = await self._start()
         answer = writer.submit(command)
         under_way = self._under_way.setdefault(command.merchant_id, [])
         under_way.append(answer)
@@ -67,7 +72,9 @@ class LargeCommits:
 
     async def _start(self) -> Writer:
         async with self._starting:
-            if self._writer is None:
+            if self._is_stopped:
+                raise DatabaseUnavailable("the journal is stopped")
+            if self._writer is None or self._writer.has_ended:
                 writer = self._new_writer()
                 try:
                     await writer.start()

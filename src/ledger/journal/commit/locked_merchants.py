@@ -46,7 +46,8 @@ _END_STOPPED: Final = Statement(
     b"ledger_end_stopped",
     b"""
 select pg_terminate_backend(pid) from pg_stat_activity
- where datname = current_database() and usename = current_user and application_name = current_setting('application_name')
+ where datname = current_database() and usename = current_user
+   and application_name in ('ledger-writer', 'ledger-large-commits')
    and state = 'active' and wait_event = 'ClientRead' and xact_start < now() - make_interval(secs => $1)
 """,
 )
