@@ -138,3 +138,8 @@ class RecordCancellation(Struct, frozen=True, kw_only=True):
     document_id: UUID
     outcome: CancellationOutcome
     at: datetime
+
+
+def wants_credit_notes(request: StampRequest | None) -> bool:
+    """Returns whether a timer, or a request for all documents or all credit notes, decides about refunds."""
+    return request is None or (request.scope in {StampScope.ALL, StampScope.CREDIT_NOTES} and not request.document_ids)

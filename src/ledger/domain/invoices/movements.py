@@ -18,7 +18,7 @@ from msgspec import Struct
 from ledger.domain.ids import entry_id
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.state import Document
-from ledger.domain.orders.invoices.terms import CreditNoteTerms, ReceiptTerms, RefundedParts
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, ReceiptTerms, RefundedParts
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.refund import RefundPart
 from ledger.domain.orders.state import Order
@@ -144,9 +144,16 @@ def _of_single_order(order: Order) -> list[DueDocument]:
 
 
 def _announced(order: Order, movement: Movement) -> tuple[Document | None, bool]:
-    """Returns the movement's document, None if it has none, and whether an earlier one was cancelled."""
-    latest = None if order.invoices is None else order.invoices.latest(movement.slot)
-    return (latest, False) if latest is None or not latest.is_cancelled else (None, True)
+    """Returns the movement's document, None if it has none, and whether one of the present invoice was cancelled.
+
+    Documents of a cancelled invoice are cancelled with it: those of the next invoice come by themselves.
+    """
+    invoices = order.invoices
+    latest = None if invoices is None else invoices.latest(movement.slot)
+    if invoices is None or latest is None or not latest.is_cancelled:
+        return latest, False
+    assert not isinstance(latest.terms, InvoiceTerms), "a movement has a receipt or a credit note"
+    return None, invoices.invoice is None or latest.terms.invoice_id == invoices.invoice.document_id
 
 
 def _frozen_amount(document: Document) -> Decimal:

@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 
 from msgspec.structs import replace
 
-from ledger.domain.invoices.commands import StampNext
+from ledger.domain.invoices.commands import StampNext, wants_credit_notes
 from ledger.domain.invoices.documents import (
     LATER,
     credit_note_terms,
@@ -53,10 +53,13 @@ def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
     stamped = None if invoices is None else invoices.stamped_invoice
     if invoices is None or stamped is None or stamped.stamp is None or not takes_documents(order, invoices):
         return []
+    wants_notes = wants_credit_notes(command.request)
+    if not order.terms.allow_partials and not wants_notes:
+        return []
     return [
         _movement_document(order, command, due, stamped, stamped.stamp)
         for due in due_documents(order)
-        if due.document is None and (requested or not due.on_request)
+        if due.document is None and (not due.on_request or (requested and (due.is_receipt or wants_notes)))
     ]
 
 

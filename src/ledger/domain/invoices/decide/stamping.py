@@ -87,11 +87,15 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
 
 
 def _pue_refund(order: Order, policy: InvoicingPolicy) -> PueRefund | None:
-    """Returns the setting that applied when the order was invoiced first; None for a split order."""
+    """Returns the setting that applied when the order was invoiced first; None for a split order, and for one whose
+    documents are of a release without the setting: no timer acts on their refunds.
+    """
     if order.terms.allow_partials:
         return None
-    known = None if order.invoices is None else order.invoices.enabled.pue_refund
-    return known or policy.pue_refund
+    if order.invoices is None:
+        return policy.pue_refund
+    known = order.invoices.enabled.pue_refund
+    return known if known is not None or order.invoices.documents else policy.pue_refund
 
 
 def _checked(receiver: FiscalData) -> FiscalData:
