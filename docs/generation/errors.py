@@ -13,8 +13,9 @@ from docs.generation.markdown import block, code, table
 from docs.generation.markdown import page as markdown_page
 
 import api
+from api.decoding.field_warnings import WarningCode
 from api.http.error_responses import STATUS
-from api.openapi.error_descriptions import ADVICE_WORDS, FIELD_WORDS, WORDS, words
+from api.openapi.error_descriptions import ADVICE_WORDS, FIELD_WORDS, WARNING_WORDS, WORDS, words
 from ledger.domain.orders.declines import DECLINES
 from ledger.service.http.http_messages import PROTOCOL_ERRORS
 
@@ -84,6 +85,11 @@ def page() -> str:
         '`"error": {"code", "message", "retryAfter"}`.',
         "## Codes of single fields",
         table(("code", "meaning"), sorted((code(name), FIELD_WORDS[name]) for name in _field_codes())),
+        "## Codes of warnings",
+        "A request with a body that is carried out may be answered with `warnings`, a list of `{field, code, message}`: fields "
+        "that were accepted and probably mean something else than their author expects. A repeated request gets the same. An "
+        "answer without the list has no warning.",
+        table(("code", "meaning"), [(code(name), WARNING_WORDS[name]) for name in sorted(WarningCode)]),
         "## Declines",
         "A declined payment is answered 422, and the order exists: it has the failed payment and can be read "
         "([N24](contract.md#n24)). `paymentOrder` is the whole order; it is shortened here.",

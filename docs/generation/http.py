@@ -13,6 +13,7 @@ from msgspec import Struct
 from api.app import routes
 from api.customers.fields import ChangeCustomer
 from api.customers.list import PARAMETERS as CUSTOMER_PARAMETERS
+from api.decoding.field_warnings import FieldWarning
 from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
 from api.merchant.create_key import CreateApiKey
@@ -98,6 +99,10 @@ def page() -> str:
         "## Headers",
         table(("sent", "meaning"), [(code(name), words) for name, words in _HEADERS.items()]),
         table(("answered", "meaning"), [(code(name), words) for name, words in _ANSWER_HEADERS.items()]),
+        "## Warnings",
+        "The answer to a request with a body that was carried out may have `warnings`, a list of these, as its last member. It is "
+        "absent if there are none. [The codes](errors.md#codes-of-warnings)",
+        _answered(FieldWarning),
         "## Create a payment order: the body",
         *_body(CreatePaymentOrder),
         "## Charge a payment order: the body",

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from starlette.routing import Route
 
+from api.decoding.field_warnings import FieldWarning
 from api.http.endpoint import Endpoint
 from api.http.error_responses import Conflict, Error, TooManyRequests, Unavailable
 from api.openapi import components, examples
@@ -41,6 +42,13 @@ _ORDERS, _CUSTOMERS, _SERVICE = "Payment orders", "Customers", "Service"
 _RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with RateLimit headers
 _IGNORED: Final = "Ledger-Ignored-Fields"
 
+_WARNINGS: Final = {
+    "type": "array",
+    "items": components.reference(FieldWarning),
+    "description": "Only in the answer to a request with a body, and only if there are any: fields that were accepted and "
+    "probably mean something else than their author expects.",
+}
+
 _REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered again under the same Idempotency-Key
 
 _ABOUT: Final = """
@@ -54,9 +62,10 @@ approved.
 
 Amounts of orders are JSON numbers in minor units (centavos, cents); amounts of payments are decimal strings in the same
 unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A misspelt field, such as `capture_method` for `captureMethod`,
-is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the answer's header `Ledger-Ignored-Fields`,
-except in a product, which keeps it. Any unknown parameter of a query is 400 `UNKNOWN_PARAMETER`. `null` is the same as
-absent, except in the details of a customer, of a product and of a plan and in billing details, where it clears them.
+is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the answer's `warnings` and in its header
+`Ledger-Ignored-Fields`, except in a product, which keeps it; it is 400 if the merchant's `unknownFields` is REJECT. Any
+unknown parameter of a query is 400 `UNKNOWN_PARAMETER`. `null` is the same as absent, except in the details of a
+customer, of a product and of a plan and in billing details, where it clears them.
 
 Texts for payers, such as `payerMessage`, are in Spanish or English: by the header `Accept-Language`, else in the
 language of the customer's notification preferences.
@@ -233,6 +242,13 @@ def _links(names: Iterable[str]) -> Json:
     return {name: {"$ref": f"#/components/links/{name}"} for name in names}
 
 
+def _warns(spec: OperationSpec) -> bool:
+    """Returns whether the answers of an operation may have warnings: merchants' requests with a body, and no message of
+    a processor.
+    """
+    return spec.takes is not None and spec is not KEEP_MESSAGE
+
+
 def _components(used: Iterable[OperationSpec]) -> Json:
     structs: list[Any] = [
         Error,
@@ -240,13 +256,17 @@ def _components(used: Iterable[OperationSpec]) -> Json:
         TooManyRequests,
         Unavailable,
         Declined,
+        FieldWarning,
     ]
     for spec in used:
         structs += [struct for _, struct in spec.answers.values()]
         structs += [] if spec.takes is None else [spec.takes]
+    warned = [struct for spec in used if _warns(spec) for _, struct in spec.answers.values()]
+    schemas = components.schemas(list(dict.fromkeys(structs)))
+    components.add_member(schemas, [Declined, *warned], "warnings", _WARNINGS)
     parameters: Mapping[str, Json] = REQUEST_HEADERS
     return {
-        "schemas": components.schemas(list(dict.fromkeys(structs))),
+        "schemas": schemas,
         "parameters": dict(parameters),
         "headers": dict(ANSWER_HEADERS),
         "links": {**LINKS, **REFUND_LINKS},

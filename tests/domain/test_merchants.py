@@ -35,7 +35,7 @@ from ledger.domain.merchants.events import (
     MerchantSettingsChanged,
 )
 from ledger.domain.merchants.evolve import evolve
-from ledger.domain.merchants.settings import SETTINGS, from_json, from_texts
+from ledger.domain.merchants.settings import SETTINGS, UnknownFields, from_json, from_texts
 from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import (
@@ -211,6 +211,7 @@ def test_an_operator_writes_settings_as_text():
         "receiptDueDay": "17",
         "reminderDays": "0, 7,0",
         "pueRefund": "cancel_in_month",
+        "unknownFields": "reject",
     }
     merchant = (
         given(REGISTERED)
@@ -232,6 +233,7 @@ def test_an_operator_writes_settings_as_text():
                 receipt_due_day=17,
                 reminder_days=(7, 0),
                 pue_refund=PueRefund.CANCEL_IN_MONTH,
+                unknown_fields=UnknownFields.REJECT,
             )
         )
     )

@@ -23,6 +23,7 @@ from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
 from ledger.domain.merchants import messages
+from ledger.domain.merchants.settings import UnknownFields
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import (
@@ -287,6 +288,7 @@ SAMPLES: dict[str, Any] = {
         receipt_due_day=10,
         reminder_days=(7, 1),
         pue_refund=PueRefund.CANCEL_IN_MONTH,
+        unknown_fields=UnknownFields.REJECT,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -1,12 +1,12 @@
 """Names of a request that are unknown at their place: one that is misspelt or moves money in other APIs is refused, any
-other is ignored (decision 0009).
+other is ignored with a warning, or refused for a merchant who wants that (decisions 0009 and 0059).
 
 Never look for unknown names in a body that decodes: structs that forbid unknown fields find them at no cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, inspect
 
+from api.decoding.field_warnings import FieldWarning, WarningCode, warn
 from api.decoding.foreign_names import ADVICE
 from api.errors import ApiError, FieldError
 from api.response import Headers
@@ -35,6 +36,22 @@ IGNORED: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", defaul
 """The unknown names of the current request, which are ignored."""
 
 
+class UnknownFieldPolicy(Struct, frozen=True):
+    """What becomes of unknown fields that could be harmless: they are ignored with a warning, or refused.
+
+    The body's own `read_only` fields are what the operation answers: who sends them back expects nothing of them.
+    """
+
+    rejects: bool = False
+    read_only: frozenset[str] = frozenset()
+
+
+_WARNS: Final = UnknownFieldPolicy()
+
+POLICY: Final[ContextVar[UnknownFieldPolicy]] = ContextVar("unknown_field_policy", default=_WARNS)
+"""The policy of the current request."""
+
+
 def misspelt(path: str, meant: str) -> ApiError:
     """Returns the 400 about an unknown name at a path, which is almost the known name `meant`."""
     problem = f"is unknown: did you mean {meant}?"
@@ -49,9 +66,27 @@ def foreign(path: str, advice: str) -> ApiError:
     return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}", errors=(error,))
 
 
-def note_ignored(names: Iterable[str]) -> None:
-    """Keeps the ignored names of this request for the header of its answer."""
+def rejected(path: str) -> ApiError:
+    """Returns the 400 about a field that only a merchant's setting refuses."""
+    field, problem = shown(path), "is unknown here, and settings.unknownFields is REJECT: leave it out"
+    error = FieldError(field, problem, UNKNOWN_FIELD)
+    return ApiError(400, UNKNOWN_FIELD, f"{field} {problem}.", errors=(error,))
+
+
+def note_ignored(names: Mapping[str, str | None]) -> None:
+    """Keeps the ignored names of this request for the header of its answer, with a warning of each that has a path.
+
+    The names are those of `UnknownNames.ignored`.
+    """
+    if not names:
+        return
     IGNORED.set(tuple(dict.fromkeys((*IGNORED.get(), *names))))
+    paths = [shown(path) for path in names.values() if path is not None]
+    warn(*map(_unknown, paths[:_NAMED_MAX]))
+
+
+def _unknown(path: str) -> FieldWarning:
+    return FieldWarning(path, WarningCode.UNKNOWN_FIELD, f"{path} is unknown here and had no effect.")
 
 
 def ignored_header() -> Headers:
@@ -79,12 +114,14 @@ def shown(name: str) -> str:
 
 class UnknownNames:
     """The names of one request that are unknown at their place: `errors` about those that are misspelt or move money in
-    other APIs, and the `ignored`.
+    other APIs, and the `ignored`: each once for all entries of a list, with the path of the first one, or None for a
+    read-only field.
     """
 
     def __init__(self) -> None:
         self.errors: list[ApiError] = []
-        self.ignored: dict[str, None] = {}
+        self.ignored: dict[str, str | None] = {}
+        self._policy = POLICY.get()
         self._meant: dict[tuple[Any, str], str | None] = {}
 
     def add(self, place: str, name: str, known: Collection[str], kind: Any = None) -> None:
@@ -99,8 +136,12 @@ class UnknownNames:
             self._refuse(misspelt(f"{place}{name}", meant))
         elif advice is not None:
             self._refuse(foreign(f"{place}{name}", advice))
+        elif not place and name in self._policy.read_only:
+            self.ignored[name] = None
+        elif self._policy.rejects:
+            self._refuse(rejected(f"{place}{name}"))
         else:
-            self.ignored[_without_indices(place) + name] = None
+            self.ignored.setdefault(_without_indices(place) + name, f"{place}{name}")
 
     def _refuse(self, error: ApiError) -> None:
         if len(self.errors) < _NAMED_MAX:

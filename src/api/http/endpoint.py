@@ -12,13 +12,15 @@ from msgspec import Struct
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.decoding.field_warnings import WARNINGS, with_warnings
 from api.decoding.query import refuse_parameters
-from api.decoding.unknown_names import IGNORED, ignored_header
+from api.decoding.unknown_names import IGNORED, POLICY, UnknownFieldPolicy, ignored_header
 from api.errors import method_not_allowed, no_such_operation
 from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.operation import OperationSpec
 from api.response import ApiResponse
+from ledger.domain.merchants.settings import UnknownFields
 from ledger.security import api_keys
 
 READ: Final = api_keys.Scope.ORDERS_READ
@@ -27,6 +29,9 @@ READ_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_READ
 WRITE_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_WRITE
 PRODUCTS: Final = api_keys.Scope.PRODUCTS
 SUBSCRIPTIONS: Final = api_keys.Scope.SUBSCRIPTIONS
+
+_CHANGES: Final = frozenset({"PUT", "PATCH"})
+"""The methods whose body may be what was read before."""
 
 Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
@@ -48,6 +53,11 @@ class ScopedOperation(Struct, frozen=True):
         """Returns whether the operation has parameters of a query."""
         return any(parameter["in"] == "query" for parameter in self.spec.parameters)
 
+    @property
+    def answered_fields(self) -> frozenset[str]:
+        """Returns the names of the fields of its answers."""
+        return frozenset(name for _, answer in self.spec.answers.values() for name in answer.__struct_encode_fields__)
+
 
 class Endpoint:
     """The operations of one path, by method; HEAD is GET without the body."""
@@ -55,6 +65,15 @@ class Endpoint:
     def __init__(self, holder: DependencyHolder, **operations: ScopedOperation) -> None:
         self._holder = holder
         self._operations = dict(operations)
+        read = operations["GET"].answered_fields if "GET" in operations else frozenset()
+        read_only = {method: each.answered_fields | read for method, each in operations.items() if method in _CHANGES}
+        self._policies = {
+            (method, setting): UnknownFieldPolicy(
+                rejects=setting is UnknownFields.REJECT, read_only=read_only.get(method, frozenset())
+            )
+            for method in operations
+            for setting in UnknownFields
+        }
         if "GET" in operations:
             self._operations["HEAD"] = operations["GET"]
 
@@ -82,9 +101,16 @@ class Endpoint:
         await deps.ledger.clock.refresh(principal.merchant_id)
         if request.query and not operation.takes_parameters:
             refuse_parameters(request.query)
+        if operation.spec.takes is None:
+            await request.respond(await operation.handler(deps, request), send)
+            return
+        policy = POLICY.set(self._policies[scope["method"], principal.settings.unknown_fields])
+        warnings = WARNINGS.set(())
         try:
-            response = await operation.handler(deps, request)
+            response = with_warnings(await operation.handler(deps, request))
         finally:
+            WARNINGS.reset(warnings)
+            POLICY.reset(policy)
             if IGNORED.get():
                 request.rate_headers += ignored_header()
         await request.respond(response, send)

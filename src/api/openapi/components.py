@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +36,12 @@ def schemas(structs: Sequence[Any]) -> dict[str, Json]:
             schema["title"] = name
             _explain_echo(schema, named.get(name.removesuffix(_ECHO), {}))
     return {name: named[name] for name in sorted(named)}
+
+
+def add_member(named: Mapping[str, Json], structs: Iterable[Any], member: str, schema: Json) -> None:
+    """Adds an optional member to the schemas of these structs, which are among the `named` ones."""
+    for struct in structs:
+        named[_name(struct.__name__)]["properties"][member] = schema
 
 
 def _name(struct: str) -> str:

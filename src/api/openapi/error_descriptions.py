@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from api.decoding.field_warnings import WarningCode
 from ledger.domain.orders.declines import Advice
 from ledger.domain.streams import STREAMS
 
@@ -22,7 +23,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "other.",
     "UNKNOWN_FIELD": "A field is unknown, and its name is that of another one at its place but for case, `_`, `-` or two "
     "letters: `errors` names the one that was probably meant. Or a field moves money in other payment APIs: `errors` has "
-    "what to send instead.",
+    "what to send instead. Or the merchant's setting `unknownFields` is REJECT.",
     "UNKNOWN_PARAMETER": "The query has a parameter that the operation does not have: `errors` names the one that was "
     "probably meant, or those that there are.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "
@@ -146,11 +147,18 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "DUPLICATE_FIELD": "The object has it twice: send it once.",
     "DUPLICATE_ID": "An earlier product of the import has the same id.",
     "UNKNOWN_PARAMETER": "The operation has no such parameter.",
-    "UNKNOWN_FIELD": "It does not exist; a field at the same place has almost the same name.",
+    "UNKNOWN_FIELD": "It does not exist, and a field at the same place has almost the same name, or it moves money in "
+    "other APIs, or the merchant's `unknownFields` is REJECT.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
 }
 """What each code of a single field means."""
+
+WARNING_WORDS: Final[Mapping[WarningCode, str]] = {
+    WarningCode.UNKNOWN_FIELD: "The field does not exist and had no effect. A merchant whose `unknownFields` is REJECT gets "
+    "400 instead.",
+}
+"""What each code of a warning means."""
 
 ADVICE_WORDS: Final[Mapping[Advice, str]] = {
     Advice.RETRY_LATER: "The same payment may go through in a while.",

@@ -9,16 +9,21 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from tests.api.bodies import order, paid_order
-from tests.api.openapi.description import DESCRIBED, operations
+from tests.api.bodies import by_card, card, order, paid_order
+from tests.api.openapi.description import DESCRIBED, assert_described, operations
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+from tests.api.subscriptions.billing import PLANS, monthly
 
 from api.decoding.query import parse_parameters, refuse_parameters
 from api.decoding.unknown_names import known_name
 from api.errors import ApiError
+from ledger.domain.merchants.settings import UnknownFields
 
 IGNORED = "ledger-ignored-fields"
 LETTERS_MIN = 4
+IMPORT = "/lps/products/bulk-import"
+PLAN = monthly(externalId="cafe")
+PRODUCTS = {"products": [{"id": "1", "name": "Café", "price": 1}]}
 
 pytestmark = pytest.mark.anyio
 
@@ -182,14 +187,57 @@ async def test_other_unknown_names_are_ignored_and_named_in_the_answer(store: St
         lineItems=[{"description": "Café", "quantity": 1, "unitPrice": 75000, "colour of it": "1"}] * 2,
         metadata={"captureMetod": 1},
     )
-    created = await merchant.post(ORDERS, body)
+    created, again = [await merchant.post(ORDERS, body, **{"idempotency-key": "one"}) for _ in range(2)]
     assert created.status_code == 201
     assert created.headers[IGNORED] == "customer.shoeSize, loyaltyPoints, lineItems[].colour%20of%20it"
     assert created.json()["metadata"] == {"captureMetod": 1}
+    assert created.json()["warnings"] == [
+        {"field": field, "code": "UNKNOWN_FIELD", "message": f"{field} is unknown here and had no effect."}
+        for field in ("customer.shoeSize", "loyaltyPoints", "lineItems[0].colour%20of%20it")
+    ]
+    assert again.content == created.content
+    assert_described(created, "post", ORDERS)
+    for read in (f"{ORDERS}/{created.json()['id']}", ORDERS):
+        assert "warnings" not in (await merchant.get(read)).text
+    plain = await merchant.create(order(externalId="without"))
+    assert "warnings" not in plain.json()
 
     refused = await merchant.post(f"{ORDERS}/{ANY_ID}/refund", {"amount": 1, "loyaltyPoints": 7})
     assert (refused.status_code, refused.headers[IGNORED]) == (404, "loyaltyPoints")
     assert IGNORED not in (await merchant.get(ORDERS)).headers
+
+
+async def test_every_write_with_a_body_warns_of_unknown_names(store: Storefront):
+    merchant = await store.register()
+    declined = paid_order(paymentMethod=by_card(cardDetails=card(number="4000000000000002")))
+    for path, body in (
+        (ORDERS, declined),
+        ("/api/customers", {"externalId": "eva"}),
+        (PLANS, PLAN),
+        (IMPORT, PRODUCTS),
+    ):
+        answer = await merchant.post(path, body | {"loyaltyPoints": 7})
+        assert [each["field"] for each in answer.json()["warnings"]] == ["loyaltyPoints"], answer.text
+        assert_described(answer, "post", path)
+
+
+async def test_a_merchant_may_refuse_every_unknown_name(store: Storefront):
+    merchant = await store.register(unknown_fields=UnknownFields.REJECT)
+    body = order(loyaltyPoints=7, customer={"externalId": "ana", "4242424242424242": 38})
+    answer = await merchant.create(body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "UNKNOWN_FIELD")
+    assert [each["field"] for each in answer.json()["errors"]] == ["loyaltyPoints", "..."]
+    assert "unknownFields is REJECT" in answer.json()["message"]
+    assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 0
+    method = {"billingCity": "León", "colour": "red"}
+    answer = await merchant.put(f"/api/payment-methods/{ANY_ID}", method)
+    assert [(each["field"], each["code"]) for each in answer.json()["errors"]] == [("colour", "UNKNOWN_FIELD")]
+    own = (await merchant.get("/api/v1/merchant")).json()
+    answer = await merchant.put("/api/v1/merchant", own | {"settings": own["settings"] | {"colour": "red"}})
+    assert [each["field"] for each in answer.json()["errors"]] == ["settings.colour"]
+    accepted = await merchant.put("/api/v1/merchant", own | {"settings": {"unknownFields": "WARN"}})
+    assert (accepted.status_code, "warnings" in accepted.json()) == (200, False)
+    assert (await merchant.create(body)).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -248,11 +296,13 @@ async def test_all_misspelt_names_are_named_beside_the_other_wrong_fields(store:
 
 
 async def test_what_was_read_can_be_sent_back(store: Storefront):
-    merchant = await store.register()
-    customer = (await merchant.post("/api/customers", {"externalId": "ana", "metadata": {"a": 1}})).json()
-    assert (await merchant.put(f"/api/customers/{customer['id']}", customer)).status_code == 200
-    own = (await merchant.get("/api/v1/merchant")).json()
-    assert (await merchant.put("/api/v1/merchant", own)).status_code == 200
+    merchant = await store.register(unknown_fields=UnknownFields.REJECT)
+    await merchant.post("/api/customers", {"externalId": "ana", "metadata": {"a": 1}})
+    await merchant.post(PLANS, PLAN)
+    for path in ("/api/customers/ana", f"{PLANS}/{PLAN['externalId']}", "/api/v1/merchant"):
+        read = (await merchant.get(path)).json()
+        answer = await merchant.put(path, read)
+        assert (answer.status_code, "warnings" in answer.json()) == (200, False), answer.text
 
 
 async def test_a_product_keeps_other_names_but_not_another_spelling_of_its_own(store: Storefront):

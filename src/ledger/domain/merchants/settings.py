@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -54,6 +55,13 @@ _REQUESTS: Final = RequestLimit(_REQUESTS_MAX)
 _LIMIT: Final = (
     "The requests of a key per {}; 0 means unlimited, `null` the limit of the service. Only the operator changes it."
 )
+
+
+class UnknownFields(StrEnum):
+    """What becomes of a field of a request that is unknown, and neither misspelt nor one that moves money elsewhere."""
+
+    WARN = "WARN"
+    REJECT = "REJECT"
 
 
 class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -145,6 +153,14 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
             "credit note, or the cancellation of the invoice. Orders keep what applied when they were invoiced."
         ),
     ] = PueRefund.CREDIT_NOTE
+    unknown_fields: Annotated[
+        UnknownFields,
+        OneOf(UnknownFields),
+        Meta(
+            description="What becomes of a field of a body that is unknown: WARN accepts it and names it in `warnings`, "
+            "REJECT refuses the request."
+        ),
+    ] = UnknownFields.WARN
 
 
 class Setting(NamedTuple):
