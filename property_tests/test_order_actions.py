@@ -35,6 +35,7 @@ from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_payment, decide_resubmission
 from ledger.domain.orders.decide.references import decide_deposit
 from ledger.domain.orders.decide.refunds import decide_refund
+from ledger.domain.orders.decide.releases import decide_release_of_rest
 from ledger.domain.orders.decide.unanswered_calls import can_be_repeated, decide_repetition
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Payment
@@ -94,7 +95,7 @@ class OrderUnderTest:
         assert self.order is not None
         names = ["outcome"] * 6 + ["pay"] * 3 + ["due"] * 2 + ["late"]
         names += ["refund", "refund", "cancel", "capture", "device", "validate", "void", "deposit", "deposit", "repeat"]
-        names += ["dispute", "settlement", "wait", "overpayment"]
+        names += ["dispute", "settlement", "wait", "overpayment", "release"]
         getattr(self, "_" + self.draw(st.sampled_from(names)))(self.order)
 
     def resubmit(self) -> None:
@@ -136,9 +137,15 @@ class OrderUnderTest:
             EntryAction.CAPTURE: [
                 outcomes.Captured(amount=amount, processor_reference="ref"),
                 outcomes.Captured(amount=intent.amount, processor_reference="ref"),
+                outcomes.Captured(amount=amount, processor_reference="ref", released=intent.amount - amount or None),
                 outcomes.CaptureRefused(code="X", retryable=self.draw(st.booleans())),
             ],
             EntryAction.CANCELLATION: [outcomes.Voided(processor_reference="ref"), outcomes.VoidRefused(code="X")],
+            EntryAction.RELEASE: [
+                outcomes.Released(amount=intent.amount),
+                outcomes.Released(amount=Decimal(0)),
+                outcomes.ReleaseRefused(code="X"),
+            ],
             EntryAction.REFUND: [
                 outcomes.Refunded(amount=intent.amount, processor_reference="ref"),
                 outcomes.Refunded(amount=intent.amount, processor_reference="ref"),
@@ -228,8 +235,16 @@ class OrderUnderTest:
 
     def _capture(self, order: Order) -> None:
         amount = self.draw(st.sampled_from([None, None, order.quantum, order.quantum * 5]))
-        capture = c.CapturePayment(idempotency_key=self._key(), deadline_at=self.now, at=self.now, amount=amount)
+        final = self.draw(st.booleans())
+        capture = c.CapturePayment(
+            idempotency_key=self._key(), deadline_at=self.now, at=self.now, amount=amount, final=final
+        )
         self._send(decide_capture, capture)
+
+    def _release(self, order: Order) -> None:
+        named = self.draw(st.sampled_from([None, *(p.payment_id for p in order.payments)]))
+        release = c.ReleaseRest(idempotency_key=self._key(), deadline_at=self.now, at=self.now, payment_id=named)
+        self._send(decide_release_of_rest, release)
 
     def _device(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         command = c.SubmitDeviceData(

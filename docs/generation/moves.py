@@ -20,6 +20,7 @@ TAKERS: Final[Mapping[str, str]] = {
     "device": "`POST …/{id}/payer-authentication/device-data`",
     "validate": "`POST …/{id}/payer-authentication/validate`",
     "capture": "`POST …/{id}/capture`",
+    "release": "`POST …/{id}/release`",
     "cancel": "`POST …/{id}/cancel`",
     "refund": "`POST …/{id}/refund`",
     "deposit": "a deposit (sandbox: `POST /sandbox/deposits`)",

@@ -25,7 +25,19 @@ from api.http.middleware import Middleware
 from api.http.request_metrics import RequestMetrics
 from api.merchant import create_key, fiscal_issuer, fiscal_logo, list_keys, meta, revoke_key, rotate_key
 from api.merchant import settings as merchant
-from api.orders import add_payment, authenticate, cancel, capture, charge, create, payments, refund, refunds, show
+from api.orders import (
+    add_payment,
+    authenticate,
+    cancel,
+    capture,
+    charge,
+    create,
+    payments,
+    refund,
+    refunds,
+    release,
+    show,
+)
 from api.orders import list as list_orders
 from api.orders.invoices import cancel as cancel_cfdi
 from api.orders.invoices import cfdi_url, month_end, stamp
@@ -137,6 +149,7 @@ def order_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/refunds/{{refundId}}", GET=refunds.SHOW_REFUND),
         route(f"{one}/cancel", POST=cancel.CANCEL),
         route(f"{one}/capture", POST=capture.CAPTURE),
+        route(f"{one}/release", POST=release.RELEASE),
         route(f"{one}/stamp", POST=stamp.STAMP),
         route(f"{one}/cfdi-url", GET=cfdi_url.GET_LINKS, POST=cfdi_url.POST_LINKS),
         route(f"{one}/cfdi-cancel", POST=cancel_cfdi.CANCEL_CFDI),

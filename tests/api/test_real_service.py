@@ -207,9 +207,10 @@ def split_tender(shop: Shop) -> None:
 
 
 def held_and_cancelled(shop: Shop) -> None:
-    """Captured by hand in part, then closed with its money given back."""
+    """Captured by hand in part, the rest released, then closed with its money given back."""
     assert shop.post(ORDERS, paid_order(externalId="held", captureMethod="MANUAL"))["status"] == "AUTHORIZED"
     assert shop.post(f"{ORDERS}/held/capture", {"amount": 50_000})["amountPaid"] == 50_000
+    assert shop.post(f"{ORDERS}/held/release", {})["amountReleased"] == 100_000
     assert shop.post(f"{ORDERS}/held/cancel", {"refundCaptured": True})["status"] == "REFUNDED"
 
 

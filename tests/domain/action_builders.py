@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from msgspec.structs import replace
 from tests.domain.builders import DEADLINE, NOON, SESSION, Number, new_payment, payment_id, refund_id
 
 from ledger.domain.orders import commands as c
@@ -21,6 +22,7 @@ VALIDATION_KEY = "validate-1"
 DEVICE_DATA_KEY = "device-1"
 CAPTURE_KEY = "capture-1"
 VOID_KEY = "void-1"
+RELEASE_KEY = "release-1"
 DISPUTE, BATCH = "dsp-1", "lote-1"
 
 
@@ -36,6 +38,24 @@ def capture(amount: Number | None = None, name: str = CAPTURE_KEY, n: int | None
         amount=None if amount is None else Decimal(amount),
         payment_id=None if n is None else payment_id(n),
     )
+
+
+def final_capture(amount: Number, name: str = CAPTURE_KEY) -> c.CapturePayment:
+    return replace(capture(amount, name), final=True)
+
+
+def release(name: str = RELEASE_KEY, n: int | None = None) -> c.ReleaseRest:
+    return c.ReleaseRest(
+        idempotency_key=name, deadline_at=DEADLINE, at=NOON, payment_id=None if n is None else payment_id(n)
+    )
+
+
+def record_release(outcome: o.ReleaseOutcome, n: int = 1, name: str = RELEASE_KEY) -> c.RecordReleaseOutcome:
+    return c.RecordReleaseOutcome(payment_id=payment_id(n), idempotency_key=name, outcome=outcome, at=NOON)
+
+
+def release_outcome(amount: Number) -> o.Released:
+    return o.Released(amount=Decimal(amount), processor_reference="ref")
 
 
 def start_capture(n: int = 1, name: str = CAPTURE_KEY, at: datetime = NOON) -> c.StartScheduledCapture:

@@ -14,6 +14,7 @@ from tests.domain.builders import (
     authorization_requested,
     authorized,
     capture_requested,
+    captured,
     created,
     deposited,
     paid,
@@ -44,6 +45,11 @@ GRANTED = (
     authorized(1, 10000),
 )
 CAPTURING = (*GRANTED, scheduled(1, 10000), capture_requested(1, 10000))
+HALF_CAPTURED = (*GRANTED, scheduled(1, 6000), capture_requested(1, 6000), captured(1, 6000))
+RELEASING = (
+    *HALF_CAPTURED,
+    e.ReleaseRequested(payment_id=ONE, amount=Decimal(4000), idempotency_key="release-1", deadline_at=NOON, at=NOON),
+)
 VOIDING = (*GRANTED, e.VoidRequested(payment_id=ONE, idempotency_key="void-1", deadline_at=NOON, at=NOON))
 PAID = (created(), *paid(1, 10000))
 REFUNDING = (*PAID, refund_requested(1, 4000))
@@ -155,6 +161,14 @@ ACTION_STEPS = [
         P.CAPTURED,
         O.COMPLETED,
     ),
+    (RELEASING[-1], HALF_CAPTURED, P.PARTIALLY_CAPTURED, O.PARTIALLY_PAID),
+    (
+        e.AuthorizationReleased(payment_id=ONE, amount=Decimal(4000), because=e.ReleasedBecause.REQUESTED, at=NOON),
+        RELEASING,
+        P.PARTIALLY_CAPTURED,
+        O.PARTIALLY_PAID,
+    ),
+    (e.ReleaseRefused(payment_id=ONE, code="X", at=NOON), RELEASING, P.PARTIALLY_CAPTURED, O.PARTIALLY_PAID),
     (DISPUTED[-1], PAID, P.DISPUTED, O.COMPLETED),
     (e.DisputeWon(payment_id=ONE, dispute_id="dsp-1", at=NOON), DISPUTED, P.CAPTURED, O.COMPLETED),
     (

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.action_builders import CAPTURE_KEY, VOID_KEY, record_capture, record_refund, record_void
-from tests.domain.builders import DEADLINE, NOON, deposited, folded, paid, reference_open, refund_requested
+from tests.domain.action_builders import (
+    CAPTURE_KEY,
+    RELEASE_KEY,
+    VOID_KEY,
+    record_capture,
+    record_refund,
+    record_release,
+    record_void,
+)
+from tests.domain.builders import DEADLINE, NOON, captured, deposited, folded, paid, reference_open, refund_requested
 from tests.domain.scenario import given
 from tests.domain.transition_rows import MANUAL_CAPTURE, ONE, PAID_AT_CREATION, capturing, voiding, with_card_payment
 
@@ -20,10 +29,18 @@ from ledger.domain.orders.payment import EntryStatus
 
 UNTIL, LATER = DEADLINE + timedelta(seconds=10), DEADLINE + timedelta(minutes=5)
 REFUNDING = (PAID_AT_CREATION, *paid(1, 10000), refund_requested(1, 4000))
+RELEASING = (
+    *capturing(MANUAL_CAPTURE, 6000),
+    captured(1, 6000),
+    e.ReleaseRequested(
+        payment_id=ONE, amount=Decimal(4000), idempotency_key=RELEASE_KEY, deadline_at=DEADLINE, at=NOON
+    ),
+)
 CALLS = {
     e.ProcessorCall.CAPTURE: (capturing(MANUAL_CAPTURE), record_capture, CAPTURE_KEY),
     e.ProcessorCall.VOID: (voiding(MANUAL_CAPTURE), record_void, VOID_KEY),
     e.ProcessorCall.REFUND: (REFUNDING, record_refund, REFUNDING[-1].idempotency_key),
+    e.ProcessorCall.RELEASE: (RELEASING, record_release, RELEASE_KEY),
 }
 every_call = pytest.mark.parametrize("call", CALLS)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.domain.action_builders import (
     DISPUTE,
+    RELEASE_KEY,
     VOID_KEY,
     action_required,
     add_payment,
@@ -25,10 +26,13 @@ from tests.domain.action_builders import (
     record_capture,
     record_reference,
     record_refund,
+    record_release,
     record_void,
     reference_outcome,
     refund,
     refund_outcome,
+    release,
+    release_outcome,
     settlement,
     start_capture,
 )
@@ -916,7 +920,36 @@ REPORTED_ROWS: list[Row] = [
 NO_ANSWER = Unanswered(reason="no answer")
 _REFUND_REFUSED = e.RefundRefused(refund_id=refund_id(1), payment_id=ONE, code="X", at=NOON)
 
+_HALF_TAKEN = (*capturing(MANUAL_CAPTURE, 6000), captured(1, 6000))
+_RELEASING = (
+    *_HALF_TAKEN,
+    e.ReleaseRequested(
+        payment_id=ONE,
+        amount=capture_outcome(4000).amount,
+        idempotency_key=RELEASE_KEY,
+        deadline_at=DEADLINE,
+        at=NOON,
+    ),
+)
+
 NO_ANSWER_ROWS: list[Row] = [
+    (P.PARTIALLY_CAPTURED, "release accepted", "stays", P.PARTIALLY_CAPTURED, _HALF_TAKEN, release()),
+    (
+        P.PARTIALLY_CAPTURED,
+        "released",
+        "stays",
+        P.PARTIALLY_CAPTURED,
+        _RELEASING,
+        record_release(release_outcome(4000)),
+    ),
+    (
+        P.PARTIALLY_CAPTURED,
+        "release refused",
+        "stays",
+        P.PARTIALLY_CAPTURED,
+        _RELEASING,
+        record_release(o.ReleaseRefused(code="X")),
+    ),
     (P.CAPTURING, "time-out", "stays", P.CAPTURING, capturing(MANUAL_CAPTURE), record_capture(NO_ANSWER)),
     (P.CAPTURING, "never sent", "", P.AUTHORIZED, capturing(MANUAL_CAPTURE), record_capture(NotSent())),
     (

@@ -72,6 +72,17 @@ ACTIONS: dict[str, Any] = {
         payment_id=PAYMENT, idempotency_key="anulacion-1", deadline_at=LATER, at=AT
     ),
     "void-refused.v1": orders.VoidRefused(payment_id=PAYMENT, code="GENERIC_DECLINE", at=AT, message="Too late."),
+    "release-requested.v1": orders.ReleaseRequested(
+        payment_id=PAYMENT, amount=AMOUNT, idempotency_key="liberacion-1", deadline_at=LATER, at=AT
+    ),
+    "authorization-released.v1": orders.AuthorizationReleased(
+        payment_id=PAYMENT,
+        amount=AMOUNT,
+        because=orders.ReleasedBecause.REQUESTED,
+        at=AT,
+        processor_reference="sbx-4",
+    ),
+    "release-refused.v1": orders.ReleaseRefused(payment_id=PAYMENT, code="RELEASE_REFUSED", at=AT, message="Too late."),
     "payment-cancelled.v1": orders.PaymentCancelled(
         payment_id=PAYMENT, because=orders.CancelledBecause.REPLACED, at=AT
     ),

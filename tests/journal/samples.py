@@ -188,7 +188,12 @@ SAMPLES: dict[str, Any] = {
     ),
     "capture-scheduled.v1": orders.CaptureScheduled(payment_id=PAYMENT, amount=Decimal("156.03"), due_at=LATER, at=AT),
     "capture-requested.v1": orders.CaptureRequested(
-        payment_id=PAYMENT, amount=Decimal("156.03"), idempotency_key=str(PAYMENT), deadline_at=LATER, at=AT
+        payment_id=PAYMENT,
+        amount=Decimal("156.03"),
+        idempotency_key=str(PAYMENT),
+        deadline_at=LATER,
+        at=AT,
+        final=True,
     ),
     "payment-captured.v1": orders.PaymentCaptured(
         payment_id=PAYMENT, amount=Decimal("156.03"), processor_reference="sbx-1", at=AT

@@ -19,6 +19,7 @@ from ledger.processors.contract import (
     PayoutRequest,
     ReferenceRequest,
     RefundRequest,
+    ReleaseRequest,
     Request,
     VoidRequest,
 )
@@ -60,6 +61,9 @@ class Shop:
 
     def void(self, reference: str, **given: Any) -> VoidRequest:
         return self._request(VoidRequest, given, processor_reference=reference)
+
+    def release(self, reference: str, **given: Any) -> ReleaseRequest:
+        return self._request(ReleaseRequest, given, processor_reference=reference)
 
     def refund(self, reference: str, amount: int = 10_000, **given: Any) -> RefundRequest:
         return self._request(

@@ -18,6 +18,8 @@ from ledger.domain.orders.processor_outcomes import (
     Refunded,
     RefundPending,
     RefundRefused,
+    Released,
+    ReleaseRefused,
     Voided,
     VoidRefused,
 )
@@ -73,6 +75,41 @@ async def test_two_processes_never_refund_more_than_was_captured(shop: Shop, els
     answers = await asyncio.gather(*[(shop.sandbox, elsewhere)[n % 2].refund(one) for n, one in enumerate(requests)])
     assert sum(isinstance(answer, Refunded) for answer in answers) == 10
     assert sum(isinstance(answer, RefundRefused) for answer in answers) == 11
+
+
+async def test_a_release_ends_the_hold_on_what_the_captures_have_left(shop: Shop, elsewhere: SandboxProcessor):
+    reference = await shop.authorized()
+    assert isinstance(await shop.sandbox.release(shop.release(reference)), ReleaseRefused), "nothing is captured"
+    await shop.sandbox.capture(shop.capture(reference, 6_000))
+    released = await shop.sandbox.release(shop.release(reference))
+    assert isinstance(released, Released)
+    assert released.amount == 4_000
+    again = await elsewhere.release(shop.release(reference))
+    assert isinstance(again, Released)
+    assert again.amount == 4_000, "another key is told what was released in all"
+    refused = await shop.sandbox.capture(shop.capture(reference, 1))
+    assert isinstance(refused, CaptureRefused)
+    assert refused.code == "RELEASED"
+    assert isinstance(await shop.sandbox.refund(shop.refund(reference, 6_000)), Refunded)
+
+
+async def test_a_final_capture_releases_the_rest_with_it(shop: Shop):
+    reference = await shop.authorized()
+    final = shop.capture(reference, 6_000, final=True)
+    captured = await shop.sandbox.capture(final)
+    assert isinstance(captured, Captured)
+    assert (captured.amount, captured.released) == (6_000, 4_000)
+    assert await shop.sandbox.look_up_capture(final.merchant_id, final.idempotency_key) == captured
+    assert isinstance(await shop.sandbox.capture(shop.capture(reference, 1)), CaptureRefused)
+
+
+async def test_a_capture_or_a_release_is_first_in_two_processes(shop: Shop, elsewhere: SandboxProcessor):
+    reference = await shop.authorized()
+    await shop.sandbox.capture(shop.capture(reference, 6_000))
+    capture, release = shop.capture(reference, 4_000), shop.release(reference)
+    captured, released = await asyncio.gather(shop.sandbox.capture(capture), elsewhere.release(release))
+    assert isinstance(released, Released)
+    assert released.amount == (0 if isinstance(captured, Captured) else 4_000)
 
 
 async def test_a_void_releases_an_authorisation(shop: Shop):

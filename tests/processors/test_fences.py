@@ -42,6 +42,7 @@ async def calls_of(sandbox: SandboxProcessor, ask: Ask) -> Sequence[Call]:
         (ask(CHALLENGED, authenticate=True), lambda at: at.authorize, "look_up"),
         (shop.capture(reference, 4_000), lambda at: at.capture, "look_up_capture"),
         (shop.void(reference), lambda at: at.void, "look_up_void"),
+        (shop.release(captured), lambda at: at.release, "look_up_release"),
         (shop.refund(captured, 1_000), lambda at: at.refund, "look_up_refund"),
     ]
 

@@ -138,6 +138,7 @@ OPERATIONS: dict[str, Attempt] = {
         "validate", "payer-authentication/validate", {"authenticationTransactionId": "fail"}
     ),
     "capture": _order_request("capture", "capture", {}),
+    "release": _order_request("release", "release", {}),
     "capture a part": _order_request("capture", "capture", {"amount": 1000}),
     "cancel": _order_request("cancel", "cancel", {}),
     "cancel and give back": _order_request("cancel", "cancel", REFUND_CAPTURED),

@@ -40,6 +40,7 @@ from tests.transitions.steps import (
     pending,
     recovery,
     refund,
+    release,
     settle,
     split,
     validate,
@@ -113,6 +114,8 @@ AUTHENTICATIONS = [
 ACTIONS = [
     recovered("a capture", create(GOOD, **MANUAL), capture()),
     recovered("a capture of a part", create(GOOD, **MANUAL), capture(4000)),
+    recovered("the release of what a capture has left", create(GOOD, **MANUAL), capture(4000), release()),
+    scenario("what a capture has left lapses", create(GOOD, **MANUAL), capture(4000), advance_clock("P8D")),
     recovered("a capture of half", create(HALF, **MANUAL), capture()),
     recovered("a capture that is refused", create(NO_CAPTURE), capture()),
     recovered("the capture of a part that is refused", split(), add_payment(NO_CAPTURE, 4000), capture()),

@@ -93,6 +93,10 @@ def capture(amount: int | None = None, *, n: int = 1) -> Step:
     return step
 
 
+def release() -> Step:
+    return lambda context: context.post_to_order("release", "release", {})
+
+
 def cancel(**body: Any) -> Step:
     return lambda context: context.post_to_order("cancel", "cancel", body)
 

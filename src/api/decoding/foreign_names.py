@@ -10,6 +10,7 @@ from typing import Final
 
 _HOLD: Final = 'set captureMethod to "MANUAL" and call POST …/capture later'
 _PART: Final = "send amount to POST …/capture"
+_FINAL: Final = "send final to POST …/capture"
 _DISCOUNT: Final = "send the amount that is left to pay"
 _SPLIT: Final = "the whole amount is the merchant's"
 _TAX: Final = "amount includes every tax, and lineItems[].taxes states them for the invoice"
@@ -29,7 +30,7 @@ ADVICE: Final = {
     "preauth": _HOLD,
     "preauthorization": _HOLD,
     "amounttocapture": _PART,
-    "finalcapture": _PART,
+    "finalcapture": _FINAL,
     "quantity": "send lineItems[].quantity, and in amount what is to be paid",
     "unitamount": "send amount in minor units, and lineItems[].unitPrice",
     "unitprice": "send amount in minor units, and lineItems[].unitPrice",

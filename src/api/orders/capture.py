@@ -32,6 +32,13 @@ class CapturePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", for
     payment_id: Annotated[
         UUID | None, Meta(description="The payment to capture. Absent: the newest one that can be captured.")
     ] = None
+    final: Annotated[
+        bool | None,
+        Meta(
+            description="True releases the rest of the authorisation in the same call; default false. A processor whose "
+            "capture releases the rest always does so."
+        ),
+    ] = None
 
 
 _decode: Final = BodyDecoder(CapturePaymentOrder)
@@ -43,7 +50,7 @@ def parse_capture(body: bytes) -> CaptureInput:
     with BAD_INPUT_AS_400:
         amount = errors.check(positive_amount, sent.amount, "amount") if is_given(sent.amount) else None
     errors.refuse()
-    return CaptureInput(amount=amount, payment_id=sent.payment_id)
+    return CaptureInput(amount=amount, payment_id=sent.payment_id, final=bool(sent.final))
 
 
 async def capture(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -65,7 +72,7 @@ CAPTURE: Final = ScopedOperation(
         summary="Capture an authorisation",
         description="""
 Captures the authorised money of an order with `captureMethod: MANUAL`: all that is left of the authorisation or a part
-of it, surcharge included. Needs no body. Where the processor refuses the capture, the answer is 422 with the decline
+of it, surcharge included. With `final` a part ends the hold on the rest: see `amountReleased`. Needs no body. Where the processor refuses the capture, the answer is 422 with the decline
 code, and the payment stays authorised; a payment with `captureMethod: AUTOMATIC` fails.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
@@ -74,6 +81,7 @@ code, and the payment stays authorised; a payment with `captureMethod: AUTOMATIC
         examples={
             "all": {"summary": "All that is left", "value": {}},
             "part": {"summary": "A part", "value": {"amount": 50000}},
+            "final": {"summary": "A part, and nothing more", "value": {"amount": 50000, "final": True}},
         },
         answers={200: ("The order with the payment.", OrderDocument)},
         codes=codes_of(

@@ -21,6 +21,7 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     orders.AuthenticationRequested: processor_call,
     orders.CaptureRequested: processor_call,
     orders.VoidRequested: processor_call,
+    orders.ReleaseRequested: processor_call,
     orders.RefundRequested: processor_call,
     orders.ReferenceRequested: processor_call,
     orders.CallRepeated: processor_call,

@@ -29,6 +29,7 @@ from ledger.domain.orders.processor_outcomes import (
     ReferenceAnswer,
     ReferenceCancelled,
     RefundAnswer,
+    ReleaseAnswer,
     VoidAnswer,
 )
 from ledger.domain.orders.terms import MethodType
@@ -94,16 +95,24 @@ class AuthenticationRequest(Request, frozen=True, kw_only=True):
 class CaptureRequest(Request, frozen=True, kw_only=True):
     """A request to capture `amount` of an authorisation, all or a part.
 
-    The rest can be captured later, until the authorisation is voided or lapses.
+    The rest can be captured later, until the authorisation is voided, released or lapses. A `final` capture releases it
+    in the same call.
     """
 
     processor_reference: str
     amount: Decimal
     currency: str
+    final: bool = False
 
 
 class VoidRequest(Request, frozen=True, kw_only=True):
-    """A request to release the authorised amount that is not captured."""
+    """A request to release an authorisation of which nothing is captured."""
+
+    processor_reference: str
+
+
+class ReleaseRequest(Request, frozen=True, kw_only=True):
+    """A request to release what the captures of an authorisation have left. The captured money stays."""
 
     processor_reference: str
 
@@ -171,6 +180,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """How long a reference is valid, unless the order is due later."""
     reference_currencies: frozenset[str] = frozenset({"MXN"})
     """The currencies in which it issues references: CLABEs and stores take pesos."""
+    multiple_captures: bool = True
+    """Whether the rest of an authorisation stays held after a capture. If not, every capture is final."""
     partial_payouts: bool = True
     """Whether a part of what was received under a reference can be given back."""
     can_fence: bool = False
@@ -235,6 +246,10 @@ class CardProcessor(Protocol):
 
     async def void(self, request: VoidRequest) -> VoidAnswer: ...
 
+    async def release(self, request: ReleaseRequest) -> ReleaseAnswer:
+        """Releases a rest. Returns how much was released in all if that has happened before, under any key."""
+        ...
+
     async def refund(self, request: RefundRequest) -> RefundAnswer: ...
 
     async def look_up(
@@ -250,6 +265,10 @@ class CardProcessor(Protocol):
     async def look_up_void(
         self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
     ) -> VoidAnswer | None: ...
+
+    async def look_up_release(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> ReleaseAnswer | None: ...
 
     async def look_up_refund(
         self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False

@@ -131,6 +131,13 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
         Amount, Meta(description="The sum of all refunded amounts, in minor units (cents), chargebacks included.")
     ]
     refunded_amount: Annotated[Amount, Meta(description="The same as amountRefunded.")]
+    amount_released: Annotated[
+        Amount,
+        Meta(
+            description="What partial captures have left and no authorisation holds any more, in minor units (cents): "
+            "released, or lapsed. It changes no other amount."
+        ),
+    ]
     allow_partials: Annotated[bool, Meta(description="Whether several payments may cover the order.")]
     capture_method: CaptureMethod
     virtual_terminal: Annotated[bool, Meta(description="Whether 3-D Secure is skipped.")]
@@ -187,6 +194,7 @@ def render_head(order: Order) -> bytes:
         late_deposit=order.late_deposit,
         amount_refunded=refunded,
         refunded_amount=refunded,
+        amount_released=shortest(order.amount_released),
         allow_partials=terms.allow_partials,
         capture_method=terms.capture_method,
         virtual_terminal=terms.virtual_terminal,

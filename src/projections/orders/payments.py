@@ -72,6 +72,13 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     authorized_amount: AmountText
     captured_amount: AmountText
     refunded_amount: AmountText
+    amount_released: Annotated[
+        AmountText,
+        Meta(
+            description="What a partial capture has left and the authorisation holds no more, as a decimal string in "
+            "minor units."
+        ),
+    ]
     currency: Currency
     payment_method_type: MethodKind
     payment_method_id: Annotated[
@@ -165,6 +172,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         authorized_amount=plain(payment.authorized),
         captured_amount=plain(payment.captured),
         refunded_amount=plain(payment.refunded),
+        amount_released=plain(payment.released),
         currency=currency,
         payment_method_type=method_kind(started.method),
         payment_method_id=_paid_by(payment),

@@ -94,6 +94,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", f"{_ORDERS}/{{id}}/refunds/{{refundId}}"): Case(_ORDER | {"path.refundId": "refund"}),
     ("POST", f"{_ORDERS}/{{id}}/cancel"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
     ("POST", f"{_ORDERS}/{{id}}/capture"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
+    ("POST", f"{_ORDERS}/{{id}}/release"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
     ("POST", f"{_ORDERS}/{{id}}/stamp"): Case(
         _ORDER
         | {

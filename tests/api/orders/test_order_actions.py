@@ -263,6 +263,30 @@ async def test_a_manual_capture_takes_what_is_asked(merchant: Merchant):
     assert set(nothing.json()["allowedStatuses"]) == {"AUTHORIZED", "PARTIALLY_AUTHORIZED"}
 
 
+async def test_a_partial_capture_is_finished_by_a_release_or_by_being_final(merchant: Merchant):
+    held = (await merchant.create(paid_order(captureMethod="MANUAL"))).json()
+    early = await act(merchant, held["id"], "release")
+    assert (early.status_code, early.json()["code"]) == (409, "INVALID_ORDER_STATE")
+    assert "cancel instead" in early.json()["message"]
+    part = (await act(merchant, held["id"], "capture", {"amount": 50_000})).json()
+    assert (part["amountReleased"], part["payment"]["amountReleased"]) == (0, "0")
+    first = await act(merchant, held["id"], "release", **{"Idempotency-Key": "r"})
+    again = await act(merchant, held["id"], "release", **{"Idempotency-Key": "r"})
+    assert (first.status_code, again.status_code, again.headers["idempotent-replayed"]) == (200, 200, "true")
+    done = first.json()
+    read = (await merchant.get(f"{ORDERS}/{held['id']}")).json()
+    assert done == again.json() == read | {"payment": read["payments"][0]}
+    assert (done["amountReleased"], done["payments"][0]["amountReleased"]) == (100_000, "100000")
+    unchanged = ("status", "amount", "amountPaid", "amountPending", "amountRefunded")
+    assert [done[name] for name in unchanged] == [part[name] for name in unchanged]
+    assert done["payments"][0]["paymentEvents"][-1]["action"] == "RELEASE"
+    more = await act(merchant, held["id"], "capture", {"amount": 1})
+    assert (more.status_code, more.json()["code"]) == (409, "INVALID_ORDER_STATE")
+    final = (await merchant.create(paid_order(captureMethod="MANUAL", externalId="final"))).json()
+    taken = (await act(merchant, final["id"], "capture", {"amount": 50_000, "final": True})).json()
+    assert (taken["status"], taken["amountPaid"], taken["amountReleased"]) == ("PARTIALLY_PAID", 50_000, 100_000)
+
+
 async def test_a_capture_and_a_cancellation_need_no_body(merchant: Merchant):
     for number, action in enumerate(("capture", "cancel")):
         held = (await merchant.create(paid_order(captureMethod="MANUAL", externalId=f"held-{number}"))).json()

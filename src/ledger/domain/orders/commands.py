@@ -23,6 +23,7 @@ from ledger.domain.orders.processor_outcomes import (
     CaptureOutcome,
     ReferenceOutcome,
     RefundOutcome,
+    ReleaseOutcome,
     VoidOutcome,
 )
 from ledger.domain.orders.terms import (
@@ -137,13 +138,26 @@ class ValidateAuthentication(Struct, frozen=True, kw_only=True):
 class CapturePayment(Struct, frozen=True, kw_only=True):
     """Captures `amount` (gross) of an authorisation, or all of its uncaptured rest if it is None.
 
-    Without a `payment_id` it is the newest payment that can be captured.
+    Without a `payment_id` it is the newest payment that can be captured. A `final` capture releases the rest.
     """
 
     idempotency_key: str
     deadline_at: datetime
     at: datetime
     amount: Decimal | None = None
+    payment_id: UUID | None = None
+    final: bool = False
+
+
+class ReleaseRest(Struct, frozen=True, kw_only=True):
+    """Releases what a partial capture has left of an authorisation.
+
+    Without a `payment_id` it is the newest captured payment of which something is held.
+    """
+
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
     payment_id: UUID | None = None
 
 
@@ -354,6 +368,15 @@ class RecordVoidOutcome(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class RecordReleaseOutcome(Struct, frozen=True, kw_only=True):
+    """Records the outcome of a release's call."""
+
+    payment_id: UUID
+    idempotency_key: str
+    outcome: ReleaseOutcome
+    at: datetime
+
+
 class RecordRefundOutcome(Struct, frozen=True, kw_only=True):
     """Records the outcome of one payment's part of a refund."""
 
@@ -386,6 +409,7 @@ RecordOutcome = (
     | RecordAuthenticationOutcome
     | RecordCaptureOutcome
     | RecordVoidOutcome
+    | RecordReleaseOutcome
     | RecordRefundOutcome
     | RecordReferenceOutcome
 )

@@ -62,17 +62,30 @@ class ProcessorCall(StrEnum):
     VOID = "VOID"
     REFUND = "REFUND"
     REFERENCE = "REFERENCE"
+    RELEASE = "RELEASE"
 
 
 @fast_members
 class CancelledBecause(StrEnum):
-    """Why a payment was cancelled: with its order, alone, replaced by another payment, voided, or never authorised."""
+    """Why a payment was cancelled: with its order, alone, replaced by another payment, voided, never authorised, or for
+    a rest that the merchant has released.
+    """
 
     ORDER_CANCELLED = "ORDER_CANCELLED"
     PAYMENT_CANCELLED = "PAYMENT_CANCELLED"
     REPLACED = "REPLACED"
     VOIDED = "VOIDED"
     NEVER_AUTHORIZED = "NEVER_AUTHORIZED"
+    RELEASED = "RELEASED"
+
+
+@fast_members
+class ReleasedBecause(StrEnum):
+    """Why the rest of an authorisation is not held any more: by a release, by a final capture, or by the time."""
+
+    REQUESTED = "REQUESTED"
+    FINAL_CAPTURE = "FINAL_CAPTURE"
+    LAPSED = "LAPSED"
 
 
 @fast_members
@@ -201,7 +214,7 @@ class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The ledger decided to ask the processor to capture `amount` (gross), under this idempotency key: an intent.
 
-    The call ends at `deadline_at` (real time).
+    The call ends at `deadline_at` (real time). With `final` the processor releases the rest in the same call.
     """
 
     payment_id: UUID
@@ -209,6 +222,7 @@ class CaptureRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     idempotency_key: str
     deadline_at: datetime
     at: datetime
+    final: bool = False
 
 
 class PaymentCaptured(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -385,6 +399,41 @@ class VoidRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 class VoidRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor refused to void the authorisation: it can still be captured, or it lapses."""
+
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+
+
+class ReleaseRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The ledger decided to ask the processor to release what a partial capture has left, `amount` (gross): an intent.
+
+    The call ends at `deadline_at` (real time).
+    """
+
+    payment_id: UUID
+    amount: Decimal
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+
+
+class AuthorizationReleased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a partial capture has left is not held any more: `amount` (gross), as the processor reports it.
+
+    Nothing more can be captured of the authorisation. No money moved.
+    """
+
+    payment_id: UUID
+    amount: Decimal
+    because: ReleasedBecause
+    at: datetime
+    processor_reference: str | None = None
+
+
+class ReleaseRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor refused to release the rest of the authorisation: it can still be captured, or it lapses."""
 
     payment_id: UUID
     code: str
@@ -752,6 +801,9 @@ OrderEvent = (
     | PaymentCancellationRequested
     | VoidRequested
     | VoidRefused
+    | ReleaseRequested
+    | AuthorizationReleased
+    | ReleaseRefused
     | PaymentCancelled
     | PaymentExpired
     | ReferenceRequested
@@ -802,6 +854,9 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "payment-cancellation-requested.v1": PaymentCancellationRequested,
     "void-requested.v1": VoidRequested,
     "void-refused.v1": VoidRefused,
+    "release-requested.v1": ReleaseRequested,
+    "authorization-released.v1": AuthorizationReleased,
+    "release-refused.v1": ReleaseRefused,
     "payment-cancelled.v1": PaymentCancelled,
     "payment-expired.v1": PaymentExpired,
     "reference-requested.v1": ReferenceRequested,

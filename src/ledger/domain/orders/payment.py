@@ -59,6 +59,7 @@ class EntryAction(StrEnum):
     DISPUTE = "DISPUTE"
     CHARGEBACK = "CHARGEBACK"
     EXPIRATION = "EXPIRATION"
+    RELEASE = "RELEASE"
 
 
 @fast_members
@@ -88,7 +89,7 @@ class Intent(Struct, frozen=True, kw_only=True):
     `action` is the requested step. `capture` requests the capture in the same call. `unknown` is True after a call that
     got no answer before its deadline, `unsent` after one that never reached the processor. `came_back_at` is the real
     time at which the call came back, or until which the next call is postponed. `tries` counts the calls; the deadline
-    of the first one was `first_deadline_at`. `amount` is in minor units.
+    of the first one was `first_deadline_at`. `amount` is in minor units. A `final` capture releases the rest.
     """
 
     action: EntryAction = EntryAction.AUTHORIZATION
@@ -105,6 +106,7 @@ class Intent(Struct, frozen=True, kw_only=True):
     unsent: bool = False
     tries: int = 1
     first_deadline_at: datetime | None = None
+    final: bool = False
 
     @property
     def over_at(self) -> datetime:
@@ -144,7 +146,8 @@ class Payment(Struct, frozen=True, kw_only=True):
     `refunding` is reserved by the refund in flight; `charged_back` is the part of `refunded` that a bank took. `keys`
     are the idempotency keys of all announced calls and of requests refused before their call; `capture_keys` are the
     keys of the calls that brought money. `decided_disputes` are won or lost: a later message about one of them repeats
-    its outcome or contradicts it. `frozen_refunds` are the boundaries of the refunds that documents state.
+    its outcome or contradicts it. `frozen_refunds` are the boundaries of the refunds that documents state. `released` is
+    what a partial capture had left when its hold ended, at `hold_ended_at`.
     """
 
     started: PaymentStarted
@@ -187,6 +190,8 @@ class Payment(Struct, frozen=True, kw_only=True):
     decided_disputes: tuple[ClosedDispute, ...] = ()
     batch: SettlementBatch | None = None
     frozen_refunds: tuple[FrozenRefund, ...] = ()
+    released: Decimal = ZERO
+    hold_ended_at: datetime | None = None
 
     @property
     def payment_id(self) -> UUID:
@@ -207,6 +212,16 @@ class Payment(Struct, frozen=True, kw_only=True):
     def refundable(self) -> Decimal:
         """The amount that can still be refunded, gross: captured, not refunded, and not being refunded (I4)."""
         return max(ZERO, self.captured - self.refunded - self.refunding)
+
+    @property
+    def capturable(self) -> Decimal:
+        """The part of the authorisation that is held and not captured, gross: nothing of it once the hold has ended."""
+        return ZERO if self.hold_ended_at is not None else max(ZERO, self.authorized - self.captured)
+
+    @property
+    def is_being_released(self) -> bool:
+        """Whether a release of the payment's rest has no outcome yet."""
+        return self.intent is not None and self.intent.action is EntryAction.RELEASE
 
     @property
     def is_uncaptured(self) -> bool:
@@ -234,6 +249,12 @@ class Payment(Struct, frozen=True, kw_only=True):
     def capture_ordinal(self) -> int:
         """The ordinal of the payment's first money among all receipts of the order; 0 before its first money."""
         return self.inflows[0].ordinal if self.inflows else 0
+
+    def released_split(self, quantum: Decimal) -> SurchargeSplit:
+        """Returns the split of what was released: the part of the requested amounts that no capture will take."""
+        captured = self.captured_split(quantum)
+        both = split_capture(self.captured + self.released, self.requested_split, quantum)
+        return SurchargeSplit(both.subtotal - captured.subtotal, both.surcharge - captured.surcharge)
 
     def refunded_split(self, quantum: Decimal) -> SurchargeSplit:
         return self.parts_of_refund(self.refunded, quantum)

@@ -32,10 +32,14 @@ class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
 
 
 class Captured(Struct, frozen=True, kw_only=True, tag="captured"):
-    """The processor captured `amount` of an authorisation. All captures together never exceed what it granted."""
+    """The processor captured `amount` of an authorisation. All captures together never exceed what it granted.
+
+    `released` is what a final capture has left and released; None if the processor does not say how much it was.
+    """
 
     amount: Decimal
     processor_reference: str
+    released: Decimal | None = None
 
 
 class CaptureRefused(Struct, frozen=True, kw_only=True, tag="capture-refused"):
@@ -54,6 +58,20 @@ class Voided(Struct, frozen=True, kw_only=True, tag="voided"):
 
 class VoidRefused(Struct, frozen=True, kw_only=True, tag="void-refused"):
     """The void was refused: the authorisation is still valid."""
+
+    code: str
+    message: str | None = None
+
+
+class Released(Struct, frozen=True, kw_only=True, tag="released"):
+    """The rest of a partly captured authorisation, `amount`, is released: nothing more can be captured of it."""
+
+    amount: Decimal
+    processor_reference: str | None = None
+
+
+class ReleaseRefused(Struct, frozen=True, kw_only=True, tag="release-refused"):
+    """The release was refused: the rest is still held."""
 
     code: str
     message: str | None = None
@@ -108,6 +126,7 @@ class ReferenceCancelled(Struct, frozen=True, kw_only=True, tag="reference-cance
 
 CaptureAnswer = Captured | CaptureRefused
 VoidAnswer = Voided | VoidRefused
+ReleaseAnswer = Released | ReleaseRefused
 RefundAnswer = Refunded | RefundPending | RefundRefused
 ReferenceAnswer = ReferenceIssued | ReferenceRefused
 
@@ -168,6 +187,9 @@ CaptureOutcome = CaptureAnswer | NoAnswer
 
 
 VoidOutcome = VoidAnswer | NoAnswer
+
+
+ReleaseOutcome = ReleaseAnswer | NoAnswer
 
 
 RefundOutcome = RefundAnswer | NoAnswer

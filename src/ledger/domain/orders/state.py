@@ -88,6 +88,23 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         """Σ refunded over all payments, chargebacks included."""
         return sum([payment.refunded for payment in self.payments], ZERO)
 
+    @lazy
+    def amount_released(self) -> Decimal:
+        """Σ released over all payments: what partial captures have left and no authorisation holds any more."""
+        return sum([payment.released for payment in self.payments], ZERO)
+
+    @property
+    def pending_released(self) -> Decimal:
+        """The part of `amount_pending` that the merchant has let go by releases: no payer is asked for it.
+
+        As in `amount_pending`, a surcharge is in it only on an order of one tender.
+        """
+        if not self.amount_released:
+            return ZERO
+        if not self.terms.allow_partials:
+            return self.amount_released
+        return sum((payment.released_split(self.quantum).subtotal for payment in self.payments), ZERO)
+
     @property
     def amount_pending(self) -> Decimal:
         """The open balance. On a split order it is exactly the unpaid subtotal, without surcharge."""

@@ -107,8 +107,11 @@ def decide_timer(order: Order, timer: Timer, key: str, deadline_at: datetime, at
 
 
 def awaits_payer(order: Order) -> bool:
-    """Returns whether the order is owed money that no card authorisation covers, so that the payer has to act."""
-    return order.status in _AWAITS_PAYER and order.amount_pending > order.reserved
+    """Returns whether the order is owed money that no card authorisation covers, so that the payer has to act.
+
+    What the merchant has released after a partial capture is not owed.
+    """
+    return order.status in _AWAITS_PAYER and order.amount_pending > order.reserved + order.pending_released
 
 
 def reminder_at(order: Order) -> datetime | None:
@@ -210,7 +213,8 @@ def _timers_of_payment(order: Order, payment: Payment) -> list[Timer]:
         timers.append(Timer(TimerKind.CAPTURE, payment_id, payment.capture_due_at))
     if payment.status is PaymentStatus.REQUIRES_ACTION and payment.action_expires_at is not None:
         timers.append(Timer(TimerKind.EXPIRY, payment_id, payment.action_expires_at))
-    if payment.status in _AUTHORIZED and payment.lapses_at is not None:
+    has_rest = payment.captured > 0 and payment.capturable > 0
+    if payment.lapses_at is not None and (payment.status in _AUTHORIZED or has_rest):
         timers.append(Timer(TimerKind.LAPSE, payment_id, payment.lapses_at))
     return timers
 

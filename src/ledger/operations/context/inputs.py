@@ -127,9 +127,19 @@ class CancelInput(Struct, frozen=True, kw_only=True):
 
 
 class CaptureInput(Struct, frozen=True, kw_only=True):
-    """A capture: `amount` in minor units, gross; None is all that is left of the authorisation (contract N41)."""
+    """A capture: `amount` in minor units, gross; None is all that is left of the authorisation (contract N41).
+
+    A `final` one releases the rest.
+    """
 
     amount: Decimal | None = None
+    payment_id: UUID | None = None
+    final: bool = False
+
+
+class ReleaseInput(Struct, frozen=True, kw_only=True):
+    """A release of what a partial capture has left: of this payment, else of the newest one with a rest."""
+
     payment_id: UUID | None = None
 
 

@@ -28,6 +28,7 @@ async def capture_order(
     CaptureExceedsAuthorized, AmountExceedsPending.
     """
     uow = UnitOfWork(ledger, actor, key)
+    keeps_rest = ledger.processor is None or ledger.processor.capabilities.multiple_captures
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
@@ -37,6 +38,7 @@ async def capture_order(
             at=uow.now,
             amount=request.amount,
             payment_id=request.payment_id,
+            final=request.final or not keeps_rest,
         )
         events = decide_capture(order, command)
         captured = (event.payment_id for event in events if isinstance(event, CaptureRequested))

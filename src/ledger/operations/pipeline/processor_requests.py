@@ -51,6 +51,8 @@ async def look_up_call(
             return await processor.look_up_capture(merchant_id, key, fence=fence)
         case EntryAction.CANCELLATION:
             return await processor.look_up_void(merchant_id, key, fence=fence)
+        case EntryAction.RELEASE:
+            return await processor.look_up_release(merchant_id, key, fence=fence)
         case EntryAction.REFERENCE:
             return await processor.look_up_reference(merchant_id, key, fence=fence)
         case EntryAction.REFUND if _is_payout(order.payment(_payment_id(intent))):
@@ -105,7 +107,7 @@ def send_request(
             return _authenticate(processor, intent, about)
         case EntryAction.REFERENCE:
             return _issue(processor, order, payment, intent, about)
-        case EntryAction.CAPTURE | EntryAction.CANCELLATION | EntryAction.REFUND:
+        case EntryAction.CAPTURE | EntryAction.CANCELLATION | EntryAction.RELEASE | EntryAction.REFUND:
             return _move(processor, order, payment, intent, secrets, about)
         case _:
             raise AssertionError(f"no processor call exists for {intent.action}")
@@ -145,9 +147,11 @@ def _move(
     about["processor_reference"] = payment.processor_reference
     if intent.action is EntryAction.CANCELLATION:
         return processor.void(contract.VoidRequest(**about))
+    if intent.action is EntryAction.RELEASE:
+        return processor.release(contract.ReleaseRequest(**about))
     about |= {"amount": intent.amount, "currency": order.terms.currency}
     if intent.action is EntryAction.CAPTURE:
-        return processor.capture(contract.CaptureRequest(**about))
+        return processor.capture(contract.CaptureRequest(final=intent.final, **about))
     if not _is_payout(payment):
         return processor.refund(contract.RefundRequest(**about))
     to = secrets.destination

@@ -68,6 +68,7 @@ class CallKind(StrEnum):
     AUTHORIZE = "AUTHORIZE"
     CAPTURE = "CAPTURE"
     VOID = "VOID"
+    RELEASE = "RELEASE"
     REFUND = "REFUND"
     ISSUE = "ISSUE"
     CANCEL_REFERENCE = "CANCEL_REFERENCE"
@@ -211,9 +212,14 @@ class CallExecutor:
             if existing is not None:
                 return str(existing[0]), mode
             result = await call.effect(connection)
-            answer = msgspec.json.encode(result.answer).decode()
-            await connection.execute(_RECORD, (*key, call.reference, scaled(result.moved), result.accepted, answer))
-            return answer, mode
+            return await record(connection, key, call.reference, result), mode
+
+
+async def record(connection: Connection, key: tuple[UUID, CallKind, str], reference: str, result: CallResult) -> str:
+    """Records the result of a call about `reference` under its key, and returns its answer as text."""
+    answer = msgspec.json.encode(result.answer).decode()
+    await connection.execute(_RECORD, (*key, reference, scaled(result.moved), result.accepted, answer))
+    return answer
 
 
 def _has_news(connection: Connection) -> bool:

@@ -1,4 +1,4 @@
-"""What can happen to a charge after it was authorised: capture, void, refund, dispute.
+"""What can happen to a charge after it was authorised: capture, void, release, refund, dispute.
 
 Never store a total. Captured and refunded amounts are sums over the calls, read while the executor holds the lock on
 the charge, so that another call about it has to wait.
@@ -21,14 +21,24 @@ from ledger.domain.orders.processor_outcomes import (
     Refunded,
     RefundPending,
     RefundRefused,
+    Released,
+    ReleaseRefused,
     Voided,
     VoidRefused,
 )
 from ledger.postgres.connection import Connection
-from ledger.processors.contract import CaptureRequest, RefundRequest, Request, VoidRequest
+from ledger.processors.contract import CaptureRequest, RefundRequest, ReleaseRequest, Request, VoidRequest
 from ledger.processors.messages import DisputeOpened, RefundConfirmed, RefundFailed
 from ledger.processors.sandbox import outbox
-from ledger.processors.sandbox.call_executor import CallEffect, CallResult, at, fetch_one, reference_for
+from ledger.processors.sandbox.call_executor import (
+    CallEffect,
+    CallKind,
+    CallResult,
+    at,
+    fetch_one,
+    record,
+    reference_for,
+)
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Refunds, TestCard
 
 NAME: Final = "sandbox"
@@ -38,10 +48,11 @@ LATER: Final = timedelta(seconds=2)
 # An authorised charge, with what later calls captured, refunded or voided.
 _FIND: Final = """
 select c.authorized, c.currency, c.card_bin, c.card_last4, c.captured + coalesce(m.captured, 0),
-       coalesce(m.refunded, 0), coalesce(m.voided, false)
+       coalesce(m.refunded, 0), coalesce(m.voided, false), m.released
   from sandbox_charge c,
        lateral (select sum(moved) filter (where kind = 'CAPTURE')::int8 as captured,
                        sum(moved) filter (where kind = 'REFUND')::int8 as refunded,
+                       sum(moved) filter (where kind = 'RELEASE')::int8 as released,
                        bool_or(kind = 'VOID') as voided
                   from sandbox_call m
                  where m.merchant_id = c.merchant_id and m.reference = c.reference and m.accepted) m
@@ -55,13 +66,17 @@ _UNKNOWN: Final = "UNKNOWN_TRANSACTION"
 
 
 class Charge(Struct, frozen=True, kw_only=True):
-    """A charge with its present totals, in minor units of `currency`, and its card's behaviour."""
+    """A charge with its present totals, in minor units of `currency`, and its card's behaviour.
+
+    `released` is what was released of it after a capture; None while the rest is held.
+    """
 
     authorized: Decimal
     captured: Decimal
     refunded: Decimal
     currency: str
     voided: bool
+    released: Decimal | None
     card: TestCard
 
 
@@ -74,6 +89,8 @@ def capture(request: CaptureRequest) -> CallEffect:
             return _reject(CaptureRefused(code=_UNKNOWN, message="There is no such authorisation."))
         if charge.voided:
             return _reject(CaptureRefused(code="VOIDED", message="The authorisation was voided."))
+        if charge.released is not None:
+            return _reject(CaptureRefused(code="RELEASED", message="The rest of the authorisation was released."))
         if charge.card.captures is False:
             return _reject(
                 CaptureRefused(code="CAPTURE_REFUSED", message="The issuer refuses every capture of this card.")
@@ -83,7 +100,14 @@ def capture(request: CaptureRequest) -> CallEffect:
         if charge.card.disputed:
             await dispute_later(connection, request, request.processor_reference, request.amount)
         reference = reference_for("cap", request)
-        return CallResult(Captured(amount=request.amount, processor_reference=reference), moved=request.amount)
+        released = None
+        if request.final:
+            released = charge.authorized - charge.captured - request.amount
+            key = (request.merchant_id, CallKind.RELEASE, request.idempotency_key)
+            rest = CallResult(Released(amount=released, processor_reference=reference), moved=released)
+            await record(connection, key, request.processor_reference, rest)
+        captured = Captured(amount=request.amount, processor_reference=reference, released=released)
+        return CallResult(captured, moved=request.amount)
 
     return effect
 
@@ -100,6 +124,26 @@ def void(request: VoidRequest) -> CallEffect:
         if charge.card.voids is False:
             return _reject(VoidRefused(code="VOID_REFUSED", message="The issuer refuses every void of this card."))
         return CallResult(Voided(processor_reference=reference_for("void", request)))
+
+    return effect
+
+
+def release(request: ReleaseRequest) -> CallEffect:
+    """Returns the effect that releases what the captures of a charge have left."""
+
+    async def effect(connection: Connection) -> CallResult:
+        charge = await find(connection, request.merchant_id, request.processor_reference)
+        if charge is None:
+            return _reject(ReleaseRefused(code=_UNKNOWN, message="There is no such authorisation."))
+        if not charge.captured:
+            return _reject(ReleaseRefused(code="NOT_CAPTURED", message="Nothing was captured; it can be voided."))
+        reference = reference_for("rel", request)
+        if charge.released is not None:
+            return CallResult(Released(amount=charge.released, processor_reference=reference))
+        if charge.card.voids is False:
+            return _reject(ReleaseRefused(code="RELEASE_REFUSED", message="The issuer releases nothing of this card."))
+        rest = charge.authorized - charge.captured
+        return CallResult(Released(amount=rest, processor_reference=reference), moved=rest)
 
     return effect
 
@@ -131,13 +175,14 @@ async def find(connection: Connection, merchant_id: UUID, reference: str) -> Cha
     row = await fetch_one(connection, _FIND, (merchant_id, reference))
     if row is None:
         return None
-    authorized, currency, card_bin, card_last4, captured, refunded, voided = row
+    authorized, currency, card_bin, card_last4, captured, refunded, voided, released = row
     return Charge(
         authorized=shortest(Decimal(authorized) / SCALE),
         captured=shortest(Decimal(captured) / SCALE),
         refunded=shortest(Decimal(refunded) / SCALE),
         currency=currency,
         voided=voided,
+        released=None if released is None else shortest(Decimal(released) / SCALE),
         card=_CARDS.get((card_bin, card_last4), APPROVED),
     )
 

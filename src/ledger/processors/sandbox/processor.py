@@ -19,6 +19,7 @@ from ledger.domain.orders.processor_outcomes import (
     ReferenceAnswer,
     ReferenceCancelled,
     RefundAnswer,
+    ReleaseAnswer,
     VoidAnswer,
 )
 from ledger.processors.contract import (
@@ -33,6 +34,7 @@ from ledger.processors.contract import (
     ReferenceCancellation,
     ReferenceRequest,
     RefundRequest,
+    ReleaseRequest,
     Request,
     VoidRequest,
 )
@@ -53,6 +55,7 @@ T = TypeVar("T")
 
 _CAPTURES: Final[msgspec.json.Decoder[CaptureAnswer]] = msgspec.json.Decoder(CaptureAnswer)
 _VOIDS: Final[msgspec.json.Decoder[VoidAnswer]] = msgspec.json.Decoder(VoidAnswer)
+_RELEASES: Final[msgspec.json.Decoder[ReleaseAnswer]] = msgspec.json.Decoder(ReleaseAnswer)
 _REFUNDS: Final[msgspec.json.Decoder[RefundAnswer]] = msgspec.json.Decoder(RefundAnswer)
 _REFERENCES: Final[msgspec.json.Decoder[ReferenceAnswer]] = msgspec.json.Decoder(ReferenceAnswer)
 _CANCELLATIONS: Final = msgspec.json.Decoder(ReferenceCancelled)
@@ -130,6 +133,10 @@ class SandboxProcessor:
         effect = charges.void(request)
         return await self._carry_out(request, CallKind.VOID, request.processor_reference, effect, _VOIDS)
 
+    async def release(self, request: ReleaseRequest) -> ReleaseAnswer:
+        effect = charges.release(request)
+        return await self._carry_out(request, CallKind.RELEASE, request.processor_reference, effect, _RELEASES)
+
     async def refund(self, request: RefundRequest) -> RefundAnswer:
         effect = charges.refund(request)
         return await self._carry_out(request, CallKind.REFUND, request.processor_reference, effect, _REFUNDS)
@@ -168,6 +175,11 @@ class SandboxProcessor:
 
     async def look_up_void(self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False) -> VoidAnswer | None:
         return await self._look_up(merchant_id, CallKind.VOID, idempotency_key, _VOIDS, fence=fence)
+
+    async def look_up_release(
+        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
+    ) -> ReleaseAnswer | None:
+        return await self._look_up(merchant_id, CallKind.RELEASE, idempotency_key, _RELEASES, fence=fence)
 
     async def look_up_refund(
         self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False

@@ -139,8 +139,8 @@ def decide_void_outcome(order: Order, command: RecordVoidOutcome) -> list[OrderE
 
 
 def _is_being_carried_out(payment: Payment) -> bool:
-    """Returns whether a call is open that cannot be stopped: a capture, or the payer's authentication."""
-    if payment.status is PaymentStatus.CAPTURING:
+    """Returns whether a call is open that cannot be stopped: a capture, a release, or the payer's authentication."""
+    if payment.status is PaymentStatus.CAPTURING or payment.is_being_released:
         return True
     return payment.status is PaymentStatus.REQUIRES_ACTION and payment.intent is not None
 

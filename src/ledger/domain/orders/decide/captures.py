@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from ledger.domain.fold import fold
 from ledger.domain.money import shortest
 from ledger.domain.orders.commands import CapturePayment, RecordCaptureOutcome, StartScheduledCapture
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
+from ledger.domain.orders.decide.releases import released
 from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
@@ -25,10 +27,12 @@ from ledger.domain.orders.events import (
     OrderEvent,
     PaymentCaptured,
     ProcessorCall,
+    ReleasedBecause,
     VoidRefused,
 )
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
-from ledger.domain.orders.processor_outcomes import Captured, NotFound, NotSent, Unanswered
+from ledger.domain.orders.processor_outcomes import Captured, NotFound, NotSent, Released, Unanswered
 from ledger.domain.orders.processor_outcomes import CaptureRefused as Refusal
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, OrderStatus, PaymentStatus
@@ -57,7 +61,7 @@ def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
     if command.amount is not None:
         require_multiple(order, command.amount)
     payment = _capturable(order, command)
-    left = payment.authorized - payment.captured
+    left = payment.capturable
     amount = left if command.amount is None else command.amount
     if amount > left:
         raise CaptureExceedsAuthorized(
@@ -73,6 +77,7 @@ def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
         at=at,
+        final=command.final,
     )
     if payment.status in {PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED}:
         return [CaptureScheduled(payment_id=payment_id, amount=amount, due_at=at, at=at), requested]
@@ -106,7 +111,10 @@ def decide_capture_outcome(order: Order, command: RecordCaptureOutcome) -> list[
     is_open_call = intent is not None and intent.idempotency_key == command.idempotency_key
     match command.outcome:
         case Captured() as outcome:
-            return with_cancellation_closed(order, _captured(payment, command, outcome, is_open_call=is_open_call))
+            is_final = is_open_call and intent is not None and intent.final
+            events = _captured(payment, command, outcome, is_open_call=is_open_call)
+            ended = _rest_released(order, events, command, outcome, is_final=is_final)
+            return with_cancellation_closed(order, [*events, *ended])
         case Refusal(code=code, message=message, retryable=retryable) if is_open_call:
             declined = decline(code)
             refused = CaptureRefused(
@@ -150,7 +158,7 @@ def _capturable(order: Order, command: CapturePayment) -> Payment:
 def _is_capturable(payment: Payment) -> bool:
     if payment.status in UNCAPTURED_STATUSES:
         return True
-    further = payment.status is PaymentStatus.PARTIALLY_CAPTURED and payment.authorized > payment.captured
+    further = payment.status is PaymentStatus.PARTIALLY_CAPTURED and payment.capturable > 0 and payment.intent is None
     return further and not payment.refunded and payment.started.method.type is MethodType.CARD
 
 
@@ -205,7 +213,9 @@ def _captured(
     match payment.status:
         case PaymentStatus.AUTHORIZED | PaymentStatus.PARTIALLY_AUTHORIZED:
             return [scheduled, requested, captured]
-        case PaymentStatus.PENDING_CAPTURE | PaymentStatus.PARTIALLY_CAPTURED:
+        case PaymentStatus.PENDING_CAPTURE:
+            return [requested, captured]
+        case PaymentStatus.PARTIALLY_CAPTURED if payment.intent is None and payment.hold_ended_at is None:
             return [requested, captured]
         case PaymentStatus.PENDING_CANCELLATION if payment.intent and payment.intent.action is EntryAction.CANCELLATION:
             void_refused = VoidRefused(payment_id=payment_id, code="ALREADY_CAPTURED", at=at)
@@ -221,3 +231,18 @@ def _captured(
                     idempotency_key=command.idempotency_key,
                 )
             ]
+
+
+def _rest_released(
+    order: Order, events: list[OrderEvent], command: RecordCaptureOutcome, outcome: Captured, *, is_final: bool
+) -> list[OrderEvent]:
+    """Returns the events of a rest that a final capture has released: as the processor says, else all that is left."""
+    if not events:
+        return []
+    after = fold(evolve, order, events)
+    payment = after.payment(command.payment_id)
+    amount = payment.capturable if outcome.released is None and is_final else outcome.released
+    if not amount:
+        return []
+    rest = Released(amount=amount, processor_reference=outcome.processor_reference)
+    return released(after, payment, rest, ReleasedBecause.FINAL_CAPTURE, command.at)

@@ -13,6 +13,7 @@ from ledger.domain.money import GROSS_MAX, shortest
 from ledger.domain.orders.commands import DisputeStage, ExpirePayment, RecordDispute, RecordSettlement, SettlementStage
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment
+from ledger.domain.orders.decide.releases import released
 from ledger.domain.orders.events import (
     DisputeLost,
     DisputeOpened,
@@ -20,11 +21,13 @@ from ledger.domain.orders.events import (
     ExpiredBecause,
     OrderEvent,
     PaymentExpired,
+    ReleasedBecause,
     SettlementListed,
     SettlementMatched,
     SettlementRefused,
 )
 from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.processor_outcomes import Released
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, NextAction, PaymentStatus
 from ledger.domain.rejections import InvalidField, InvalidOrderState
@@ -94,17 +97,25 @@ def decide_settlement(order: Order, command: RecordSettlement) -> list[OrderEven
 
 
 def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:
-    """Ends a payment whose reference, session or authorisation has expired.
+    """Ends a payment whose reference, session or authorisation has expired, or the hold on what a capture has left.
 
     Returns no events before the expiry, or while a call of the payment has no outcome.
     """
     payment = order.payment(command.payment_id)
+    if payment.captured and payment.capturable:
+        return _rest_lapsed(order, payment, command)
     because = _expiry_reason(payment, command)
     if because is None or payment.intent is not None:
         return []
     return with_cancellation_closed(
         order, [PaymentExpired(payment_id=payment.payment_id, because=because, at=command.at)]
     )
+
+
+def _rest_lapsed(order: Order, payment: Payment, command: ExpirePayment) -> list[OrderEvent]:
+    if payment.intent is not None or payment.lapses_at is None or payment.lapses_at > command.at:
+        return []
+    return released(order, payment, Released(amount=payment.capturable), ReleasedBecause.LAPSED, command.at)
 
 
 def _opened_amount(order: Order, payment: Payment, command: RecordDispute) -> Decimal:

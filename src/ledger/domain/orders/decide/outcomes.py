@@ -15,6 +15,7 @@ from ledger.domain.orders.commands import (
     RecordOutcome,
     RecordReferenceOutcome,
     RecordRefundOutcome,
+    RecordReleaseOutcome,
     RecordVoidOutcome,
 )
 from ledger.domain.orders.decide.authentication import decide_authentication_outcome
@@ -23,6 +24,7 @@ from ledger.domain.orders.decide.cancellation import decide_void_outcome
 from ledger.domain.orders.decide.captures import decide_capture_outcome
 from ledger.domain.orders.decide.references import decide_reference_outcome
 from ledger.domain.orders.decide.refunds import decide_refund_outcome
+from ledger.domain.orders.decide.releases import decide_release_outcome
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.processor_outcomes import (
@@ -30,12 +32,13 @@ from ledger.domain.orders.processor_outcomes import (
     CaptureOutcome,
     ReferenceOutcome,
     RefundOutcome,
+    ReleaseOutcome,
     VoidOutcome,
 )
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S
 
-Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | RefundOutcome | ReferenceOutcome
+Outcome = AuthorizationOutcome | CaptureOutcome | VoidOutcome | ReleaseOutcome | RefundOutcome | ReferenceOutcome
 
 
 def decide_outcome(order: Order, command: RecordOutcome) -> list[OrderEvent]:
@@ -49,6 +52,8 @@ def decide_outcome(order: Order, command: RecordOutcome) -> list[OrderEvent]:
             return decide_capture_outcome(order, command)
         case RecordVoidOutcome():
             return decide_void_outcome(order, command)
+        case RecordReleaseOutcome():
+            return decide_release_outcome(order, command)
         case RecordRefundOutcome():
             return decide_refund_outcome(order, command)
         case RecordReferenceOutcome():
@@ -80,6 +85,8 @@ def outcome_command(
             return RecordCaptureOutcome(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
         case EntryAction.CANCELLATION:
             return RecordVoidOutcome(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
+        case EntryAction.RELEASE:
+            return RecordReleaseOutcome(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
         case EntryAction.REFERENCE:
             return RecordReferenceOutcome(payment_id=payment_id, outcome=outcome, at=at)  # type: ignore[arg-type]
         case EntryAction.REFUND:

@@ -15,20 +15,19 @@ from msgspec.structs import asdict
 from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, quantum_of, shortest
 from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.guards import require_currency, require_multiple
-from ledger.domain.orders.decide.references import reference_requested
+from ledger.domain.orders.decide.references import cancel_references, reference_requested
 from ledger.domain.orders.events import (
     PERSONAL,
     AuthorizationRequested,
     CancelledBecause,
     OrderCreated,
     OrderEvent,
-    PaymentCancelled,
     PaymentStarted,
     RemindersScheduled,
 )
 from ledger.domain.orders.invoices.events import InvoicingEnabled
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.surcharge import quote
 from ledger.domain.orders.terms import CaptureMethod, MethodType, OrderTerms
 from ledger.domain.rejections import (
@@ -144,7 +143,9 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
         _require_part(order, payment.amount)
     _require_status(order, PAYABLE)
     amount = _payment_subtotal(order, payment)
-    return [*_further_payment(order, payment, amount, command.at), *_cancel_replaced_reference(order, command.at)]
+    # The new payment replaces the reference of an order of one tender (N31).
+    replaced = cancel_references(order, CancelledBecause.REPLACED, command.at)
+    return [*_further_payment(order, payment, amount, command.at), *replaced]
 
 
 def decide_payment(order: Order, command: AddPayment) -> list[OrderEvent]:
@@ -187,21 +188,6 @@ def _payment_subtotal(order: Order, payment: NewPayment) -> Decimal:
             amountReserved=order.reserved,
         )
     return amount
-
-
-def _cancel_replaced_reference(order: Order, at: datetime) -> list[OrderEvent]:
-    """Returns the events by which a new payment replaces the reference of an order of one tender (N31).
-
-    A reference that is still being issued is replaced too. A deposit that arrives later on the replaced reference
-    counts as late.
-    """
-    if order.terms.allow_partials:
-        return []
-    return [
-        PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.REPLACED, at=at)
-        for payment in order.payments
-        if payment.status is PaymentStatus.CREATED or payment.next_action is NextAction.DISPLAY_REFERENCE
-    ]
 
 
 def _is_repeated(order: Order, payment: NewPayment) -> bool:

@@ -19,9 +19,11 @@ from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
     AbandonedBecause,
     CallAbandoned,
+    CancelledBecause,
     DepositReceived,
     OrderCreated,
     OrderEvent,
+    PaymentCancelled,
     PaymentDeclined,
     ProcessorCall,
     ReferenceIssued,
@@ -31,7 +33,7 @@ from ledger.domain.orders.payment import EntryAction, Payment
 from ledger.domain.orders.processor_outcomes import NotFound, NotSent, ReferenceRefused, Unanswered
 from ledger.domain.orders.processor_outcomes import ReferenceIssued as Issued
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.statuses import NextAction, PaymentStatus
 from ledger.domain.orders.terms import MethodType, Reference
 
 _ENDED: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
@@ -105,6 +107,20 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
         amount_differs=expected is not None and command.amount != expected,
     )
     return with_cancellation_closed(order, [received])
+
+
+def cancel_references(order: Order, because: CancelledBecause, at: datetime) -> list[OrderEvent]:
+    """Returns the events that end the references of an order of one tender, none for a split order, which has parts.
+
+    A reference that is still being issued ends too. A deposit that arrives later on one of them counts as late.
+    """
+    if order.terms.allow_partials:
+        return []
+    return [
+        PaymentCancelled(payment_id=payment.payment_id, because=because, at=at)
+        for payment in order.payments
+        if payment.status is PaymentStatus.CREATED or payment.next_action is NextAction.DISPLAY_REFERENCE
+    ]
 
 
 def takes_exactly(payment: Payment, sent_to: str | None) -> Decimal | None:

@@ -68,6 +68,9 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
         raise wrong_state(order, "The order is being cancelled: refund it after the cancellation has an outcome.")
     if order.amount_paid == 0:
         raise OrderNotRefundable("Nothing was captured on this order to be refunded.", currentStatus=order.status)
+    asked = order.payments if requested is None else [payment for payment, _ in requested]
+    if any(payment.is_being_released for payment in asked):
+        raise wrong_state(order, "The rest of an authorisation is being released: refund after its outcome.")
     shares = _newest_first(order, command) if requested is None else _require_refundable(requested, command)
     if not command.partial_payouts:
         _require_whole_payouts(shares)
@@ -229,7 +232,7 @@ def newest_capture_first(order: Order) -> list[Payment]:
 
 def is_free(payment: Payment) -> bool:
     """Returns whether the payment can give money back now."""
-    return payment.status in _REFUNDABLE and not payment.refunding
+    return payment.status in _REFUNDABLE and not payment.refunding and not payment.is_being_released
 
 
 def is_too_late(payment: Payment, command: RefundOrder) -> bool:

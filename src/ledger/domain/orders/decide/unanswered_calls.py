@@ -20,6 +20,7 @@ _REPEATED: Final = {
     EntryAction.CAPTURE: ProcessorCall.CAPTURE,
     EntryAction.CANCELLATION: ProcessorCall.VOID,
     EntryAction.REFUND: ProcessorCall.REFUND,
+    EntryAction.RELEASE: ProcessorCall.RELEASE,
 }
 
 

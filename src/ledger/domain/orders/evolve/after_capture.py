@@ -87,7 +87,8 @@ def _refund_accepted(order: Order, event: RefundAccepted) -> Order:
     payment = order.payment(event.payment_id)
     refunds = _with_part(order, payment, event.refund_id, RefundStatus.PENDING, event.processor_reference)
     order = replace(order, refunds=refunds)
-    return with_payment(order, event, payment, replace(payment, intent=None, updated_at=event.at))
+    after = replace(payment, intent=_release_call(payment), updated_at=event.at)
+    return with_payment(order, event, payment, after)
 
 
 def _refunded(order: Order, event: PaymentRefunded) -> Order:
@@ -100,7 +101,7 @@ def _refunded(order: Order, event: PaymentRefunded) -> Order:
         refunded=refunded,
         refunding=ZERO,
         returns_to=None,
-        intent=None,
+        intent=_release_call(payment),
         entries=history_with(payment, EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at),
         updated_at=event.at,
     )
@@ -112,7 +113,8 @@ def _refund_refused(order: Order, event: RefundRefused) -> Order:
     payment = order.payment(event.payment_id)
     reason = event.message or event.code
     entries = history_with(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
-    after = replace(refund_ended(payment), intent=None, entries=entries, updated_at=event.at)
+    intent = _release_call(payment)
+    after = replace(refund_ended(payment), intent=intent, entries=entries, updated_at=event.at)
     refunds = _with_part(order, payment, event.refund_id, RefundStatus.FAILED, message=reason)
     return with_payment(replace(order, refunds=refunds), event, payment, after)
 
@@ -144,6 +146,11 @@ def _refunded_late(order: Order, event: LateRefundReported) -> Order:
     )
     order = replace(order, refunds=_with_successful_part(order, payment, event))
     return with_payment(order, event, payment, after)
+
+
+def _release_call(payment: Payment) -> Intent | None:
+    """Returns the open call that releases the payment's rest: the outcome of a refund leaves it open."""
+    return payment.intent if payment.is_being_released else None
 
 
 def _with_refund_in_flight(payment: Payment, amount: Decimal) -> Payment:

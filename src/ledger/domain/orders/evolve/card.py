@@ -93,6 +93,7 @@ def _capture_requested(payment: Payment, event: CaptureRequested) -> Payment:
         capture=True,
         deadline_at=event.deadline_at,
         payment_id=event.payment_id,
+        final=event.final,
     )
     return replace(
         payment,
@@ -136,9 +137,11 @@ def _capture_reported_late(order: Order, event: LateCaptureReported) -> Order:
     payment = order.payment(event.payment_id)
     captured = payment.captured + event.amount
     entry = HistoryEntry(EntryAction.CAPTURE, EntryStatus.SUCCESS, event.amount, event.at, LATE_REASON)
+    released = payment.hold_ended_at is not None or payment.is_being_released
+    completed = released and payment.status is PaymentStatus.PARTIALLY_CAPTURED and captured >= payment.amount
     after = replace(
         payment,
-        status=PaymentStatus.CAPTURED if payment.status in _REVIVED_BY_MONEY else payment.status,
+        status=PaymentStatus.CAPTURED if payment.status in _REVIVED_BY_MONEY or completed else payment.status,
         authorized=max(event.authorized, captured),
         captured=captured,
         captured_at=event.at,

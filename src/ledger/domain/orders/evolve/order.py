@@ -11,7 +11,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.domain.orders.events import OrderCreated, OrderEvent, PaymentStarted
-from ledger.domain.orders.evolve import after_capture, card, disputes, pending, unanswered_calls, whole_order
+from ledger.domain.orders.evolve import (
+    after_capture,
+    card,
+    disputes,
+    pending,
+    releases,
+    unanswered_calls,
+    whole_order,
+)
 from ledger.domain.orders.evolve.payments import Folds
 from ledger.domain.orders.payment import EntryAction, EntryStatus, HistoryEntry, Payment
 from ledger.domain.orders.state import Order
@@ -29,6 +37,7 @@ EVOLVE: Final[Folds] = {
     PaymentStarted: _payment_started,
     **card.EVOLVE,
     **pending.EVOLVE,
+    **releases.EVOLVE,
     **after_capture.EVOLVE,
     **disputes.EVOLVE,
     **unanswered_calls.EVOLVE,

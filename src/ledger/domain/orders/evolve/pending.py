@@ -40,6 +40,7 @@ _CANCELLED_REASONS: Final = {
     CancelledBecause.REPLACED: "The order is paid in another way.",
     CancelledBecause.VOIDED: "The authorisation was let go.",
     CancelledBecause.NEVER_AUTHORIZED: "The payment was cancelled and not authorised.",
+    CancelledBecause.RELEASED: "The order was finished with what was captured.",
 }
 _EXPIRED_REASONS: Final = {
     ExpiredBecause.REFERENCE: "The reference expired.",

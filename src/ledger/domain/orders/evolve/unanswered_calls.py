@@ -37,6 +37,7 @@ _ENTRY_OF: Final = {
     ProcessorCall.VOID: EntryAction.CANCELLATION,
     ProcessorCall.REFUND: EntryAction.REFUND,
     ProcessorCall.REFERENCE: EntryAction.REFERENCE,
+    ProcessorCall.RELEASE: EntryAction.RELEASE,
 }
 _POSTPONED_REASON: Final = "The payment processor could not be reached; the request is sent again."
 
@@ -100,7 +101,7 @@ def _after_abandoned_call(payment: Payment, event: CallAbandoned) -> Payment:
     """Returns the payment in the status that it has after an abandoned call. Most calls can be requested again."""
     message = ABANDONED_REASONS[event.because]
     match event.call:
-        case ProcessorCall.AUTHENTICATION:
+        case ProcessorCall.AUTHENTICATION | ProcessorCall.RELEASE:
             return payment
         case ProcessorCall.CAPTURE:
             return replace(payment, status=status_without_capture(payment, retryable=True))
