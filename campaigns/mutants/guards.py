@@ -126,7 +126,9 @@ MONEY: Final = (
         f"{_DECIDE}/refunds.py",
         "if any(payment.is_being_released for payment in asked):",
         "if False:",
-        ("tests/domain/test_releases.py::test_no_refund_and_no_cancellation_takes_the_place_of_a_release_that_is_under_way",),
+        (
+            "tests/domain/test_releases.py::test_no_refund_and_no_cancellation_takes_the_place_of_a_release_that_is_under_way",
+        ),
     ),
     Mutant(
         "release-that-hides-captured-money",

@@ -21,6 +21,7 @@ LINKS: Final[Mapping[str, Json]] = {
     "refund": {"operationId": "refundPaymentOrder", "parameters": {"id": _ID}},
     "cancel": {"operationId": "cancelPaymentOrder", "parameters": {"id": _ID}},
     "capture": {"operationId": "capturePaymentOrder", "parameters": {"id": _ID}},
+    "release": {"operationId": "releasePaymentOrder", "parameters": {"id": _ID}},
     "stamp": {"operationId": "stampPaymentOrder", "parameters": {"id": _ID}},
     "getFiles": {"operationId": "getCfdiUrl", "parameters": {"id": _ID}},
     "getFilesByPost": {"operationId": "createCfdiUrl", "parameters": {"id": _ID}},

@@ -17,7 +17,7 @@ from api.customers import change
 from api.customers import create as create_customer
 from api.http.endpoint import ScopedOperation
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.orders import add_payment, authenticate, cancel, capture, charge, refund
+from api.orders import add_payment, authenticate, cancel, capture, charge, refund, release
 from api.orders.invoices import cancel as cancel_cfdi
 from api.orders.invoices import stamp
 from api.sandbox import clock, deposits, disputes, processor_mode, settlements
@@ -38,6 +38,12 @@ async def paid(merchant: Merchant, name: str) -> dict[str, Any]:
 
 async def held(merchant: Merchant, name: str) -> dict[str, Any]:
     return await _created(merchant, paid_order(externalId=name, captureMethod="MANUAL"))
+
+
+async def captured_in_part(merchant: Merchant, name: str) -> dict[str, Any]:
+    said = await held(merchant, name)
+    await merchant.post(f"{ORDERS}/{said['id']}/capture", {"amount": 50_000})
+    return said
 
 
 async def transferred(merchant: Merchant, name: str) -> dict[str, Any]:
@@ -77,6 +83,8 @@ STANDS: Mapping[tuple[str, str], Stands] = {
     ("cancel", "reason"): held,
     ("capture", "all"): held,
     ("capture", "part"): held,
+    ("capture", "final"): held,
+    ("release", "rest"): captured_in_part,
     ("stamp", "all"): fiscal,
     ("stamp", "receiver"): paid,
     ("cfdi-cancel", "invoice"): stamped,
@@ -89,6 +97,7 @@ SENT: Mapping[str, ScopedOperation] = {
     "refund": refund.REFUND,
     "cancel": cancel.CANCEL,
     "capture": capture.CAPTURE,
+    "release": release.RELEASE,
     "stamp": stamp.STAMP,
     "cfdi-cancel": cancel_cfdi.CANCEL_CFDI,
     "payer-authentication/device-data": authenticate.SUBMIT_DEVICE_DATA,
