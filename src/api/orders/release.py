@@ -56,7 +56,7 @@ RELEASE: Final = ScopedOperation(
         summary="Release the rest of an authorisation",
         description="""
 Ends the hold on what a partial capture has left: the payer's bank has that money back, and nothing more can be captured
-of it. `amountReleased` says how much it was; amounts and status stay as they are, and reminders and references for the
+of it. `amountReleased` shows how much it was; amounts and status stay as they are, and reminders and references for the
 rest end. Needs no body. Where nothing was captured, cancel instead. If the processor refuses, the order is answered
 unchanged, with the refused RELEASE in `paymentEvents`.
 """,

@@ -146,8 +146,9 @@ class Payment(Struct, frozen=True, kw_only=True):
     `refunding` is reserved by the refund in flight; `charged_back` is the part of `refunded` that a bank took. `keys`
     are the idempotency keys of all announced calls and of requests refused before their call; `capture_keys` are the
     keys of the calls that brought money. `decided_disputes` are won or lost: a later message about one of them repeats
-    its outcome or contradicts it. `frozen_refunds` are the boundaries of the refunds that documents state. `released` is
-    what a partial capture had left when its hold ended, at `hold_ended_at`.
+    its outcome or contradicts it. `frozen_refunds` are the boundaries of the refunds that documents state.
+
+    `released` is what a partial capture had left when the hold on it ended, at `hold_ended_at`.
     """
 
     started: PaymentStarted
@@ -215,7 +216,7 @@ class Payment(Struct, frozen=True, kw_only=True):
 
     @property
     def capturable(self) -> Decimal:
-        """The part of the authorisation that is held and not captured, gross: nothing of it once the hold has ended."""
+        """The part of the authorisation that is held and not captured, gross: zero once the hold has ended."""
         return ZERO if self.hold_ended_at is not None else max(ZERO, self.authorized - self.captured)
 
     @property

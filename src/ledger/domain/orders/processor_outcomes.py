@@ -34,7 +34,7 @@ class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
 class Captured(Struct, frozen=True, kw_only=True, tag="captured"):
     """The processor captured `amount` of an authorisation. All captures together never exceed what it granted.
 
-    `released` is what a final capture has left and released; None if the processor does not say how much it was.
+    `released` is what a final capture has left and released; None if the processor does not report how much it was.
     """
 
     amount: Decimal

@@ -5,7 +5,8 @@ In reading order:
 - `create`: creates an order, and charges one. `add_payment`: pays a part. `new_payment`: builds the payment of both.
 - `order_request`: executes a request on an order. `processor_call`: the calls to processors that events announce.
   `open_calls`: those that the recovery looks up.
-- `authenticate`: continues a payment after its payer acted. `capture`, `cancel`, `refund`: what their names mean.
+- `authenticate`: continues a payment after its payer acted. `capture`, `release`, `cancel`, `refund`: what their
+  names mean.
 - `invoices`: the order's electronic invoices: stamping and cancellation.
 - `due`: runs what falls due, reminders included. `deposits`: an order as a deposit left it.
 - `history`: its past, event by event.

@@ -5,7 +5,8 @@ In reading order:
 - `guards`: checks that several deciders share, each with its rejection.
 - `payments`: creating an order, opening a payment on it, erasing its payer. `references`: references and deposits.
 - `authorizations`: the outcome of an authorisation. `authentication`: 3-D Secure and redirects.
-- `captures`, `cancellation`, `refunds`: what a merchant does with a payment, and what the processor answers.
+- `captures`, `releases`, `cancellation`, `refunds`: what a merchant does with a payment, and what the processor
+  answers.
 - `overpayments`: what goes back of money beyond the order's amount.
 - `disputes_and_settlement`: what banks and processors report later, and expiry.
 - `outcomes`: any outcome to the right decider. `closing`: the end of a cancellation.

@@ -236,7 +236,7 @@ def _captured(
 def _rest_released(
     order: Order, events: list[OrderEvent], command: RecordCaptureOutcome, outcome: Captured, *, is_final: bool
 ) -> list[OrderEvent]:
-    """Returns the events of a rest that a final capture has released: as the processor says, else all that is left."""
+    """Returns the events of a rest that a final capture has released: as reported, else all that is left."""
     if not events:
         return []
     after = fold(evolve, order, events)
