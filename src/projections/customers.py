@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ledger.domain.customers.events import NotificationPreferences
 from ledger.domain.customers.state import Customer
+from ledger.domain.fiscal_data import FiscalData
 from ledger.domain.ids import parse_uuid
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -120,6 +121,9 @@ class NotificationPreferencesDocument(Struct, frozen=True, kw_only=True, rename=
 class CustomerDetailDocument(CustomerDocument, frozen=True, kw_only=True, rename="camel"):
     """A customer."""
 
+    fiscal_data: Annotated[
+        FiscalData | None, Meta(description="The receiver of the customer's invoices; null where not given.")
+    ]
     notification_preferences: NotificationPreferencesDocument
     metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it.")]
 
@@ -153,7 +157,9 @@ class CustomerRow(Struct, frozen=True, gc=False):
 
 def detail(doc: bytes, extras: bytes | None) -> bytes:
     """Returns a customer's own document from the one that orders contain."""
-    return doc[:-1] + (_PLAIN if extras is None else extras)
+    if extras is None:
+        return doc[:-1] + _PLAIN
+    return doc[:-1] + (extras if extras.startswith(_FISCAL) else _NO_FISCAL + extras)
 
 
 class _Preferred(Struct, rename="camel"):
@@ -178,9 +184,10 @@ def render_detail(customer: Customer) -> bytes:
 
 def render_extras(customer: Customer) -> bytes | None:
     """Returns the last members of a customer's own document, or None for those of most customers."""
-    if customer.metadata is UNSET and customer.preferences == _DEFAULTS:
+    if customer.metadata is UNSET and customer.preferences == _DEFAULTS and customer.fiscal is None:
         return None
-    return _extras(customer.preferences, customer.metadata)
+    extras = _extras(customer.preferences, customer.metadata)
+    return extras if customer.fiscal is None else _FISCAL + _encode(customer.fiscal) + extras
 
 
 def _extras(preferences: NotificationPreferences, metadata: Raw | UnsetType) -> bytes:
@@ -189,7 +196,10 @@ def _extras(preferences: NotificationPreferences, metadata: Raw | UnsetType) -> 
 
 
 _DEFAULTS: Final = NotificationPreferences()
-_PLAIN: Final = _extras(_DEFAULTS, UNSET)
+_FISCAL: Final = b',"fiscalData":'
+_NO_FISCAL: Final = _FISCAL + b"null"
+"""What stored members of a customer without fiscal data lack, as in rows of earlier releases."""
+_PLAIN: Final = _NO_FISCAL + _extras(_DEFAULTS, UNSET)
 
 
 def text_folded(customer: Customer) -> str | None:

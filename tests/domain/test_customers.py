@@ -18,11 +18,13 @@ from ledger.domain.customers.events import (
     CustomerDetailsChanged,
     CustomerErased,
     CustomerEvent,
+    CustomerFiscalDataChanged,
     CustomerMetadataChanged,
     CustomerSourceChanged,
     NotificationPreferences,
     NotificationPreferencesChanged,
 )
+from ledger.domain.fiscal_data import FiscalData
 from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, InvalidField
 
 LATER = NOON + timedelta(hours=1)
@@ -72,6 +74,24 @@ def test_a_null_detail_is_cleared_and_an_absent_one_is_kept():
 def test_the_ids_of_an_existing_customer_do_not_change():
     customer = given(ANA).when(introduce(phone_number="+525500000000")).then(changed(phone_number="+525500000000"))
     assert (customer.customer_id, customer.external_id) == (CUSTOMER, "cliente-7")
+
+
+def test_fiscal_data_are_replaced_as_a_whole_and_cleared_by_null():
+    fiscal, other = FiscalData(tax_id="EKU9003173C9", cfdi_use="G03"), FiscalData(tax_id="EKU9003173C9")
+
+    def recorded(data):
+        return CustomerFiscalDataChanged(customer_id=CUSTOMER, at=LATER, fiscal=data)
+
+    command = CreateCustomer(customer_id=CUSTOMER, external_id="cliente-7", at=LATER, fiscal=fiscal)
+    new = CustomerCreated(customer_id=CUSTOMER, external_id="cliente-7", at=LATER)
+    assert given().when(command).then(new, recorded(fiscal)).fiscal == fiscal
+    known = recorded(fiscal)
+    assert given(ANA, known).when(ChangeCustomer(at=LATER, fiscal=other)).then(recorded(other)).fiscal == other
+    given(ANA, known).when(ChangeCustomer(at=LATER, fiscal=FiscalData(tax_id="EKU9003173C9", cfdi_use="G03"))).then()
+    given(ANA, known).when(ChangeCustomer(at=LATER)).then()
+    assert given(ANA, known).when(ChangeCustomer(at=LATER, fiscal=None)).then(recorded(None)).fiscal is None
+    erased = given(ANA, known).when(EraseCustomer(at=LATER)).then(CustomerErased(customer_id=CUSTOMER, at=LATER))
+    assert erased.fiscal is None
 
 
 def test_of_an_erased_customer_only_the_ids_remain():

@@ -113,6 +113,7 @@ def test_a_new_merchant_has_the_default_settings():
         "exchangeRate": None,
         "receiptDueDay": 5,
         "reminderDays": (3, 0),
+        "invoiceByDefault": False,
     }
     assert published.items() <= to_builtins(merchant.settings).items()
 
@@ -212,6 +213,7 @@ def test_an_operator_writes_settings_as_text():
         "reminderDays": "0, 7,0",
         "pueRefund": "cancel_in_month",
         "unknownFields": "reject",
+        "invoiceByDefault": "yes",
     }
     merchant = (
         given(REGISTERED)
@@ -234,6 +236,7 @@ def test_an_operator_writes_settings_as_text():
                 reminder_days=(7, 0),
                 pue_refund=PueRefund.CANCEL_IN_MONTH,
                 unknown_fields=UnknownFields.REJECT,
+                invoice_by_default=True,
             )
         )
     )

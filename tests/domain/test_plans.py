@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.domain.builders import NOON
 from tests.domain.scenario import given
 
+from ledger.domain.orders.terms import Tax
 from ledger.domain.plans.commands import ArchivePlan, ChangePlan, CreatePlan, UsePlan
 from ledger.domain.plans.decide import decide_create
 from ledger.domain.plans.events import (
@@ -54,6 +55,27 @@ def test_a_plan_is_created_with_the_defaults_of_the_contract():
     assert (terms.interval_count, terms.trial_period_days, terms.expiry_count) == (1, 0, None)
     assert (terms.max_retries, terms.retry_delay_hours) == (4, 48)
     assert terms.on_retries_exhausted is OnRetriesExhausted.UNPAID
+
+
+def test_the_keys_and_taxes_of_invoices_can_change_also_of_a_used_plan():
+    taxes = (Tax(type="IVA", rate=Decimal("0.08"), factor="Tasa", withholding=False),)
+    new = (
+        given()
+        .when(creating(product_key="50201706", unit_key="KGM"))
+        .then(PlanCreated(plan_id=PLAN, name="Café", terms=TERMS, at=LATER, product_key="50201706", unit_key="KGM"))
+    )
+    assert (new.product_key, new.unit_key, new.taxes) == ("50201706", "KGM", None)
+    changed = (
+        given(MONTHLY, USED)
+        .when(ChangePlan(at=LATER, product_key="50201706", taxes=taxes))
+        .then(PlanDetailsChanged(plan_id=PLAN, at=LATER, product_key="50201706", taxes=taxes))
+    )
+    assert (changed.product_key, changed.unit_key, changed.taxes, changed.name) == (
+        "50201706",
+        None,
+        taxes,
+        "Café del mes",
+    )
 
 
 def test_another_plan_with_the_external_id_is_refused():

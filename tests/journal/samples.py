@@ -255,6 +255,7 @@ SAMPLES: dict[str, Any] = {
         at=AT,
         preferences=customers.NotificationPreferences(whatsapp=True, receipts=False, language="en"),
     ),
+    "customer-fiscal-data-changed.v1": customers.CustomerFiscalDataChanged(customer_id=CUSTOMER, at=AT, fiscal=FISCAL),
     "customer-erased.v1": customers.CustomerErased(customer_id=CUSTOMER, at=AT),
     "payment-method-saved.v1": payment_methods.PaymentMethodSaved(
         payment_method_id=METHOD, customer_id=CUSTOMER, card=CARD, at=AT, is_default=True, billing=BILLING
@@ -294,6 +295,7 @@ SAMPLES: dict[str, Any] = {
         reminder_days=(7, 1),
         pue_refund=PueRefund.CANCEL_IN_MONTH,
         unknown_fields=UnknownFields.REJECT,
+        invoice_by_default=True,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,
@@ -347,8 +349,13 @@ SAMPLES: dict[str, Any] = {
         external_id="cafe-del-mes",
         description="Un kilo de café, cada mes.",
         metadata=Raw(b'{"origin":"Coatepec"}'),
+        product_key="50201706",
+        unit_key="KGM",
+        taxes=LINE.taxes,
     ),
-    "plan-details-changed.v1": plans.PlanDetailsChanged(plan_id=PLAN, at=AT, name="Café", description=None),
+    "plan-details-changed.v1": plans.PlanDetailsChanged(
+        plan_id=PLAN, at=AT, name="Café", description=None, product_key="50201709", unit_key="H87", taxes=LINE.taxes
+    ),
     "plan-terms-changed.v1": plans.PlanTermsChanged(plan_id=PLAN, at=AT, terms=PLAN_TERMS),
     "plan-metadata-changed.v1": plans.PlanMetadataChanged(plan_id=PLAN, at=AT, metadata=Raw(b'{"origin":"Xico"}')),
     "plan-first-used.v1": plans.PlanFirstUsed(plan_id=PLAN, subscription_id=PRODUCT, at=AT),

@@ -1,16 +1,22 @@
 """Migrations: applied in order and once, also by several processes at the same time."""
 
 from concurrent.futures import ThreadPoolExecutor
-from uuid import uuid4
+from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import UUID, uuid4
 
 import msgspec
 import psycopg
 import pytest
+from msgspec import Raw
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from ledger.domain.merchants.settings import MerchantSettings
+from ledger.domain.plans.state import Plan
+from ledger.domain.plans.terms import Interval, PlanTerms
 from ledger.postgres.migrate import Migration, MigrationFailed, migrate, migrations
+from projections.subscriptions.plans import render_plan
 
 FIRST = Migration(number=1, name="first", sql="create table first (n int); select pg_sleep(0.1);")
 SECOND = Migration(number=2, name="second", sql="insert into first values (2);")
@@ -63,6 +69,33 @@ def test_a_merchant_of_an_earlier_release_gets_the_default_of_a_new_setting(empt
     assert rows(empty_url, "select settings from merchant") == [
         (msgspec.json.encode(MerchantSettings(reminder_days=(7,))),)
     ]
+
+
+def test_a_plan_of_an_earlier_release_gets_the_members_that_it_lacks(empty_url):
+    files = migrations()
+    at = next(number for number, file in enumerate(files) if file.name == "fiscal_data_of_customers")
+    migrate(empty_url, files[:at])
+    text = 'Un "status":"ACTIVE" en el nombre'
+    plan = Plan(
+        plan_id=UUID(int=1),
+        name=text,
+        description=f',"status":"{text}',
+        terms=PlanTerms(amount=Decimal(100), currency="MXN", interval=Interval.MONTH),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        updated_at=datetime(2026, 1, 1, tzinfo=UTC),
+        metadata=Raw(b'{"a":1,"status":"x","metadata":{"status":"y"}}'),
+    )
+    now = render_plan(plan)
+    stored = now.replace(b',"productKey":null,"unitKey":null,"taxes":null', b"")
+    assert stored != now
+    with psycopg.connect(empty_url) as connection:
+        connection.execute(
+            "insert into plan (merchant_id, plan_id, version, status, created_at, summary, doc)"
+            " values (gen_random_uuid(), %s, 1, 'ACTIVE', now(), '', %s)",
+            [plan.plan_id, stored],
+        )
+    migrate(empty_url, files)
+    assert rows(empty_url, "select doc from plan") == [(now,)]
 
 
 def test_migrations_at_once_apply_every_file_exactly_once(empty_url):

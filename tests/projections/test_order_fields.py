@@ -18,7 +18,6 @@ from projections.orders import head
 
 NOT_RETURNED = {
     "device_information": "it identifies the payer's device, and only the processor needs it",
-    "subscription_id": "no merchant sends it: the invoices of a subscription name its orders",
 }
 
 

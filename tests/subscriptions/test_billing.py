@@ -8,22 +8,29 @@ from typing import Any
 
 import psycopg
 import pytest
+from msgspec import Raw
 from tests.subscriptions.shop import SAVED_DECLINED, SAVED_STOLEN, Shop
 
 from ledger.backup.rebuild import Rebuilt, rebuild_subscriptions
+from ledger.domain.fiscal_data import FiscalData
+from ledger.domain.orders.terms import Tax
+from ledger.domain.plans.commands import PlanUpdate
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted
 from ledger.domain.rejections import ChargeRefused, DuplicateExternalId, PaymentMethodInUse, SubscriptionCanceled
 from ledger.domain.subscriptions.commands import Proration
 from ledger.domain.subscriptions.state import InvoiceStatus, SubscriptionStatus
 from ledger.journal.append import ClaimTaken, VersionConflict
-from ledger.operations.context.inputs import RefundInput
+from ledger.operations.context.inputs import CustomerFields, RefundInput
+from ledger.operations.customers.change import change_customer
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.payment_methods.change import delete_payment_method
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
+from ledger.operations.plans.change import change_plan
 from ledger.operations.subscriptions.cancel import cancel_subscription, resume_subscription
 from ledger.operations.subscriptions.change import change_subscription
 from ledger.operations.subscriptions.requests import SubscriptionUpdate
 from ledger.operations.subscriptions.retry import retry_charge
+from projections.orders.head import render_head
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +51,27 @@ async def test_every_missed_period_is_charged_once_and_in_order(shop: Shop) -> N
     orders = await shop.charges()
     assert [order.amount_paid for order in orders] == [Decimal(10_000)] * 4
     assert [order.terms.order_id for order in orders] == [invoice.payment_order_id for invoice in paid]
+
+
+async def test_renewals_are_invoiced_to_a_customer_with_fiscal_data(shop: Shop) -> None:
+    plan = await shop.plan()
+    metadata = Raw(b'{"a":1}')
+    made = await shop.subscribe(plan, metadata=metadata)
+    fiscal = FiscalData(tax_id="URE180429TM6", legal_name="UNIVERSIDAD ROBOTICA ESPAÑOLA")
+    await change_customer(shop.ledger, shop.actor, "ana", CustomerFields(fiscal=fiscal))
+    taxes = (Tax(type="IVA", rate=Decimal("0.08"), factor="Tasa", withholding=False),)
+    await change_plan(
+        shop.ledger, shop.actor, str(plan.plan_id), PlanUpdate(product_key="50201706", unit_key="KGM", taxes=taxes)
+    )
+    await shop.move(timedelta(days=32))
+    first, renewal = (order.terms for order in await shop.charges())
+    assert (first.fiscal, renewal.fiscal) == (None, fiscal)
+    assert first.subscription_id == renewal.subscription_id == made.subscription_id
+    assert first.metadata == renewal.metadata == metadata
+    (line,) = renewal.line_items
+    assert (line.description, line.unit_price, line.taxes) == ("Basic", renewal.amount, taxes)
+    assert (line.product_key, line.unit_key, line.tax_included) == ("50201706", "KGM", True)
+    assert b'"subscriptionId":"%b"' % str(made.subscription_id).encode() in render_head((await shop.charges())[1])
 
 
 async def test_a_first_charge_that_is_declined_leaves_no_subscription(shop: Shop) -> None:

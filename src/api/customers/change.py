@@ -53,7 +53,8 @@ CHANGE: Final = ScopedOperation(
         summary="Change a customer",
         description="""
 Changes the fields that are sent; the others stay as they are. `null` clears a field, and sets
-`notificationPreferences` to their defaults. `metadata` is replaced as a whole. Orders show their customer as it is now.
+`notificationPreferences` to their defaults. `metadata` and `fiscalData` are replaced as a whole. Orders show their
+customer as it is now, and keep the fiscal data with which they were created.
 """,
         parameters=(CUSTOMER_ID, IDEMPOTENCY_KEY),
         takes=ChangeCustomer,

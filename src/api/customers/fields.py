@@ -15,8 +15,9 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
 from api.decoding.types import Id, Metadata
 from api.errors import customer_not_found, invalid
+from api.fields.fiscal import parse_receiver
 from api.fields.metadata import metadata
-from api.fields.people import PersonFields
+from api.fields.people import CustomerFiscalData, PersonFields
 from api.fields.values import email, is_given, phone, printable
 from api.http.request import ApiRequest
 from api.operation import Codes, Json
@@ -55,6 +56,13 @@ class CustomerBody(_NamedPerson, frozen=True, kw_only=True):
     ] = UNSET
     notification_preferences: Annotated[
         NotificationPreferences | None | UnsetType, Meta(description="Which messages the customer wants.")
+    ] = UNSET
+    fiscal_data: Annotated[
+        CustomerFiscalData | None | UnsetType,
+        Meta(
+            description="The receiver of the customer's invoices, for orders with customerFiscalData CUSTOMER, for renewals, "
+            "and, by the merchant's setting invoiceByDefault, for every order. Replaced as a whole."
+        ),
     ] = UNSET
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored as it was sent.")] = UNSET
 
@@ -108,6 +116,7 @@ def _parse(
         content = errors.check(metadata, sent.metadata)
         if isinstance(sent.metadata, Raw) and not is_given(sent.metadata):
             content = None
+        fiscal = _fiscal(sent.fiscal_data, errors)
         require(sent, errors)
         parsed = CustomerFields(
             external_id=sent.external_id,
@@ -118,6 +127,7 @@ def _parse(
             source_id=sent.source_id,
             metadata=content,
             preferences=_preferences(sent.notification_preferences),
+            fiscal=fiscal,
         )
         check_texts(sent, body, errors)
     errors.refuse()
@@ -132,6 +142,16 @@ def _require_a_name(sent: CustomerBody, errors: FieldErrors) -> None:
 def _require_external_id(sent: CustomerBody, errors: FieldErrors) -> None:
     if sent.external_id is None:
         errors.add(invalid("externalId", "cannot be null, because every customer has one"))
+
+
+def _fiscal(sent: CustomerFiscalData | None | UnsetType, errors: FieldErrors) -> CustomerFiscalData | None | UnsetType:
+    """Returns the fiscal data that were sent; an object without any value clears them. Adds the errors of its fields."""
+    if sent is None or isinstance(sent, UnsetType):
+        return sent
+    return None if sent == _NO_FISCAL_DATA else errors.check(parse_receiver, sent, "fiscalData")
+
+
+_NO_FISCAL_DATA: Final = CustomerFiscalData()
 
 
 def _preferences(sent: NotificationPreferences | None | UnsetType) -> dict[str, Any] | None | UnsetType:
@@ -164,5 +184,12 @@ EXAMPLE: Final[Json] = {
     "email": "maria.hernandez@example.com",
     "phoneNumber": "+523312345678",
     "notificationPreferences": {"sms": False, "whatsapp": True},
+    "fiscalData": {
+        "taxId": "URE180429TM6",
+        "legalName": "UNIVERSIDAD ROBOTICA ESPAÑOLA",
+        "taxSystem": "601",
+        "cfdiUse": "G03",
+        "zipCode": "86991",
+    },
     "metadata": {"segment": "mayoreo"},
 }

@@ -18,10 +18,9 @@ from api.decoding.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Nu
 from api.errors import ApiError, invalid, required
 from api.fields.metadata import metadata
 from api.fields.values import amount, is_given, measure
-from ledger.domain.invoices.rates import wrong_factor, wrong_rate
 from ledger.domain.money import ZERO
 from ledger.domain.orders import terms
-from ledger.invoicing.catalogs import is_product_key, is_unit_key
+from ledger.invoicing.line_keys import wrong_keys, wrong_taxes
 from projections.products import ProductDocument
 
 _TOLERANCE: Final = Decimal("0.001")
@@ -137,18 +136,11 @@ def line_items(
 
 def _require_known_keys(line: terms.LineItem, at: int, errors: FieldErrors) -> None:
     """Adds what SAT's catalogues do not have. Taxes are left alone if one of them is wrong already."""
-    if line.product_key and not is_product_key(line.product_key):
-        problem = "must be a key of eight digits in SAT's catalogue c_ClaveProdServ, such as 50201706"
-        errors.add(invalid("productKey", problem))
-    if line.unit_key and not is_unit_key(line.unit_key):
-        errors.add(invalid("unitKey", "must be a key of SAT's catalogue c_ClaveUnidad, such as H87 for a piece"))
-    if errors.has("taxes") or errors.of_body.has(f"items[{at}].taxes"):
-        return
-    for number, tax in enumerate(line.taxes):
-        if wrong := wrong_factor(tax):
-            errors.add(invalid(f"taxes[{number}].factor", wrong))
-        if wrong := wrong_rate(tax):
-            errors.add(invalid(f"taxes[{number}].rate", wrong))
+    wrong = wrong_keys(line.product_key, line.unit_key)
+    if not (errors.has("taxes") or errors.of_body.has(f"items[{at}].taxes")):
+        wrong += wrong_taxes(line.taxes)
+    for field, problem in wrong:
+        errors.add(invalid(field, problem))
 
 
 def _require_sum(lines: Sequence[terms.LineItem], total: Decimal, errors: FieldErrors) -> None:
@@ -169,7 +161,7 @@ def _line(item: LineItem, at: int, products: Products | None, errors: FieldError
     unit_price = errors.check(amount, item.unit_price, "unitPrice")
     discount = errors.check(amount, item.discount, "discount") if is_given(item.discount) else None
     content = item.metadata if item.metadata is UNSET else errors.check(metadata, item.metadata)
-    taxes = _taxes(item.taxes, errors)
+    taxes = parse_taxes(item.taxes, errors)
     if quantity is None or unit_price is None:
         return None
     line = terms.LineItem(
@@ -222,8 +214,8 @@ def _with_product(line: terms.LineItem, item: LineItem, product: ProductDocument
     )
 
 
-def _taxes(taxes: Sequence[Tax | None] | None, errors: FieldErrors) -> tuple[terms.Tax, ...]:
-    """Returns the taxes of a line. Adds their errors. An entry that cannot be decoded is None."""
+def parse_taxes(taxes: Sequence[Tax | None] | None, errors: FieldErrors) -> tuple[terms.Tax, ...]:
+    """Returns the taxes of a line or a plan. Adds their errors. An entry that cannot be decoded is None."""
     parsed = []
     for at, tax in enumerate(taxes or ()):
         if tax is not None:

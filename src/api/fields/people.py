@@ -9,7 +9,7 @@ of two classes are never equal.)
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
@@ -112,6 +112,12 @@ class CustomerFiscalData(
     address: Annotated[FiscalAddress | None, Meta(description="Fiscal address.")] = None
 
 
+CUSTOMERS: Final = "CUSTOMER"
+"""In place of the receiver: the order takes the fiscal data of its customer."""
+
+OrderReceiver = CustomerFiscalData | Literal["CUSTOMER"]
+
+
 _IDS: Final = ("customerId", "customer.id", "customer.customerId", "customer.externalId", "customer.email")
 
 
@@ -182,6 +188,17 @@ def require_billing_address(
 _FISCAL: Final = ("customerFiscalData", "fiscalData", "fiscalConfig")
 
 
+def order_receiver(
+    canonical: OrderReceiver | None, data: OrderReceiver | None, config: OrderReceiver | None, errors: FieldErrors
+) -> tuple[terms.FiscalData | None, bool]:
+    """Returns the receiver that an order brings, and whether it takes its customer's. Adds the errors of its fields."""
+    own = tuple(None if isinstance(each, str) else each for each in (canonical, data, config))
+    takes_customers = CUSTOMERS in (canonical, data, config)
+    if takes_customers and any(each is not None for each in own) and not errors.has(*_FISCAL):
+        errors.check(_require_one, canonical, data, config)
+    return fiscal_data(own[0], own[1], own[2], errors), takes_customers
+
+
 def fiscal_data(
     canonical: CustomerFiscalData | None,
     data: CustomerFiscalData | None,
@@ -201,8 +218,6 @@ def fiscal_data(
     return parsed[0] if parsed else None
 
 
-def _require_one(
-    canonical: CustomerFiscalData | None, data: CustomerFiscalData | None, config: CustomerFiscalData | None
-) -> None:
+def _require_one(canonical: OrderReceiver | None, data: OrderReceiver | None, config: OrderReceiver | None) -> None:
     fiscal = one_of_aliases("customerFiscalData", canonical, "fiscalData", data)
     one_of_aliases("customerFiscalData", fiscal, "fiscalConfig", config)

@@ -19,11 +19,11 @@ from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, s
 from api.fields.people import (
     BillingAddress,
     Customer,
-    CustomerFiscalData,
     DeviceInformation,
+    OrderReceiver,
     billing_address,
     customer_input,
-    fiscal_data,
+    order_receiver,
     require_billing_address,
 )
 from api.fields.values import (
@@ -46,7 +46,7 @@ from api.orders.responses import merchant_now, order_response
 from api.response import ApiResponse
 from ledger.domain.orders import terms
 from ledger.domain.orders.terms import DUE_DATE_MAX, DUE_DATE_MIN, CaptureMethod, OrderTerms
-from ledger.operations.context.inputs import OrderInput
+from ledger.operations.context.inputs import CustomersFiscal, OrderInput
 from ledger.operations.orders.create import create_order
 from projections.orders.documents import OrderDocument
 
@@ -97,9 +97,12 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     ] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
     is_virtual_terminal: Annotated[bool | None, alias_of("virtualTerminal")] = None
-    customer_fiscal_data: Annotated[CustomerFiscalData | None, Meta(description="The receiver of the invoice.")] = None
-    fiscal_data: Annotated[CustomerFiscalData | None, alias_of("customerFiscalData")] = None
-    fiscal_config: Annotated[CustomerFiscalData | None, alias_of("customerFiscalData")] = None
+    customer_fiscal_data: Annotated[
+        OrderReceiver | None,
+        Meta(description="The receiver of the invoice. CUSTOMER: the fiscalData of the customer, who must have some."),
+    ] = None
+    fiscal_data: Annotated[OrderReceiver | None, alias_of("customerFiscalData")] = None
+    fiscal_config: Annotated[OrderReceiver | None, alias_of("customerFiscalData")] = None
     line_items: Annotated[
         LineItems | None, Meta(description="The goods or services that are sold: the lines of the invoice.")
     ] = None
@@ -137,14 +140,14 @@ def _order_input(
         is_unknown = errors.has("externalMerchantReference")
         order_id = None if is_unknown else errors.check(_external_id, sent)
         customer = customer_input(sent.customer, sent.customer_id, errors)
-        fiscal = fiscal_data(sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config, errors)
+        receivers = (sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config)
+        fiscal, takes_customers = order_receiver(*receivers, errors)
         # The method is checked even if the order is created pending and does not use it.
         method = None if sent.payment_method is None else payment_method(sent.payment_method, now.date(), errors)
         if not sent.pending and not errors.has("pending"):
             _require_payable(sent.payment_method, sent.billing_address, billing, errors)
         if sent.items is not None and not errors.has("lineItems", "items"):
             errors.check(one_of_aliases, "lineItems", sent.line_items, "items", sent.items)
-        receivers = (sent.customer_fiscal_data, sent.fiscal_data, sent.fiscal_config)
         is_invoiced = any(receiver is not None for receiver in receivers)
         lines = line_items(sent.line_items or sent.items, amount, products, errors, is_invoiced=is_invoiced)
         if not is_harmless(body, sent_pan(sent.payment_method)):
@@ -176,6 +179,7 @@ def _order_input(
         # The billing address and the payer's device are the order's, not its payment's.
         payment=None if sent.pending or method is None else replace(method, virtual_terminal=bool(virtual)),
         exchange_rate=rate,
+        customers_fiscal=CustomersFiscal.REQUIRED if takes_customers else CustomersFiscal.BY_SETTING,
     )
 
 

@@ -6,7 +6,8 @@ imports msgspec, the pure standard library and two pure modules beside the layer
 
 In reading order:
 
-- `money`: exact amounts in minor units. `rejections`: every refusal, with its public code.
+- `money`: exact amounts in minor units. `rejections`: every refusal, with its public code. `fiscal_data`: the receiver
+  of an electronic invoice.
 - `orders`: payment orders, their payments and refunds. Read this package first.
 - `customers`, `merchants`: who pays, and who collects. `payment_methods`: a customer's saved cards. `products`: what is
   sold. `plans`: what subscriptions charge. `subscriptions`: their periods, invoices and charges. `idempotency`:

@@ -9,6 +9,7 @@ In reading order:
 - `logos`: the pictures on printed documents.
 - `files`: the stored XML and PDF of stamped documents, and signed links to them.
 - `stamped_xml`: the XML of a document, read without trust. `database`: a connection that opens on demand.
-- `cfdi`: writes and seals a document. `catalogs`: SAT's postal codes, and their time zones.
+- `cfdi`: writes and seals a document. `catalogs`: SAT's postal codes, products and units.
+  `line_keys`: what of a line is in no catalogue.
 - `pdf`: the printed form of a stamped document.
 """

@@ -19,6 +19,7 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import BillingAddress, CaptureMethod, FiscalData, LineItem, MethodType
+from ledger.domain.subscriptions.charge_ids import subscription_in
 from projections.formats import (
     Amount,
     Currency,
@@ -91,6 +92,7 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     id: Annotated[UUID, Meta(description="The service's id of the order.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the order, which is also its idempotency key.")]
     external_merchant_reference: Annotated[str, Meta(description="The same as externalId.")]
+    subscription_id: Annotated[UUID | None, Meta(description="The subscription that the order charges, else null.")]
     order_number: Annotated[
         str, Meta(description="The order's number, unique over all merchants.", examples=["PO4T8Q2M7X1K"])
     ]
@@ -179,6 +181,7 @@ def render_head(order: Order) -> bytes:
         id=terms.order_id,
         external_id=terms.external_id,
         external_merchant_reference=terms.external_id,
+        subscription_id=terms.subscription_id or subscription_in(terms.order_id, terms.external_id),
         order_number=terms.order_number,
         invoice_number=terms.invoice_number,
         status=order.status,

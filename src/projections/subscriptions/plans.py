@@ -15,6 +15,7 @@ from msgspec import Meta, Raw, Struct
 
 from ledger.domain.ids import parse_uuid
 from ledger.domain.money import plain
+from ledger.domain.orders.terms import Tax
 from ledger.domain.plans.state import Plan
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -113,6 +114,11 @@ class PlanDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     on_retries_exhausted: Annotated[
         Literal["UNPAID", "CANCEL"], Meta(description="What becomes of a subscription whose last retry failed.")
     ]
+    product_key: Annotated[str | None, Meta(description="SAT c_ClaveProdServ of what is sold.")]
+    unit_key: Annotated[str | None, Meta(description="SAT c_ClaveUnidad of what is sold.")]
+    taxes: Annotated[
+        tuple[Tax, ...] | None, Meta(description="The taxes that the amount contains; null for the usual.")
+    ]
     status: Annotated[PlanStatusName, Meta(description="ARCHIVED for a plan that takes no new subscription.")]
     metadata: Annotated[
         Annotated[Raw, Meta(extra_json_schema={"type": "object"})] | None,
@@ -165,6 +171,9 @@ def render_plan(plan: Plan) -> bytes:
             max_retries=terms.max_retries,
             retry_delay_hours=terms.retry_delay_hours,
             on_retries_exhausted=terms.on_retries_exhausted.value,
+            product_key=plan.product_key,
+            unit_key=plan.unit_key,
+            taxes=plan.taxes,
             status=plan.status.value,
             metadata=plan.metadata,
             created_at=moment(plan.created_at),

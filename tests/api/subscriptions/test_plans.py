@@ -36,7 +36,8 @@ async def test_a_new_plan_has_the_defaults_of_the_contract(merchant: Merchant):
     assert plan == {
         "id": plan["id"], "externalId": "cafe", "name": "Café del mes", "description": None, "amount": "38900",
         "currency": "MXN", "interval": "MONTH", "intervalCount": 1, "trialPeriodDays": 0, "expiryCount": None,
-        "maxRetries": 4, "retryDelayHours": 48, "onRetriesExhausted": "UNPAID", "status": "ACTIVE",
+        "maxRetries": 4, "retryDelayHours": 48, "onRetriesExhausted": "UNPAID",
+        "productKey": None, "unitKey": None, "taxes": None, "status": "ACTIVE",
         "metadata": {"a": 1}, "createdAt": plan["createdAt"], "updatedAt": plan["createdAt"],
     }  # fmt: skip
     assert await shown(merchant, f"{PLANS}/cafe") == await shown(merchant, f"{PLANS}/{plan['id']}") == plan
@@ -62,6 +63,10 @@ async def test_an_amount_may_be_a_number_or_a_string(merchant: Merchant, amount:
         ({"amount": True, "maxRetries": 21, "retryDelayHours": 0}, ["amount", "maxRetries", "retryDelayHours"]),
         ({"amount": '"', "expiryCount": 0, "onRetriesExhausted": "?"}, ["amount", "expiryCount", "onRetriesExhausted"]),
         ({"interval": "YEAR", "intervalCount": 4, "metadata": 1}, ["intervalCount", "metadata"]),
+        (
+            {"productKey": "99999999", "unitKey": "XXXX", "taxes": [{"type": "IVA", "rate": 16}]},
+            ["productKey", "unitKey", "taxes[0].rate"],
+        ),
         ({"externalId": "a\nb", "description": "x" * 1001}, ["externalId", "description"]),
         ({"description": "4242 4242 4242 4242", "metadata": {"cvc": "123"}}, ["description", "metadata"]),
     ],

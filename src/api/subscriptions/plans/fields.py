@@ -14,14 +14,16 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
-from api.decoding.types import NUMBER_MAX, Id, LongText, Metadata
-from api.errors import required
+from api.decoding.types import NUMBER_MAX, TAXES_MAX, Id, LongText, Metadata, Text
+from api.errors import invalid, required
+from api.fields.line_items import Tax, parse_taxes
 from api.fields.metadata import metadata
 from api.fields.values import is_given, positive_amount, printable, require_whole
 from api.http.request import ApiRequest
 from api.operation import Json
 from ledger.domain import streams
 from ledger.domain.merchants.settings import MerchantSettings
+from ledger.domain.orders import terms as order_terms
 from ledger.domain.plans.commands import NewPlan, PlanUpdate
 from ledger.domain.plans.terms import (
     DUNNING_RETRIES,
@@ -37,6 +39,7 @@ from ledger.domain.plans.terms import (
     period_problem,
 )
 from ledger.domain.rejections import InvalidField, Rejected
+from ledger.invoicing.line_keys import wrong_keys, wrong_taxes
 
 _AMOUNT_SCHEMA: Final[Json] = {
     "type": ["string", "number"],
@@ -90,6 +93,17 @@ class PlanBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
         Literal["UNPAID", "CANCEL"] | None,
         Meta(description="What becomes of a subscription whose last retry failed; default UNPAID."),
     ] = None
+    product_key: Annotated[
+        Text | None | UnsetType,
+        Meta(description="SAT c_ClaveProdServ of what is sold, for the invoices of renewals.", examples=["50201706"]),
+    ] = UNSET
+    unit_key: Annotated[
+        Text | None | UnsetType, Meta(description="SAT c_ClaveUnidad of what is sold.", examples=["E48"])
+    ] = UNSET
+    taxes: Annotated[
+        Annotated[list[Tax], Meta(max_length=TAXES_MAX)] | None | UnsetType,
+        Meta(description="The taxes that the amount contains. Absent: the IVA of the merchant's fiscalIssuer."),
+    ] = UNSET
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored as it was sent.")] = UNSET
 
 
@@ -98,7 +112,10 @@ class CreatePlan(PlanBody, frozen=True, kw_only=True, rename="camel"):
 
 
 class ChangePlan(PlanBody, frozen=True, kw_only=True, rename="camel"):
-    """The request to change a plan. What is left out stays. Amount, currency and period are fixed once it is used."""
+    """The request to change a plan. What is left out stays. Amount, currency and period are fixed once it is used.
+
+    Keys and taxes apply to the next charge of every subscription to the plan.
+    """
 
 
 _decode_create: Final = BodyDecoder(CreatePlan)
@@ -115,6 +132,7 @@ def parse_create(body: bytes, settings: MerchantSettings) -> NewPlan:
             if not errors.has(name) and not _is_sent(getattr(sent, name)):
                 errors.add(required(name))
         terms, content = _parse(sent, body, settings, errors)
+        taxes = _fiscal(sent, errors)
     errors.refuse()
     assert sent.name is not None, "what is required and absent was refused"
     return NewPlan(
@@ -123,6 +141,9 @@ def parse_create(body: bytes, settings: MerchantSettings) -> NewPlan:
         external_id=sent.external_id,
         description=sent.description or None,
         metadata=content or None,
+        product_key=sent.product_key or None,
+        unit_key=sent.unit_key or None,
+        taxes=taxes or None,
     )
 
 
@@ -131,12 +152,16 @@ def parse_change(body: bytes, settings: MerchantSettings) -> PlanUpdate:
     sent, errors = _decode_change.gather(body)
     with BAD_INPUT_AS_400:
         terms, content = _parse(sent, body, settings, errors)
+        taxes = _fiscal(sent, errors)
     errors.refuse()
     return PlanUpdate(
         external_id=UNSET if sent.external_id is None else sent.external_id,
         name=UNSET if sent.name is None else sent.name,
         description=sent.description,
         metadata=content,
+        product_key=sent.product_key,
+        unit_key=sent.unit_key,
+        taxes=taxes,
         terms=terms,
     )
 
@@ -166,6 +191,19 @@ def _parse(
         content = None
     check_texts(sent, body, errors)
     return terms, content
+
+
+def _fiscal(sent: PlanBody, errors: FieldErrors) -> tuple[order_terms.Tax, ...] | None | UnsetType:
+    """Returns the taxes of a plan. Adds what is wrong with them, and the keys that SAT's catalogues do not have."""
+    for field, problem in wrong_keys(sent.product_key or None, sent.unit_key or None):
+        errors.add(invalid(field, problem))
+    if sent.taxes is None or isinstance(sent.taxes, UnsetType):
+        return sent.taxes
+    taxes = parse_taxes(sent.taxes, errors)
+    if not errors.has("taxes"):
+        for field, problem in wrong_taxes(taxes):
+            errors.add(invalid(field, problem))
+    return taxes
 
 
 def _amount(raw: Raw, settings: MerchantSettings) -> Decimal:
@@ -201,5 +239,8 @@ EXAMPLE: Final[Json] = {
     "currency": "MXN",
     "interval": "MONTH",
     "trialPeriodDays": 14,
+    "productKey": "50201706",
+    "unitKey": "H87",
+    "taxes": [{"type": "IVA", "rate": 0}],
     "metadata": {"origin": "Coatepec"},
 }

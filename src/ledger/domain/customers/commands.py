@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.customers.details import CustomerDetails, GivenDetails
 from ledger.domain.customers.events import NotificationPreferences
+from ledger.domain.fiscal_data import FiscalData
 
 
 class UpsertCustomer(Struct, frozen=True, kw_only=True):
@@ -30,10 +31,12 @@ class CreateCustomer(CustomerDetails, frozen=True, kw_only=True):
     external_id: str
     at: datetime
     preferences: NotificationPreferences = NotificationPreferences()
+    fiscal: FiscalData | None = None
 
 
 class ChangeCustomer(GivenDetails, frozen=True, kw_only=True):
-    """Changes a customer (contract N61). None sets a field to null, and the preferences to their defaults.
+    """Changes a customer (contract N61). None sets a field to null, and the preferences to their defaults. Fiscal data are
+    replaced as a whole.
 
     `external_id`, if given, is what the customer has already: it never changes.
     """
@@ -43,6 +46,7 @@ class ChangeCustomer(GivenDetails, frozen=True, kw_only=True):
     source_id: UUID | None | UnsetType = UNSET
     metadata: Raw | None | UnsetType = UNSET
     preferences: NotificationPreferences | None | UnsetType = UNSET
+    fiscal: FiscalData | None | UnsetType = UNSET
 
 
 class EraseCustomer(Struct, frozen=True, kw_only=True):

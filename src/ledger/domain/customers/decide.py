@@ -18,12 +18,14 @@ from ledger.domain.customers.events import (
     CustomerDetailsChanged,
     CustomerErased,
     CustomerEvent,
+    CustomerFiscalDataChanged,
     CustomerMetadataChanged,
     CustomerSourceChanged,
     NotificationPreferences,
     NotificationPreferencesChanged,
 )
 from ledger.domain.customers.state import Customer
+from ledger.domain.fiscal_data import is_same
 from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, InvalidField, refuse_fields
 
 
@@ -65,12 +67,13 @@ def decide_create(customer: Customer | None, command: CreateCustomer) -> list[Cu
         metadata=command.metadata,
         **_given(command),
     )
-    if command.preferences == NotificationPreferences():
-        return [created]
-    chosen = NotificationPreferencesChanged(
-        customer_id=command.customer_id, at=command.at, preferences=command.preferences
-    )
-    return [created, chosen]
+    customer_id, at = command.customer_id, command.at
+    events: list[CustomerEvent] = [created]
+    if command.preferences != NotificationPreferences():
+        events.append(NotificationPreferencesChanged(customer_id=customer_id, at=at, preferences=command.preferences))
+    if command.fiscal is not None:
+        events.append(CustomerFiscalDataChanged(customer_id=customer_id, at=at, fiscal=command.fiscal))
+    return events
 
 
 def decide_change(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:
@@ -109,7 +112,7 @@ def _changed_details(customer: Customer, details: GivenDetails, at: datetime) ->
 
 
 def _changed_extras(customer: Customer, command: ChangeCustomer) -> list[CustomerEvent]:
-    """Returns the events of the source, the metadata and the preferences, which no order can contain."""
+    """Returns the events of the source, the metadata, the preferences and the fiscal data, which no order changes."""
     customer_id, at = customer.customer_id, command.at
     events: list[CustomerEvent] = []
     if command.source_id not in (UNSET, customer.source_id):
@@ -123,4 +126,6 @@ def _changed_extras(customer: Customer, command: ChangeCustomer) -> list[Custome
         chosen = NotificationPreferences() if preferences is None else preferences
         if chosen != customer.preferences:
             events.append(NotificationPreferencesChanged(customer_id=customer_id, at=at, preferences=preferences))
+    if command.fiscal is not UNSET and not is_same(command.fiscal, customer.fiscal):
+        events.append(CustomerFiscalDataChanged(customer_id=customer_id, at=at, fiscal=command.fiscal))
     return events

@@ -13,6 +13,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.customers.details import CustomerDetails, GivenDetails
+from ledger.domain.fiscal_data import FiscalData
 
 
 class CustomerCreated(CustomerDetails, frozen=True, omit_defaults=True):  # without kw_only, its own fields come first
@@ -69,6 +70,14 @@ class NotificationPreferencesChanged(Struct, frozen=True, kw_only=True, omit_def
     preferences: NotificationPreferences | None = None
 
 
+class CustomerFiscalDataChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant replaced the customer's fiscal data: the receiver of invoices. Null: the customer has none."""
+
+    customer_id: UUID
+    at: datetime
+    fiscal: FiscalData | None = None
+
+
 class CustomerErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The customer was erased. The commit of this event destroys the key of all their personal data."""
 
@@ -82,6 +91,7 @@ CustomerEvent = (
     | CustomerSourceChanged
     | CustomerMetadataChanged
     | NotificationPreferencesChanged
+    | CustomerFiscalDataChanged
     | CustomerErased
 )
 
@@ -91,6 +101,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "customer-source-changed.v1": CustomerSourceChanged,
     "customer-metadata-changed.v1": CustomerMetadataChanged,
     "notification-preferences-changed.v1": NotificationPreferencesChanged,
+    "customer-fiscal-data-changed.v1": CustomerFiscalDataChanged,
     "customer-erased.v1": CustomerErased,
 }
 
@@ -99,6 +110,7 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     CustomerDetailsChanged: ("first_name", "last_name", "email", "phone_number"),
     CustomerMetadataChanged: ("metadata",),
     NotificationPreferencesChanged: ("preferences",),
+    CustomerFiscalDataChanged: ("fiscal",),
 }
 """The fields that are stored sealed under the customer's data key. The merchant's own id of the customer stays
 readable, because customers are found by it."""

@@ -16,6 +16,7 @@ from ledger.domain.customers.events import (
     CustomerDetailsChanged,
     CustomerErased,
     CustomerEvent,
+    CustomerFiscalDataChanged,
     CustomerMetadataChanged,
     CustomerSourceChanged,
     NotificationPreferences,
@@ -40,6 +41,8 @@ def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
         case NotificationPreferencesChanged():
             preferences = NotificationPreferences() if event.preferences is None else event.preferences
             return replace(customer, updated_at=event.at, preferences=preferences)
+        case CustomerFiscalDataChanged():
+            return replace(customer, updated_at=event.at, fiscal=event.fiscal)
         case CustomerErased():
             return replace(
                 customer,
@@ -48,6 +51,7 @@ def evolve(customer: Customer | None, event: CustomerEvent) -> Customer:
                 updated_at=event.at,
                 metadata=UNSET,
                 preferences=NotificationPreferences(),
+                fiscal=None,
                 **dict.fromkeys(DETAILS),
             )
         case _:

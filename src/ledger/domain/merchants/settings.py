@@ -161,6 +161,14 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
             "REJECT refuses the request."
         ),
     ] = UnknownFields.WARN
+    invoice_by_default: Annotated[
+        bool,
+        Switch(),
+        Meta(
+            description="Whether orders without `customerFiscalData` are invoiced to their customer if the customer has "
+            "`fiscalData`. Renewals of subscriptions always are."
+        ),
+    ] = False
 
 
 class Setting(NamedTuple):

@@ -14,6 +14,8 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.fiscal_data import FiscalAddress as FiscalAddress  # noqa: PLC0414 - exported from here too
+from ledger.domain.fiscal_data import FiscalData as FiscalData  # noqa: PLC0414 - orders and customers have the same
 from ledger.py311_speedups import fast_members
 
 DUE_DATE_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,32 +76,6 @@ class DeviceInformation(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     http_browser_language: str | None = None
     http_browser_screen_width: str | None = None
     http_browser_screen_height: str | None = None
-
-
-class FiscalAddress(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The address on a Mexican electronic invoice."""
-
-    street: str | None = None
-    exterior: str | None = None
-    interior: str | None = None
-    neighborhood: str | None = None
-    city: str | None = None
-    municipality: str | None = None
-    state: str | None = None
-    country: str | None = None
-
-
-class FiscalData(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The receiver of a Mexican electronic invoice (contract N14). `tax_id` is an RFC of 12 or 13 characters."""
-
-    tax_id: str | None = None
-    legal_name: str | None = None
-    tax_system: str | None = None
-    cfdi_use: str | None = None
-    zip_code: str | None = None
-    email: str | None = None
-    payment_form: str | None = None
-    address: FiscalAddress | None = None
 
 
 class Tax(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -9,17 +9,21 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.orders.terms import Tax
 from ledger.domain.plans.terms import PlanTerms
 
 
 class NewPlan(Struct, frozen=True, kw_only=True):
-    """A plan that a merchant requests."""
+    """A plan that a merchant requests. SAT's keys and the taxes are those of the lines of its invoices."""
 
     name: str
     terms: PlanTerms
     external_id: str | None = None
     description: str | None = None
     metadata: Raw | None = None
+    product_key: str | None = None
+    unit_key: str | None = None
+    taxes: tuple[Tax, ...] | None = None
 
 
 class CreatePlan(NewPlan, frozen=True, kw_only=True):
@@ -39,6 +43,9 @@ class PlanUpdate(Struct, frozen=True, kw_only=True):
     name: str | UnsetType = UNSET
     description: str | None | UnsetType = UNSET
     metadata: Raw | None | UnsetType = UNSET
+    product_key: str | None | UnsetType = UNSET
+    unit_key: str | None | UnsetType = UNSET
+    taxes: tuple[Tax, ...] | None | UnsetType = UNSET
     terms: Mapping[str, Any] = {}
 
 

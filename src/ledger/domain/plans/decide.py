@@ -21,6 +21,7 @@ from ledger.domain.plans.events import (
     PlanMetadataChanged,
     PlanTermsChanged,
 )
+from ledger.domain.plans.evolve import DETAILS
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import FIXED_ONCE_USED, PlanTerms, period_problem
 from ledger.domain.rejections import DuplicateExternalId, InvalidField, PlanInUse, PlanNotFound, refuse_fields
@@ -47,6 +48,9 @@ def decide_create(plan: Plan | None, command: CreatePlan) -> list[PlanEvent]:
             external_id=command.external_id,
             description=command.description,
             metadata=UNSET if command.metadata is None else command.metadata,
+            product_key=command.product_key,
+            unit_key=command.unit_key,
+            taxes=command.taxes,
         )
     ]
 
@@ -69,7 +73,7 @@ def decide_change(plan: Plan, command: ChangePlan) -> list[PlanEvent]:
     events: list[PlanEvent] = []
     details = {
         name: value
-        for name in ("name", "description")
+        for name in DETAILS
         if (value := getattr(command, name)) is not UNSET and value != getattr(plan, name)
     }
     if details:

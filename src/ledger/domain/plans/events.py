@@ -11,11 +11,15 @@ from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.domain.orders.terms import Tax
 from ledger.domain.plans.terms import PlanTerms
 
 
 class PlanCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The merchant created a plan. `external_id` is the merchant's own id of it."""
+    """The merchant created a plan. `external_id` is the merchant's own id of it.
+
+    `product_key`, `unit_key` (SAT) and `taxes` are for the invoices of what it charges.
+    """
 
     plan_id: UUID
     name: str
@@ -24,15 +28,24 @@ class PlanCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     external_id: str | None = None
     description: str | None = None
     metadata: Raw | UnsetType = UNSET
+    product_key: str | None = None
+    unit_key: str | None = None
+    taxes: tuple[Tax, ...] | None = None
 
 
 class PlanDetailsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The merchant changed the name or the description of a plan. An absent field kept its value; null cleared it."""
+    """The merchant changed the name, the description or the invoices' keys and taxes of a plan.
+
+    An absent field kept its value; null cleared it.
+    """
 
     plan_id: UUID
     at: datetime
     name: str | UnsetType = UNSET
     description: str | None | UnsetType = UNSET
+    product_key: str | None | UnsetType = UNSET
+    unit_key: str | None | UnsetType = UNSET
+    taxes: tuple[Tax, ...] | None | UnsetType = UNSET
 
 
 class PlanTermsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

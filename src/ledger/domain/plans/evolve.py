@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -17,6 +17,9 @@ from ledger.domain.plans.events import (
     PlanTermsChanged,
 )
 from ledger.domain.plans.state import Plan
+
+DETAILS: Final = ("name", "description", "product_key", "unit_key", "taxes")
+"""What can be changed of a plan at any time, beside its metadata."""
 
 
 def evolve(plan: Plan | None, event: PlanEvent) -> Plan:
@@ -49,8 +52,11 @@ def _created(event: PlanCreated) -> Plan:
         external_id=event.external_id,
         description=event.description,
         metadata=None if event.metadata is UNSET else event.metadata,
+        product_key=event.product_key,
+        unit_key=event.unit_key,
+        taxes=event.taxes,
     )
 
 
 def _details(event: PlanDetailsChanged) -> dict[str, Any]:
-    return {name: value for name in ("name", "description") if (value := getattr(event, name)) is not UNSET}
+    return {name: value for name in DETAILS if (value := getattr(event, name)) is not UNSET}

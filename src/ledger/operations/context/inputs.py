@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from enum import Enum, auto
 from typing import Any
 from uuid import UUID
 
@@ -59,6 +60,16 @@ class CustomerFields(GivenDetails, frozen=True, kw_only=True):
     source_id: str | None | UnsetType = UNSET
     metadata: Raw | None | UnsetType = UNSET
     preferences: Mapping[str, Any] | None | UnsetType = UNSET
+    fiscal: FiscalData | None | UnsetType = UNSET
+
+
+class CustomersFiscal(Enum):
+    """Whether an order without fiscal data of its own takes those of its customer."""
+
+    BY_SETTING = auto()
+    """If the customer has some and the merchant's setting `invoiceByDefault` is on."""
+    IF_THERE = auto()
+    REQUIRED = auto()
 
 
 class PaymentInput(Struct, frozen=True, kw_only=True):
@@ -90,6 +101,7 @@ class OrderInput(Struct, frozen=True, kw_only=True):
 
     `exchange_rate` is for the order's invoices, in pesos per unit of its currency. A caller that may repeat the request
     fixes `order_id`. `surcharged` is False if the amount is the whole price whatever the merchant's surcharge.
+    `customers_fiscal` applies if `terms` have no fiscal data.
     """
 
     terms: OrderTerms
@@ -98,6 +110,7 @@ class OrderInput(Struct, frozen=True, kw_only=True):
     exchange_rate: Decimal | None = None
     order_id: UUID | None = None
     surcharged: bool = True
+    customers_fiscal: CustomersFiscal = CustomersFiscal.BY_SETTING
 
 
 class RefundInput(Struct, frozen=True, kw_only=True):

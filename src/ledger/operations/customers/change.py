@@ -23,7 +23,7 @@ from ledger.operations.customers.requests import execute_customer_request, find_
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
-_AS_GIVEN: Final = ("external_id", *DETAILS, "metadata")
+_AS_GIVEN: Final = ("external_id", *DETAILS, "metadata", "fiscal")
 
 
 async def change_customer(

@@ -5,7 +5,7 @@ The claim on the external id decides which of two creations was first; no look-u
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
@@ -46,6 +46,7 @@ async def create_customer(
             at=uow.now,
             source_id=None if source is None else source.stream_id,
             preferences=replace(NotificationPreferences(), **(fields.preferences or {})),
+            fiscal=None if isinstance(fields.fiscal, UnsetType) else fields.fiscal,
             **details,
         )
         events = decide_create(existing, command)

@@ -11,18 +11,25 @@ from uuid import UUID
 from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
+from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.events import OrderEvent
-from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
-from ledger.domain.rejections import CustomerNotFound, DuplicateExternalId, PaymentMethodExpired, PaymentMethodNotFound
+from ledger.domain.rejections import (
+    CustomerNotFound,
+    DuplicateExternalId,
+    InvalidField,
+    PaymentMethodExpired,
+    PaymentMethodNotFound,
+)
 from ledger.domain.streams import ORDERS, ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, Conflict, VersionConflict
 from ledger.operations.context.inputs import Actor, OrderInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.customers.upsert import upsert_customer
+from ledger.operations.orders.customers_fiscal_data import may_take_fiscal_data, with_customers_fiscal_data
 from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
 from ledger.operations.orders.order_request import execute_on_order
@@ -50,19 +57,11 @@ async def create_order(
         if existing is None and (saves_card or _is_made(conflict, request)):
             existing = await _order_with(uow, request.terms.external_id)
         if existing is None:
-            surcharge = None
-            invoicing = None if request.terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
-            reminders = None
-            if request.terms.due_date is not None:
-                reminders = ReminderPolicy(days=merchant.settings.reminder_days, time_zone=merchant.settings.time_zone)
-            if merchant.settings.surcharge_rate is not None and request.surcharged:
-                surcharge = SurchargePolicy(
-                    rate=merchant.settings.surcharge_rate, methods=merchant.settings.surcharge_methods
-                )
             try:
-                return await _new_order(uow, request, payment, surcharge, invoicing, reminders, conflict)
-            except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired):
-                # An order outlives its customer and its saved card: it is shown by the same external id.
+                return await _new_order(uow, request, payment, merchant, conflict)
+            except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired, InvalidField):
+                # An order outlives its customer, its saved card and the fiscal data of its customer: it is shown by the
+                # same external id.
                 existing = await _order_with(uow, request.terms.external_id)
                 if existing is None:
                     raise
@@ -103,27 +102,27 @@ async def _new_order(
     uow: UnitOfWork,
     request: OrderInput,
     payment: NewPayment | None,
-    surcharge: SurchargePolicy | None,
-    invoicing: InvoicingPolicy | None,
-    reminders: ReminderPolicy | None,
+    merchant: Merchant,
     conflict: Conflict | None,
 ) -> Plan:
-    """Returns the plan of an order that does not exist yet, with its customer. Raises CustomerNotFound."""
+    """Returns the plan of an order that does not exist yet, with its customer. Raises CustomerNotFound, InvalidField."""
     uses_saved = request.payment is not None and (
         request.payment.persist or request.payment.saved_method_id is not None
     )
-    customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved)
+    takes_fiscal = may_take_fiscal_data(request, merchant)
+    customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved or takes_fiscal)
     customer_id = customer.change.stream_id
+    terms = with_customers_fiscal_data(request, customer.change.after) if takes_fiscal else request.terms
     command = CreateOrder(
         order_id=request.order_id or uuid7(),
         order_number=await uow.ledger.order_numbers.take(),
         customer_id=customer_id,
         at=uow.now,
-        terms=request.terms,
+        terms=terms,
         payment=payment,
-        surcharge=surcharge,
-        invoicing=invoicing,
-        reminders=reminders,
+        surcharge=_surcharge(merchant) if request.surcharged else None,
+        invoicing=None if terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate),
+        reminders=None if terms.due_date is None else _reminders(merchant),
     )
     claims = [Claim(ClaimKind.ORDER_EXTERNAL_ID, request.terms.external_id, command.order_id), *customer.claims]
     if payment is None or request.payment is None:
@@ -142,6 +141,17 @@ async def _new_order(
         target=RequestTarget(payment_id=payment.payment_id),
         secrets=decided.secrets,
     )
+
+
+def _surcharge(merchant: Merchant) -> SurchargePolicy | None:
+    settings = merchant.settings
+    if settings.surcharge_rate is None:
+        return None
+    return SurchargePolicy(rate=settings.surcharge_rate, methods=settings.surcharge_methods)
+
+
+def _reminders(merchant: Merchant) -> ReminderPolicy:
+    return ReminderPolicy(days=merchant.settings.reminder_days, time_zone=merchant.settings.time_zone)
 
 
 async def _resubmission(uow: UnitOfWork, request: OrderInput, payment: NewPayment | None, order_id: UUID) -> Plan:

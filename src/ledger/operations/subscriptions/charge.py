@@ -13,12 +13,14 @@ from typing import Any, ClassVar, Final, NoReturn
 from uuid import UUID
 
 import structlog
+from msgspec import UNSET
 
 from ledger.domain.orders.declines import Advice, decline
 from ledger.domain.orders.events import OrderCreated, RefusedBy
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import LIVE, Order
-from ledger.domain.orders.terms import MethodType, OrderTerms
+from ledger.domain.orders.terms import LineItem, MethodType, OrderTerms
+from ledger.domain.plans.state import Plan as SubscriptionPlan
 from ledger.domain.rejections import (
     ConcurrentUpdate,
     DuplicateExternalId,
@@ -26,7 +28,7 @@ from ledger.domain.rejections import (
     Rejected,
     RequestInProgress,
 )
-from ledger.domain.streams import ORDERS, SUBSCRIPTIONS, Stream
+from ledger.domain.streams import ORDERS, PLANS, SUBSCRIPTIONS, Stream
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.commands import (
     ChargeFailed,
@@ -37,8 +39,15 @@ from ledger.domain.subscriptions.commands import (
 )
 from ledger.domain.subscriptions.decide.charges import decide_outcome, is_surplus
 from ledger.domain.subscriptions.events import ChargeBegun, SubscriptionEvent
-from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
-from ledger.operations.context.inputs import Actor, CustomerInput, OrderInput, PaymentInput, RefundInput
+from ledger.domain.subscriptions.state import Invoice, Subscription, SubscriptionStatus
+from ledger.operations.context.inputs import (
+    Actor,
+    CustomerInput,
+    CustomersFiscal,
+    OrderInput,
+    PaymentInput,
+    RefundInput,
+)
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
@@ -88,7 +97,8 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         """
         actor = Actor(merchant_id=self.merchant_id, request_id="subscription")
         try:
-            order = (await create_order(self.ledger, actor, _order_input(self.subscription))).order
+            request = _order_input(self.subscription, await self._plan())
+            order = (await create_order(self.ledger, actor, request)).order
         except _PASSING:
             raise
         except ProcessorUnavailable:
@@ -103,6 +113,13 @@ class ChargeCall(Call, frozen=True, kw_only=True):
             code = "CARD_EXPIRED" if isinstance(rejection, PaymentMethodExpired) else rejection.code
             return self._refused(code)
         return await self._outcome(order)
+
+    async def _plan(self) -> SubscriptionPlan | None:
+        """Returns the plan of the invoice as it is now: its keys and taxes are those of the invoices from now on."""
+        invoice = self.subscription.invoice_of(self.order_id)
+        plan_id = self.subscription.plan_id if invoice is None else invoice.plan_id
+        plan, _ = await self.ledger.journal.load(self.merchant_id, PLANS, plan_id)
+        return plan
 
     def _refused(self, code: str) -> ChargeFailed:
         ids = {"merchant_id": str(self.merchant_id), "subscription_id": str(self.stream_id)}
@@ -239,8 +256,12 @@ def _failure(payment: Payment) -> ChargeOutcome:
     return ChargeFailed(code=reason.code, hard=reason.advice is Advice.DO_NOT_RETRY, by_risk=by_risk)
 
 
-def _order_input(subscription: Subscription) -> OrderInput:
-    """Returns the payment order of an attempt: merchant-initiated, of the invoice's amount and no surcharge."""
+def _order_input(subscription: Subscription, plan: SubscriptionPlan | None) -> OrderInput:
+    """Returns the payment order of an attempt: merchant-initiated, of the invoice's amount and no surcharge.
+
+    It is invoiced if the customer has fiscal data. Its one line is the plan, also if the amount includes the lines of a
+    change of plan: an electronic invoice has no line with a negative amount.
+    """
     charge = subscription.charge
     assert charge is not None, "a charge is in progress"
     invoice = subscription.invoice(charge.invoice_id)
@@ -255,8 +276,11 @@ def _order_input(subscription: Subscription) -> OrderInput:
             virtual_terminal=True,
             description=f"{invoice.plan_name} {invoice.number}",
             invoice_number=invoice.number,
+            metadata=subscription.metadata or UNSET,
+            line_items=(_line(invoice, plan),),
             subscription_id=subscription.subscription_id,
         ),
+        customers_fiscal=CustomersFiscal.IF_THERE,
         customer=CustomerInput(id=str(subscription.customer_id)),
         payment=PaymentInput(
             type=MethodType.CARD,
@@ -264,6 +288,18 @@ def _order_input(subscription: Subscription) -> OrderInput:
             saved_method_id=str(charge.payment_method_id),
             virtual_terminal=True,
         ),
+    )
+
+
+def _line(invoice: Invoice, plan: SubscriptionPlan | None) -> LineItem:
+    return LineItem(
+        description=invoice.plan_name,
+        quantity=Decimal(1),
+        unit_price=invoice.amount,
+        tax_included=True,
+        product_key=None if plan is None else plan.product_key,
+        unit_key=None if plan is None else plan.unit_key,
+        taxes=() if plan is None or plan.taxes is None else plan.taxes,
     )
 
 
