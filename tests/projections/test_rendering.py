@@ -55,6 +55,7 @@ def test_an_order_that_waits_for_its_payment() -> None:
         "id": str(ORDER),
         "externalId": "pedido-1",
         "externalMerchantReference": "pedido-1",
+        "subscriptionId": None,
         "orderNumber": "PO0000000001",
         "invoiceNumber": None,
         "status": "PENDING",

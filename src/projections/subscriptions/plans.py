@@ -20,7 +20,7 @@ from ledger.domain.plans.state import Plan
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
-from projections.formats import Currency, Moment, moment
+from projections.formats import Currency, Moment, encode, moment
 from projections.lists.cursor import Cursor
 from projections.lists.paging import Pagination, page_parameters, paginated
 
@@ -156,7 +156,7 @@ _decode_summary: Final = msgspec.json.Decoder(PlanSummaryDocument).decode
 def render_plan(plan: Plan) -> bytes:
     """Returns the plan's JSON object, as it is answered."""
     terms = plan.terms
-    return _encode(
+    return encode(
         PlanDocument(
             id=plan.plan_id,
             external_id=plan.external_id,

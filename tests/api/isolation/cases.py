@@ -133,12 +133,18 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         }
     ),
     ("POST", CUSTOMERS): Case(
-        {"body.externalId": "customer", "body.sourceId": "customer"},
+        {"body.externalId": "customer", "body.sourceId": "customer", "body.fiscalData.taxId": _TAX_ID},
         body={"externalId": "new-customer", "firstName": "Ana"},
     ),
     ("GET", _CUSTOMER): Case({"path.id": "customer"}),
     ("PUT", _CUSTOMER): Case(
-        {"path.id": "customer", "body.externalId": "customer", "body.sourceId": "customer"}, body={"firstName": "Ana"}
+        {
+            "path.id": "customer",
+            "body.externalId": "customer",
+            "body.sourceId": "customer",
+            "body.fiscalData.taxId": _TAX_ID,
+        },
+        body={"firstName": "Ana"},
     ),
     ("DELETE", _CUSTOMER): Case({"path.id": "erasable customer"}),
     ("GET", _METHODS): Case(
