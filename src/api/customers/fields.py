@@ -145,7 +145,7 @@ def _require_external_id(sent: CustomerBody, errors: FieldErrors) -> None:
 
 
 def _fiscal(sent: CustomerFiscalData | None | UnsetType, errors: FieldErrors) -> CustomerFiscalData | None | UnsetType:
-    """Returns the fiscal data that were sent; an object without any value clears them. Adds the errors of its fields."""
+    """Returns the fiscal data that were sent; an object without any value clears them. Adds the errors of fields."""
     if sent is None or isinstance(sent, UnsetType):
         return sent
     return None if sent == _NO_FISCAL_DATA else errors.check(parse_receiver, sent, "fiscalData")

@@ -35,8 +35,8 @@ class CreateCustomer(CustomerDetails, frozen=True, kw_only=True):
 
 
 class ChangeCustomer(GivenDetails, frozen=True, kw_only=True):
-    """Changes a customer (contract N61). None sets a field to null, and the preferences to their defaults. Fiscal data are
-    replaced as a whole.
+    """Changes a customer (contract N61). None sets a field to null, and the preferences to their defaults. Fiscal data
+    are replaced as a whole.
 
     `external_id`, if given, is what the customer has already: it never changes.
     """

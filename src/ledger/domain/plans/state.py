@@ -14,8 +14,9 @@ from ledger.domain.plans.terms import PlanStatus, PlanTerms
 class Plan(Struct, frozen=True, kw_only=True):
     """A plan of a merchant. `external_id` is the merchant's own id of it, None if it gave none.
 
-    `product_key`, `unit_key` (SAT) and `taxes` are for the invoices of what it charges, also of subscriptions that began
-    before they were changed. `used` is true from its first subscription on, even if that subscription was never paid.
+    `product_key`, `unit_key` (SAT) and `taxes` are for the invoices of what it charges, also to subscriptions that
+    began before they were changed. `used` is true from its first subscription on, even if that subscription was never
+    paid.
     """
 
     plan_id: UUID

@@ -105,7 +105,7 @@ async def _new_order(
     merchant: Merchant,
     conflict: Conflict | None,
 ) -> Plan:
-    """Returns the plan of an order that does not exist yet, with its customer. Raises CustomerNotFound, InvalidField."""
+    """Returns the plan of a new order, with its customer. Raises CustomerNotFound, InvalidField."""
     uses_saved = request.payment is not None and (
         request.payment.persist or request.payment.saved_method_id is not None
     )
