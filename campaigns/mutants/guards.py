@@ -877,6 +877,22 @@ SECRETS: Final = (
         ("tests/invoicing/test_certificates.py::test_a_key_that_would_take_hours_to_open_is_refused_unopened",),
     ),
     Mutant(
+        "order-that-no-invoice-can-state",
+        "an order with fiscal data is charged only if its invoice can be stamped",
+        "src/ledger/operations/orders/create.py",
+        "if invoicing is not None and request.customers_fiscal is not CustomersFiscal.IF_THERE:",
+        "if invoicing is None:",
+        ("tests/api/invoices/test_stamp.py::test_an_amount_with_a_fraction_of_a_centavo_is_not_stamped",),
+    ),
+    Mutant(
+        "document-stamped-against-sats-rules",
+        "the sandbox's provider stamps nothing that SAT refuses",
+        "src/ledger/invoicing/providers/sandbox.py",
+        "check_structure(checked.root) or check_rules(checked.root) or checked",
+        "check_structure(checked.root) or checked",
+        ("tests/invoicing/test_provider_rules.py::test_the_provider_stamps_nothing_that_breaks_a_rule",),
+    ),
+    Mutant(
         "second-head-of-a-logo",
         "a PNG with two sizes is refused before it is opened",
         "src/ledger/invoicing/logos.py",

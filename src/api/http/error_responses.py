@@ -242,8 +242,9 @@ def _rejected(rejected: Rejected, answered: Answered) -> ApiResponse:
         error = ApiError(status, rejected.code, rejected.message, errors=problems)
         return _refused(error, answered)
     if isinstance(rejected, rejections.FiscalDataIncomplete):
-        lacking = tuple(FieldError(field, "is required", "REQUIRED") for field in rejected.missing)
-        return _refused(ApiError(status, rejected.code, rejected.message, errors=lacking), answered)
+        lacking = [FieldError(field, "is required", "REQUIRED") for field in rejected.missing]
+        lacking += [FieldError(field, problem, "INVALID_VALUE") for field, problem in rejected.wrong]
+        return _refused(ApiError(status, rejected.code, rejected.message, errors=tuple(lacking)), answered)
     facts = {_FACTS[name]: _fact(value) for name, value in rejected.facts.items() if name in _FACTS}
     body = Conflict(**answered.about(rejected.code, rejected.message), **facts)
     return json_response(status, body, _headers(rejected))

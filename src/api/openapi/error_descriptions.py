@@ -101,8 +101,9 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "REFUND_WINDOW_EXPIRED": "The card was charged too long ago for a refund.",
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",
-    "FISCAL_DATA_INCOMPLETE": "A document lacks fiscal data, of its receiver or its issuer. `errors` names every field.",
-    "AMOUNT_NOT_STAMPABLE": "An amount has a fraction of a centavo, or is too small for its taxes.",
+    "FISCAL_DATA_INCOMPLETE": "A document lacks fiscal data, of its receiver or its issuer, or the order has lines with keys or rates that SAT's "
+    "catalogues do not have. `errors` names every field.",
+    "AMOUNT_NOT_STAMPABLE": "An amount has a fraction of a centavo, or is too small for its taxes. `field` names the part of the order.",
     "DOCUMENT_NOT_FOUND": "The order has no document with this id.",
     "INVOICE_NOT_READY": "The document, or every document that was asked for, is not stamped yet.",
     "INVOICE_IN_USE": "Payment receipts or credit notes refer to the invoice: cancel them first.",

@@ -26,7 +26,7 @@ from ledger.invoicing.contract import Refused
 from ledger.invoicing.providers.sandbox import REFUSAL, SandboxProvider
 
 _MODE: Final = (
-    "OK: every document whose seal is right is stamped. REFUSE: the provider refuses, with its own code and message. "
+    "OK: every document is stamped whose seal is right and that SAT's schemas, catalogues and sums allow. REFUSE: the provider refuses, with its own code and message. "
     "DOWN: the provider cannot be reached."
 )
 

@@ -277,19 +277,30 @@ class PayerAuthenticationFailed(Rejected):
 
 
 class FiscalDataIncomplete(Rejected):
-    """A document cannot be composed: `missing` names every field that it lacks, by its path in a request to stamp."""
+    """A document cannot be composed: `missing` names every field that it lacks, by its path in a request to stamp.
+
+    `wrong` are the fields of the order's own lines that no document can state, each with what it must be.
+    """
 
     code = "FISCAL_DATA_INCOMPLETE"
 
-    def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, missing: Sequence[str] = (), wrong: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
         self.missing = tuple(missing)
+        self.wrong = tuple(wrong)
 
 
 class AmountNotStampable(Rejected):
-    """An amount has a fraction of a centavo, or is too small for its taxes, so that no document can state it."""
+    """An amount has a fraction of a centavo, or is too small for its taxes, so that no document can state it.
+
+    `field` is the part of the order that has the amount.
+    """
 
     code = "AMOUNT_NOT_STAMPABLE"
+
+    def __init__(self, message: str, field: str = "lineItems") -> None:
+        super().__init__(message, field=field)
+        self.field = field
 
 
 class DocumentNotFound(Rejected):

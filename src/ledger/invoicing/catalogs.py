@@ -1,4 +1,4 @@
-"""SAT's catalogues of postal codes, of products and of units, which satcfdi ships as a SQLite file.
+"""SAT's catalogues of postal codes, of products, of units and of currencies, which satcfdi ships as a SQLite file.
 
 Read the file without satcfdi: importing it takes 0.1 seconds and 40 MB, which a process that only checks the fields of
 a request never needs. Its keys and values are pickled; `tests/invoicing/test_catalogs.py` holds that they still are.
@@ -45,6 +45,12 @@ def is_product_key(key: str) -> bool:
 def is_unit_key(key: str) -> bool:
     """Returns whether SAT's c_ClaveUnidad has this key, in which case counts."""
     return _has("C756_c_ClaveUnidad", key)
+
+
+@lru_cache(maxsize=256)
+def is_currency(code: str) -> bool:
+    """Returns whether SAT's c_Moneda has this code."""
+    return _has("C756_c_Moneda", code)
 
 
 def _has(table: str, key: str) -> bool:

@@ -78,6 +78,8 @@ _TEST_NUMBER: Final = "30001000000500003416"
 
 _SIGNERS_MAX: Final = 1000
 _SIGNER_TTL_S: Final = 3600.0
+_ISSUERS_MAX: Final = 20_000
+_ISSUER_TTL_S: Final = 60.0
 """How long a process keeps an opened key."""
 
 
@@ -114,6 +116,7 @@ class Issuers:
         self._keys = keys
         self._is_sandbox = is_sandbox
         self._signers = TtlCache[UUID, "Signer"](_SIGNERS_MAX, _SIGNER_TTL_S)
+        self._known = TtlCache[UUID, Issuer](_ISSUERS_MAX, _ISSUER_TTL_S)
 
     async def stop(self) -> None:
         await self._database.stop()
@@ -125,6 +128,7 @@ class Issuers:
         Raises DatabaseUnavailable.
         """
         await self._write(_SET, merchant_id, issuer, csd)
+        self._known.drop(merchant_id)
         return await self.find(merchant_id)
 
     async def find(self, merchant_id: UUID) -> FoundIssuer:
@@ -137,6 +141,20 @@ class Issuers:
             valid_from=certificate.not_valid_before_utc,
             valid_until=certificate.not_valid_after_utc,
         )
+
+    async def known_issuer(self, merchant_id: UUID) -> Issuer | None:
+        """Returns the issuer that the merchant has set, at most a minute old; None if it has set none.
+
+        Makes no certificate, in the sandbox either. Raises DatabaseUnavailable.
+        """
+        issuer = self._known.get(merchant_id)
+        if issuer is None:
+            row = await self._read(merchant_id, None)
+            if row is None:
+                return None
+            issuer = _decode(row.issuer)
+            self._known.put(merchant_id, issuer)
+        return issuer
 
     async def signer_of(self, merchant_id: UUID, number: str | None = None) -> tuple[Issuer, Signer]:
         """Returns the issuer that seals the merchant's new documents, and its signer.

@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.api.bodies import ABSENT, by_card, order, paid_order
+from tests.api.bodies import ABSENT, by_card, line, order, paid_order
 from tests.api.invoices.test_split_order_documents import CFDI, FISCAL, STAMPING, download, make, pay, shown, work
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.invoicing.documents import issuer_body
@@ -73,10 +73,13 @@ async def test_missing_and_wrong_fiscal_data_names_every_field(merchant: Merchan
 
 
 async def test_a_foreign_currency_needs_an_exchange_rate(merchant: Merchant) -> None:
-    order_id = await single(merchant, "usd-1", currency="USD")
-    refused = await stamp(merchant, order_id)
+    without = await merchant.create(paid_order(externalId="usd-0", currency="USD", customerFiscalData=FISCAL))
+    assert (without.status_code, without.json()["errors"][0]["field"]) == (400, "exchangeRate")
+    assert (await merchant.get(f"{ORDERS}/usd-0")).status_code == 404, "nothing is charged that SAT will refuse"
+    order_id = (await merchant.create(paid_order(externalId="usd-1", currency="USD"))).json()["id"]
+    refused = await stamp(merchant, order_id, {"fiscalConfig": FISCAL})
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "exchangeRate")
-    done = await stamp(merchant, order_id, {"exchangeRate": 17.2545})
+    done = await stamp(merchant, order_id, {"fiscalConfig": FISCAL, "exchangeRate": 17.2545})
     assert done.json()["invoiceStatus"] == "INVOICED"
     with_rate = await single(merchant, "usd-2", currency="USD", exchangeRate=18.5)
     await work(merchant)
@@ -88,12 +91,33 @@ async def test_a_foreign_currency_needs_an_exchange_rate(merchant: Merchant) -> 
 
 
 async def test_an_amount_with_a_fraction_of_a_centavo_is_not_stamped(merchant: Merchant) -> None:
-    order_id = await single(merchant, "fraction-1", amount=1500.5)
-    refused = await stamp(merchant, order_id)
+    without = await merchant.create(paid_order(externalId="fraction-0", amount=1500.5, customerFiscalData=FISCAL))
+    assert (without.status_code, without.json()["errors"][0]["field"]) == (400, "amount")
+    order_id = (await merchant.create(paid_order(externalId="fraction-1", amount=1500.5))).json()["id"]
+    refused = await stamp(merchant, order_id, {"fiscalConfig": FISCAL})
     assert (refused.status_code, refused.json()["code"]) == (422, "AMOUNT_NOT_STAMPABLE")
-    await work(merchant)
-    failed = await shown(merchant, order_id)
-    assert (failed["invoiceStatus"], failed["invoiceFailureCode"]) == ("FAILED", "AMOUNT_NOT_STAMPABLE")
+    assert refused.json()["field"] == "amount"
+    assert (await shown(merchant, order_id))["customerFiscalData"] is None, "nothing is recorded"
+
+
+async def test_what_the_lines_have_wrong_is_named_where_fiscal_data_come_later(merchant: Merchant) -> None:
+    lines = [
+        line(quantity=1, unitPrice=100_000),
+        line(quantity=1, unitPrice=50_000, productKey="99999999", unitKey="??", taxes=[{"type": "IVA", "rate": 16}]),
+    ]
+    order_id = (await merchant.create(paid_order(externalId="wrong-lines", lineItems=lines))).json()["id"]
+    refused = await stamp(merchant, order_id, {"fiscalConfig": {"taxId": "URE180429TM6"}})
+    assert (refused.status_code, refused.json()["code"]) == (422, "FISCAL_DATA_INCOMPLETE")
+    fields = {each["field"]: each["message"] for each in refused.json()["errors"]}
+    wrong = {f"lineItems[1].{name}" for name in ("productKey", "unitKey", "taxes[0].rate")}
+    assert fields.keys() == wrong | {
+        f"fiscalConfig.{name}" for name in ("legalName", "taxSystem", "cfdiUse", "zipCode")
+    }
+    assert "did you mean 0.16?" in fields["lineItems[1].taxes[0].rate"]
+    assert {
+        each["field"] for each in (await stamp(merchant, order_id, {"fiscalConfig": FISCAL})).json()["errors"]
+    } == wrong
+    assert (await shown(merchant, order_id))["customerFiscalData"] is None, "nothing is recorded"
 
 
 async def test_a_refusal_is_shown_in_the_providers_words_and_repeated_after_its_pause(merchant: Merchant) -> None:

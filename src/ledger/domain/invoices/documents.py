@@ -106,6 +106,11 @@ def invoice_terms(
     )
 
 
+def require_statable(lines: tuple[LineItem, ...], subtotal: Decimal, description: str | None, issuer: Issuer) -> None:
+    """Raises AmountNotStampable if no invoice of this issuer can state the amounts of an order."""
+    concepts_of(lines, _centavos(subtotal), description, issuer)
+
+
 def receipt_terms(
     *,
     document_id: UUID,
@@ -259,5 +264,5 @@ def _affordable(taxes: Sequence[TaxAmount], total: int) -> list[TaxAmount]:
 def _centavos(amount: Decimal) -> int:
     """Returns an amount in whole minor units. Raises AmountNotStampable (section 8)."""
     if not is_multiple(amount, _CENTAVO):
-        raise AmountNotStampable(f"{plain(amount)} has a fraction of a centavo, which no invoice can state.")
+        raise AmountNotStampable(f"{plain(amount)} has a fraction of a centavo, which no invoice can state.", "amount")
     return int(amount)

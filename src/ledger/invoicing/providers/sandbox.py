@@ -1,4 +1,4 @@
-"""The simulated stamping provider: checks every seal, and stamps with a generated key of its own.
+"""The simulated stamping provider: checks every seal and SAT's rules, and stamps with a generated key of its own.
 
 A stamp is recorded in the commit that answers the call, so that a look-up finds it after any crash. A call that was
 begun is carried out even if its caller has given up, as with any provider.
@@ -36,6 +36,8 @@ from ledger.tasks import DetachedTasks
 
 if TYPE_CHECKING:
     from satcfdi.models import Signer
+
+    from ledger.invoicing.providers.seals import SealedDocument
 
 T = TypeVar("T")
 
@@ -149,10 +151,10 @@ class SandboxProvider:
 
     async def _stamp(self, request: StampRequest) -> Stamped | Refused | ProviderUnavailable:
         # Imported with the first document: lxml is of no use to a process without invoices.
-        from ledger.invoicing.providers.seals import ALREADY_STAMPED, add_stamp, check_seal
+        from ledger.invoicing.providers.seals import ALREADY_STAMPED, add_stamp
 
         provider = await self._loaded_signer()
-        checked = await asyncio.to_thread(check_seal, request.xml)
+        checked = await asyncio.to_thread(_checked, request.xml)
         key = (request.merchant_id, request.document_id)
         async with self._database.transaction() as connection:
             if refusal := await self._treatment(connection, request.merchant_id):
@@ -223,6 +225,18 @@ class SandboxProvider:
             assert found is not None, "a key was kept"
             self._signer = await asyncio.to_thread(load_signer, Csd(*found))
         return self._signer
+
+
+def _checked(xml: bytes) -> SealedDocument | Refused:
+    """Returns a document that a provider stamps, or SAT's refusal. What only SAT's registers know is not checked."""
+    from ledger.invoicing.providers.rules import check_rules
+    from ledger.invoicing.providers.schema import check_structure
+    from ledger.invoicing.providers.seals import check_seal
+
+    checked = check_seal(xml)
+    if isinstance(checked, Refused):
+        return checked
+    return check_structure(checked.root) or check_rules(checked.root) or checked
 
 
 async def _one(connection: Connection, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:

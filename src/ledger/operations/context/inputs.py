@@ -69,6 +69,7 @@ class CustomersFiscal(Enum):
     BY_SETTING = auto()
     """If the customer has some and the merchant's setting `invoiceByDefault` is on."""
     IF_THERE = auto()
+    """For a charge that is made whether it can be invoiced or not: a renewal."""
     REQUIRED = auto()
 
 

@@ -25,12 +25,13 @@ from ledger.domain.rejections import (
 )
 from ledger.domain.streams import ORDERS, ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, Conflict, VersionConflict
-from ledger.operations.context.inputs import Actor, OrderInput, PaymentInput
+from ledger.operations.context.inputs import Actor, CustomersFiscal, OrderInput, PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.customers.upsert import upsert_customer
 from ledger.operations.orders.customers_fiscal_data import may_take_fiscal_data, with_customers_fiscal_data
 from ledger.operations.orders.invoices.policy import invoicing_policy
+from ledger.operations.orders.invoices.stampable import require_stampable
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
 from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.payment_methods.charge import decide_with_card
@@ -113,6 +114,9 @@ async def _new_order(
     customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved or takes_fiscal)
     customer_id = customer.change.stream_id
     terms = with_customers_fiscal_data(request, customer.change.after) if takes_fiscal else request.terms
+    invoicing = None if terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
+    if invoicing is not None and request.customers_fiscal is not CustomersFiscal.IF_THERE:
+        await require_stampable(uow.ledger, uow.merchant_id, terms, invoicing)
     command = CreateOrder(
         order_id=request.order_id or uuid7(),
         order_number=await uow.ledger.order_numbers.take(),
@@ -121,7 +125,7 @@ async def _new_order(
         terms=terms,
         payment=payment,
         surcharge=_surcharge(merchant) if request.surcharged else None,
-        invoicing=None if terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate),
+        invoicing=invoicing,
         reminders=None if terms.due_date is None else _reminders(merchant),
     )
     claims = [Claim(ClaimKind.ORDER_EXTERNAL_ID, request.terms.external_id, command.order_id), *customer.claims]

@@ -23,6 +23,7 @@ from ledger.domain.rejections import FiscalDataIncomplete, Rejected
 from ledger.domain.streams import ORDERS
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
+from ledger.invoicing.line_keys import Problem, wrong_lines
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, StampInput
 from ledger.operations.context.ledger import Ledger
@@ -36,7 +37,7 @@ from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOf
 _NO_PROVIDER: Final = "STAMPING_NOT_CONFIGURED"
 """The failure of an invoice that is due where no stamping provider is configured. Stamp the order afterwards."""
 
-_LINES_ON_LOOP: Final = 20
+LINES_ON_LOOP: Final = 20
 """For how many lines an invoice is composed on the event loop, at 0.1 ms each; one of more lines in a thread."""
 
 
@@ -71,8 +72,14 @@ async def stamp_order(
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
-        events = await _enabling(uow, order, request)
-        events += await _next(uow, fold(evolve, order, events), request.stamp, is_first=True)
+        wrong = _wrong_lines(order)
+        try:
+            events = await _enabling(uow, order, request)
+            events += await _next(uow, fold(evolve, order, events), request.stamp, is_first=True)
+        except FiscalDataIncomplete as lacking:
+            raise FiscalDataIncomplete(lacking.message, lacking.missing, wrong) from None
+        if wrong:
+            raise FiscalDataIncomplete(f"No invoice can state the order's {wrong[0][0]}: it {wrong[0][1]}.", (), wrong)
         return Plan(changes=[uow.change_order(order.terms.order_id, events)])
 
     async def go_on(order: Order, outcome: StampingOutcome) -> Sequence[InvoiceEvent]:
@@ -109,6 +116,12 @@ def _starts(plan: Plan) -> bool:
     return any(isinstance(event, StampingRequested) for event in plan.events)
 
 
+def _wrong_lines(order: Order) -> list[Problem]:
+    """Returns what SAT's catalogues do not have of an order whose invoice would be drawn up now."""
+    invoice = None if order.invoices is None else order.invoices.invoice
+    return wrong_lines(order.terms.line_items) if invoice is None or invoice.is_cancelled else []
+
+
 async def _enabling(uow: UnitOfWork, order: Order, given: StampInput) -> list[InvoiceEvent]:
     """Returns the events of fiscal data that came with the request. Raises FiscalDataIncomplete if there is none."""
     fiscal: FiscalData | None = given.fiscal
@@ -139,7 +152,7 @@ async def _next(
             at=uow.now,
             request=request,
         )
-        if len(order.terms.line_items) > _LINES_ON_LOOP:
+        if len(order.terms.line_items) > LINES_ON_LOOP:
             return await asyncio.to_thread(decide_next, order, command)
         return decide_next(order, command)
     except IssuerMissing:
