@@ -30,8 +30,8 @@ from ledger.domain.invoices.decide.cancellation import decide_cancellation_outco
 from ledger.domain.invoices.decide.stamping import decide_outcome
 from ledger.domain.invoices.due import summary
 from ledger.domain.orders.evolve.order import evolve
-from ledger.domain.orders.invoices.state import DocumentStatus
-from ledger.domain.orders.invoices.terms import PueRefund
+from ledger.domain.orders.invoices.state import Document, DocumentStatus
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, PueRefund
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import quote
 from ledger.domain.orders.terms import MethodType, SurchargePolicy
@@ -144,11 +144,25 @@ class Course:
     def _append(self, events: object) -> None:
         self.order = fold(evolve, self.order, events)  # type: ignore[arg-type]
 
+    def _emitted(self) -> list[Document]:
+        """Returns the stamped documents. Each is stamped after those before it, a credit note also before other ones."""
+        assert self.order.invoices is not None
+        left: list[Document] = []
+        emitted = []
+        for document in self.order.invoices.documents:
+            is_note = isinstance(document.terms, CreditNoteTerms)
+            if document.status is not DocumentStatus.EMITTED:
+                left.append(document)
+                continue
+            before = [each for each in left if not (is_note and isinstance(each.terms, CreditNoteTerms))]
+            assert all(self.order.invoices.is_dropped(each) for each in before), "documents are stamped in their order"
+            emitted.append(document)
+        return emitted
+
     def check(self) -> None:
         invoices, total = self.order.invoices, self.order.terms.amount
         assert invoices is not None
-        emitted = [each for each in invoices.documents if each.status is DocumentStatus.EMITTED]
-        assert list(invoices.documents[: len(emitted)]) == emitted, "documents are stamped in their order"
+        emitted = self._emitted()
         applied = credited = Decimal(0)
         for document in invoices.documents[1:]:
             if document in invoices.receipts:
@@ -239,8 +253,7 @@ class SingleCourse(Course):
         invoices, total = self.order.invoices, self.order.terms.amount
         assert invoices is not None
         assert invoices.receipts == ()
-        emitted = [each for each in invoices.documents if each.status is DocumentStatus.EMITTED]
-        assert list(invoices.documents[: len(emitted)]) == emitted, "documents are stamped in their order"
+        emitted = self._emitted()
         assert 0 <= invoices.credited() <= total
         shares = [each for refund in render_refunds(self.order) for each in json.loads(refund)["allocations"]]
         parts = {each["paymentEventId"]: each["subtotalAmount"] for each in shares}

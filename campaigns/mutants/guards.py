@@ -68,6 +68,7 @@ _ACCESS_TESTS: Final = "tests/postgres/test_embedded_access.py"
 _CLOCK: Final = "src/ledger/background/clock"
 _MOVE_TESTS: Final = "tests/background/test_moves.py"
 _STAMPING: Final = "src/ledger/domain/invoices/decide/stamping.py"
+_NOTE_TESTS: Final = "tests/domain/invoices/test_failed_notes.py"
 _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
 _WORKER_TESTS: Final = "tests/background/test_stamping.py"
 
@@ -298,6 +299,38 @@ MONEY: Final = (
         "isinstance(document.terms, InvoiceTerms) and _awaits_credit_note(order)",
         "False",
         ("tests/domain/invoices/test_refunds_of_one_payment.py",),
+    ),
+    Mutant(
+        "cancellation-refused-by-a-lost-answer",
+        "no invoice is cancelled beside a credit note of the same refund",
+        "src/ledger/domain/invoices/decide/cancellation.py",
+        "return [DocumentCancellationPending(document_id=document_id, at=at, message=message, unanswered=True)]",
+        'return [DocumentCancellationRefused(document_id=document_id, code="ACTIVE", message=message, at=at)]',
+        (_NOTE_TESTS,),
+    ),
+    Mutant(
+        "note-during-the-cancellation-of-its-invoice",
+        "an invoice that is cancelled has no credit note",
+        "src/ledger/domain/orders/invoices/state.py",
+        "if before or self._waits_for_cancellation(document):",
+        "if before:",
+        (_NOTE_TESTS,),
+    ),
+    Mutant(
+        "invoice-cancelled-while-its-note-is-stamped",
+        "an invoice that is cancelled has no credit note",
+        "src/ledger/domain/invoices/decide/cancellation.py",
+        "(each.stamp is not None or each.intent is not None)",
+        "each.stamp is not None",
+        (_NOTE_TESTS,),
+    ),
+    Mutant(
+        "cancellation-ended-by-an-earlier-call",
+        "no invoice is cancelled beside a credit note of the same refund",
+        "src/ledger/operations/orders/invoices/provider_calls.py",
+        "if not is_own and not isinstance(outcome, Cancelled):",
+        "if False:",
+        ("tests/background/test_lost_cancellations.py",),
     ),
     Mutant(
         "charge-by-another-order",

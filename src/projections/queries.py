@@ -15,6 +15,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.fold import fold
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.timers import TimerKind
 from ledger.postgres import archive_state
@@ -33,7 +36,7 @@ from projections.lists.shared_pages import is_shared, page_loader
 from projections.lists.statements import page_statements
 from projections.merchants import FoundKey, FoundMerchant, ListedKey
 from projections.orders import month_end, open_calls, table
-from projections.orders.month_end import MonthLine
+from projections.orders.month_end import Month
 from projections.orders.table import OrderRow, ReadStream
 from projections.payment_methods import MethodQuery
 from projections.products import ProductDocument, ProductQuery
@@ -188,10 +191,13 @@ class Queries:
         """Returns one page of the merchant's products as JSON."""
         return products.page_body(query, await self._lists.rows(*products.page_statement(merchant_id, query)))
 
-    async def month_end(self, merchant_id: UUID, year: int, month: int, zone: str) -> list[MonthLine]:
-        """Returns the electronic invoices of a month in a time zone, summed by kind, state and currency."""
-        rows = await self._lists.rows(*month_end.month_statement(merchant_id, year, month, zone))
-        return await asyncio.to_thread(month_end.lines_of, rows, year, month, zone)
+    async def month_end(self, merchant_id: UUID, year: int, month: int, zone: str) -> Month:
+        """Returns the electronic invoices of a month in a time zone, and the documents that are not stamped."""
+
+        async def read_order(order_id: UUID) -> Order:
+            return fold(evolve, None, await self._read_stream(merchant_id, order_id))
+
+        return await month_end.month_of(self._lists.rows, read_order, merchant_id, year, month, zone)
 
     async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:
         """Returns the JSON object of the merchant's saved payment method, None if it was deleted."""

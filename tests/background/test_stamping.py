@@ -29,6 +29,7 @@ from ledger.domain.invoices.commands import NotFound, NotSent, StampNext, Unansw
 from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
 from ledger.domain.orders.invoices.events import DocumentStamped, StampingRequested
+from ledger.domain.orders.invoices.state import INVOICE_SLOT
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import LineItem
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
@@ -385,8 +386,9 @@ async def test_without_a_provider_an_invoice_fails_once_and_is_stamped_after_one
         await stamp_order(ledger, merchant, "1", StampInput())
     order = await order_of(ledger, merchant, order_id)
     assert order.invoices is not None
-    assert order.invoices.blocked is not None
-    assert order.invoices.blocked.code == "STAMPING_NOT_CONFIGURED"
+    failure = order.invoices.failure_of(INVOICE_SLOT)
+    assert failure is not None
+    assert failure.code == "STAMPING_NOT_CONFIGURED"
     assert InvoiceTimerKind.STAMP not in {kind for kind, *_ in invoice_timers(order)}
     ledger.invoicing = connected
     await stamp_order(ledger, merchant, "1", StampInput())

@@ -296,6 +296,7 @@ def test_a_certificate_that_is_not_trusted_means_that_nothing_was_sent():
     [
         ({"Estado": "Vigente", "EstatusCancelacion": ""}, "ACTIVE"),
         ({"Estado": "Vigente", "EstatusCancelacion": "En proceso"}, "CANCELLATION_PENDING"),
+        ({"Estado": "Vigente", "EstatusCancelacion": "Solicitud rechazada"}, "CANCELLATION_REFUSED"),
         ({"Estado": "Cancelado", "EstatusCancelacion": "Cancelado con aceptación"}, "CANCELLED"),
         ({"Estado": "No Encontrado"}, "NOT_FOUND"),
     ],

@@ -125,7 +125,10 @@ INVOICES: dict[str, Any] = {
         ),
     ),
     "invoicing-blocked.v1": invoices.InvoicingBlocked(
-        code="FISCAL_DATA_INCOMPLETE", message="The document cannot be issued without fiscalConfig.taxId.", at=AT
+        code="FISCAL_DATA_INCOMPLETE",
+        message="The document cannot be issued without fiscalConfig.taxId.",
+        at=AT,
+        slots=("invoice",),
     ),
     "document-announced.v1": invoices.DocumentAnnounced(
         slot="invoice",
@@ -167,9 +170,10 @@ INVOICES: dict[str, Any] = {
         deadline_at=LATER,
         at=AT,
         substituted_by=OTHER_UUID,
+        for_refund=True,
     ),
     "document-cancellation-pending.v1": invoices.DocumentCancellationPending(
-        document_id=INVOICE, at=AT, message="The provider did not answer in time."
+        document_id=INVOICE, at=AT, message="The provider did not answer in time.", unanswered=True
     ),
     "document-cancelled.v1": invoices.DocumentCancelled(document_id=INVOICE, at=AT),
     "document-cancellation-refused.v1": invoices.DocumentCancellationRefused(

@@ -5,9 +5,11 @@ Programs read the four fields that `create --json` prints: keep them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -253,9 +255,14 @@ def month_end(
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Print a month's electronic invoices: the documents per kind and state, with their sums, in major units."""
+    """Print a month's electronic invoices: the documents per kind and state, with their sums, in major units.
+
+    Documents that are not stamped are listed after them; CSV and JSON have the sums alone.
+    """
     from ledger.operations.merchants.registration import merchant_of
+    from ledger.operations.pipeline.unit_of_work import load_order
     from ledger.postgres.connection import connect
+    from projections.orders import missing_documents
     from projections.orders import month_end as report
 
     merchant = uuid_of(merchant_id, "merchant")
@@ -264,24 +271,36 @@ def month_end(
     except ValueError:
         raise CannotRun(f"{month!r} is not a month: months look like 2027-01") from None
 
-    async def read(ledger: Ledger, settings: Settings) -> list[report.MonthLine]:
+    async def read(ledger: Ledger, settings: Settings) -> report.Month:
         zone = (await merchant_of(ledger, merchant)).settings.time_zone
         assert settings.database_url is not None, "the installation's settings name its database"
         async with await connect(settings.database_url, "ledger-cli") as connection:
-            return await report.month_lines(connection, merchant, begin.year, begin.month, zone)
 
-    lines = on_ledger(data_dir, read)
+            async def rows(statement: str, parameters: Mapping[str, Any]) -> Sequence[tuple[Any, ...]]:
+                return await (await connection.execute(statement.encode(), parameters, binary=True)).fetchall()
+
+            read_order = partial(load_order, ledger, merchant)
+            return await report.month_of(rows, read_order, merchant, begin.year, begin.month, zone)
+
+    found = on_ledger(data_dir, read)
+    lines = found.lines
     if json:
         echo_json(lines)
     elif as_csv:
         typer.echo(report.as_csv(lines), nl=False)
     elif as_page:
-        typer.echo(report.as_page(lines, f"Electronic invoices {month}"), nl=False)
-    elif lines:
-        headings = tuple(name.upper() for name in report.COLUMNS)
-        echo_table(headings, [tuple(report.cells(line)) for line in lines])
+        typer.echo(report.as_page(found, f"Electronic invoices {month}"), nl=False)
     else:
-        typer.echo(f"no document was issued in {month}")
+        if lines:
+            echo_table(tuple(name.upper() for name in report.COLUMNS), [tuple(report.cells(line)) for line in lines])
+        else:
+            typer.echo(f"no document was issued in {month}")
+        if found.missing:
+            headings = tuple(name.upper() for name in missing_documents.COLUMNS)
+            typer.echo("\nnot stamped:")
+            echo_table(headings, [tuple(report.cells(each)) for each in found.missing])
+        if found.has_more_missing:
+            typer.echo(report.MORE_MISSING)
 
 
 def _content(path: Path) -> bytes:

@@ -101,10 +101,11 @@ class StatusRequest(ProviderRequest, frozen=True, kw_only=True):
 class DocumentStatus(Struct, frozen=True, kw_only=True):
     """SAT's report about a document. `detail` holds the report's own words.
 
-    A document is NOT_FOUND until the provider has handed it to SAT, which may take a day.
+    A document is NOT_FOUND until the provider has handed it to SAT, which may take a day. It is ACTIVE also while SAT
+    does not know of a cancellation yet; CANCELLATION_REFUSED if its receiver has refused one.
     """
 
-    state: Literal["ACTIVE", "CANCELLATION_PENDING", "CANCELLED", "NOT_FOUND"]
+    state: Literal["ACTIVE", "CANCELLATION_PENDING", "CANCELLATION_REFUSED", "CANCELLED", "NOT_FOUND"]
     detail: str = ""
 
 

@@ -7,6 +7,7 @@ In reading order:
 - `documents`: the whole document, put together from stored bytes.
 - `refunds`, `authentication`: the documents of two operations.
 - `invoices`: its electronic invoices. `month_end`: a month's documents of all orders, from the log.
+  `missing_documents`: those that are not stamped.
 - `table`: the order's row, and how orders are found. `open_calls`: the orders that recovery looks up.
   `operator_lookup`: orders of all merchants, for an operator. `reconciliation`: what the log holds of a processor's
   payments.

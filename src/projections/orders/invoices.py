@@ -12,9 +12,17 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict
 
-from ledger.domain.invoices.due import invoice_status, summary
+from ledger.domain.invoices.due import (
+    blocked_documents,
+    invoice_status,
+    receipt_due_at,
+    status_of_document,
+    summary,
+)
+from ledger.domain.invoices.movements import DueDocument, document_id_of
 from ledger.domain.money import shortest
 from ledger.domain.orders.invoices.state import (
+    INVOICE_SLOT,
     CancellationStatus,
     Document,
     DocumentCancellation,
@@ -62,14 +70,20 @@ class InvoiceComplementDocument(Struct, frozen=True, kw_only=True, rename="camel
     remaining_balance: Annotated[
         Amount | None, Meta(description="The invoice's balance after a REP, in minor units (cents).")
     ]
-    status: Annotated[DocumentStatus, Meta(description="PENDING, EMITTED (stamped) or FAILED (refused).")]
+    status: Annotated[
+        DocumentStatus, Meta(description="PENDING, EMITTED (stamped) or FAILED (refused, or impossible to draw up).")
+    ]
     fiscal_uuid: Annotated[UUID | None, Meta(description="SAT's id of the stamped document.")]
     fiscal_invoice_id: Annotated[str | None, Meta(description="The stamping provider's id of the document.")]
     pdf_key: Annotated[
         str | None, Meta(description="The key of the stored PDF. For a link, use /cfdi-url; never build one.")
     ]
-    failure_code: Annotated[str | None, Meta(description="The provider's code of the latest refusal.")]
-    failure_reason: Annotated[str | None, Meta(description="The provider's own words of the latest refusal.")]
+    failure_code: Annotated[
+        str | None, Meta(description="The provider's code of the latest refusal, or that of missing data.")
+    ]
+    failure_reason: Annotated[
+        str | None, Meta(description="The provider's own words of the latest refusal, or what is missing.")
+    ]
     attempts: Annotated[int, Meta(description="How often the document was sent to the provider.")]
     rep_due_at: Annotated[Moment | None, Meta(description="The legal deadline of a REP.")]
     emitted_at: Annotated[Moment | None, Meta(description="When it was stamped.")]
@@ -89,7 +103,10 @@ class InvoiceSummary(Struct, frozen=True, kw_only=True, rename="camel", gc=False
     refund_event_count: Annotated[int, Meta(description="The refund events that need a credit note.")]
     emitted_credit_note_count: Annotated[int, Meta(description="Those whose credit note is stamped.")]
     pending_credit_note_count: Annotated[int, Meta(description="Those whose credit note is still to be stamped.")]
-    failed_credit_note_count: Annotated[int, Meta(description="Those whose credit note was refused.")]
+    failed_credit_note_count: Annotated[
+        int,
+        Meta(description="Those whose credit note was refused or cannot be drawn up. Stamp the order to try again."),
+    ]
     is_fully_stamped: Annotated[
         bool, Meta(description="Whether all receipts and credit notes that are needed are stamped.")
     ]
@@ -147,8 +164,8 @@ def invoice_fields(order: Order) -> dict[str, Any]:
         "invoice_type": "PPD" if order.terms.allow_partials else "PUE",
         "invoice_status": "INVOICED" if status is DocumentStatus.EMITTED else status,
         "fiscal_uuid": None if invoice is None or invoice.stamp is None else invoice.stamp.fiscal_uuid,
-        "complements": [] if invoices is None else complements(order, invoices.receipts),
-        "credit_notes": [] if invoices is None else complements(order, invoices.credit_notes),
+        "complements": [] if invoices is None else complements(order, invoices.receipts, is_receipt=True),
+        "credit_notes": [] if invoices is None else complements(order, invoices.credit_notes, is_receipt=False),
         "invoice_summary": InvoiceSummary(**asdict(summary(order))) if order.terms.allow_partials else UNSET,
         "invoice_failure_code": UNSET if failure is None else failure.code,
         "invoice_failure_reason": UNSET if failure is None else failure.message,
@@ -178,18 +195,52 @@ def render_stamp(order: Order) -> bytes:
     )
 
 
-def complements(order: Order, documents: Iterable[Document]) -> list[InvoiceComplementDocument]:
-    """Returns receipts or credit notes as the order shows them."""
-    return [InvoiceComplementDocument(**complement_fields(order, document)) for document in documents]
+def complements(order: Order, documents: Iterable[Document], *, is_receipt: bool) -> list[InvoiceComplementDocument]:
+    """Returns receipts or credit notes as the order shows them, those last that could not be drawn up yet."""
+    announced = [InvoiceComplementDocument(**complement_fields(order, document)) for document in documents]
+    blocked = [each for each in blocked_documents(order) if each[0].is_receipt is is_receipt]
+    return announced + [_blocked(order, due, failure) for due, failure in blocked]
+
+
+def _blocked(order: Order, due: DueDocument, failure: DocumentFailure) -> InvoiceComplementDocument:
+    """Returns a document that could not be drawn up, with the id that it will have."""
+    movement, is_receipt = due.movement, due.is_receipt
+    return InvoiceComplementDocument(
+        id=document_id_of(order, movement.slot),
+        kind="REP" if is_receipt else "CREDIT_NOTE",
+        payment_id=movement.payment.payment_id,
+        payment_event_id=movement.payment_event_id,
+        amount=shortest(_received(order, movement.slot, movement.payment.payment_id) if is_receipt else due.amount),
+        applied_amount=number_or_null(due.amount) if is_receipt else None,
+        installment=due.installment if is_receipt else None,
+        previous_balance=number_or_null(due.balance) if is_receipt else None,
+        remaining_balance=number_or_null(due.balance - due.amount) if is_receipt else None,
+        status=DocumentStatus.FAILED,
+        fiscal_uuid=None,
+        fiscal_invoice_id=None,
+        pdf_key=None,
+        failure_code=failure.code,
+        failure_reason=failure.message,
+        attempts=0,
+        rep_due_at=moment(receipt_due_at(order, movement.at)) if is_receipt else None,
+        emitted_at=None,
+        created_at=moment(failure.at),
+        cancellation=None,
+    )
 
 
 def complement_fields(order: Order, document: Document) -> dict[str, Any]:
     """Returns the fields of `InvoiceComplementDocument` of a receipt or a credit note."""
-    stamp, failure = document.stamp, document.failure
+    assert order.invoices is not None, "the document is among them"
+    stamp = document.stamp
+    status = status_of_document(order.invoices, document)
+    failure = document.failure
+    if status is DocumentStatus.FAILED:
+        failure = order.invoices.failure_of(document.slot) or failure
     return {
         **_amounts(order, document),
         "id": document.document_id,
-        "status": document.status,
+        "status": status,
         "fiscal_uuid": None if stamp is None else stamp.fiscal_uuid,
         "fiscal_invoice_id": None if stamp is None else stamp.invoice_id,
         "pdf_key": None if stamp is None else stamp.pdf_key,
@@ -230,7 +281,7 @@ def _amounts(order: Order, document: Document) -> dict[str, Any]:
                 "kind": "REP",
                 "payment_id": terms.payment_id,
                 "payment_event_id": None,
-                "amount": shortest(_received(order, document, terms)),
+                "amount": shortest(_received(order, document.slot, terms.payment_id)),
                 "applied_amount": number_or_null(terms.applied_amount),
                 "installment": terms.installment,
                 "previous_balance": number_or_null(terms.previous_balance),
@@ -251,11 +302,11 @@ def _amounts(order: Order, document: Document) -> dict[str, Any]:
             raise AssertionError("the invoice is no complement")
 
 
-def _received(order: Order, document: Document, terms: ReceiptTerms) -> Any:
-    """Returns the gross amount of the receipt of money that the document is about (contract 4.7)."""
+def _received(order: Order, slot: str, payment_id: UUID) -> Any:
+    """Returns the gross amount of the receipt of money that a document is about (contract 4.7)."""
     before = order.quantum * 0
-    for inflow in order.payment(terms.payment_id).inflows:
-        if document.slot == f"receipt:{inflow.ordinal}":
+    for inflow in order.payment(payment_id).inflows:
+        if slot == f"receipt:{inflow.ordinal}":
             return inflow.captured - before
         before = inflow.captured
     raise AssertionError("a receipt is about money that the payment received")
@@ -265,4 +316,4 @@ def _failure(order: Order) -> DocumentFailure | None:
     invoices = order.invoices
     if invoices is None:
         return None
-    return invoices.blocked if invoices.invoice is None else invoices.invoice.failure
+    return invoices.failure_of(INVOICE_SLOT) or (None if invoices.invoice is None else invoices.invoice.failure)

@@ -6,10 +6,11 @@ of its date of issue in the merchant's time zone; its state is the present one.
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html import escape
@@ -21,11 +22,23 @@ import msgspec
 from msgspec import Struct
 
 from ledger.domain.money import ZERO
-from ledger.domain.orders.invoices.events import TOPICS
+from ledger.domain.orders.invoices.events import TOPICS, DocumentCancelled
 from ledger.domain.orders.invoices.evolve import evolve_invoices
 from ledger.domain.orders.invoices.state import Document, Invoices
-from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms, ReceiptTerms
+from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms
+from ledger.domain.orders.state import Order
 from ledger.postgres.connection import Connection
+from projections.orders.missing_documents import (
+    COLUMNS as MISSING_COLUMNS,
+)
+from projections.orders.missing_documents import (
+    ORDERS_MAX,
+    MissingDocument,
+    blocked_statement,
+    kind_of,
+    missing_documents,
+    total_of,
+)
 
 # The events of documents, since a time, of the streams in which documents were announced before another time: each
 # stream's in order. The topics are those of the partial index.
@@ -71,11 +84,42 @@ class MonthLine(Struct, frozen=True, kw_only=True, rename="camel"):
 COLUMNS: Final = MonthLine.__struct_encode_fields__
 
 
+class Month(Struct, frozen=True, kw_only=True):
+    """A month's lines in the order of kind, state and currency, and its documents that are not stamped.
+
+    `has_more_missing`: more orders have documents that cannot be drawn up than one report reads.
+    """
+
+    lines: list[MonthLine]
+    missing: list[MissingDocument]
+    has_more_missing: bool = False
+
+
+ReadRows = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Returns the rows of a statement with its parameters, in the binary format."""
+
+
+async def month_of(
+    read: ReadRows, read_order: Callable[[UUID], Awaitable[Order]], merchant_id: UUID, year: int, month: int, zone: str
+) -> Month:
+    """Returns a month. `read_order` reads an order of the merchant from the log. Raises what both readers raise."""
+    rows = await read(*month_statement(merchant_id, year, month, zone))
+    begin, end = _bounds(year, month, zone)
+    blocked = [order_id for (order_id,) in await read(*blocked_statement(merchant_id, begin, end))]
+    orders = [await read_order(order_id) for order_id in blocked[:ORDERS_MAX]]
+    documents = await asyncio.to_thread(_documents_of, rows, begin, end)
+    return Month(
+        lines=summed(each for _, each in documents),
+        missing=missing_documents(documents, orders, begin, end),
+        has_more_missing=len(blocked) > ORDERS_MAX,
+    )
+
+
 async def month_lines(connection: Connection, merchant_id: UUID, year: int, month: int, zone: str) -> list[MonthLine]:
     """Returns the lines of a month, in the order of kind, state and currency."""
     statement, parameters = month_statement(merchant_id, year, month, zone)
     cursor = await connection.execute(statement.encode(), parameters, binary=True)
-    return lines_of(await cursor.fetchall(), year, month, zone)
+    return summed(each for _, each in _documents_of(await cursor.fetchall(), *_bounds(year, month, zone)))
 
 
 def month_statement(merchant_id: UUID, year: int, month: int, zone: str) -> tuple[str, Mapping[str, Any]]:
@@ -84,10 +128,9 @@ def month_statement(merchant_id: UUID, year: int, month: int, zone: str) -> tupl
     return _READ, {"merchant_id": merchant_id, "begin": begin - _MARGIN, "end": end + _MARGIN}
 
 
-def lines_of(rows: Iterable[tuple[Any, ...]], year: int, month: int, zone: str) -> list[MonthLine]:
-    """Returns the lines of a month from the rows of its query. It takes long: call it in a thread."""
-    begin, end = _bounds(year, month, zone)
-    return summed(each for each in _folded(rows) if begin <= each.terms.issued_at < end)
+def _documents_of(rows: Iterable[tuple[Any, ...]], begin: datetime, end: datetime) -> list[tuple[UUID, Document]]:
+    """Returns the documents of a month with their orders' ids. It takes long: call it in a thread."""
+    return [(order_id, each) for order_id, each in _folded(rows) if begin <= each.terms.issued_at < end]
 
 
 def _bounds(year: int, month: int, zone: str) -> tuple[datetime, datetime]:
@@ -100,14 +143,14 @@ def summed(documents: Iterable[Document]) -> list[MonthLine]:
     """Returns the lines of these documents."""
     groups: dict[tuple[str, str, str], list[Document]] = defaultdict(list)
     for document in documents:
-        groups[_kind(document), _state(document), document.terms.currency].append(document)
+        groups[kind_of(document.terms), _state(document), document.terms.currency].append(document)
     return [
         MonthLine(
             kind=kind,
             state=state,
             currency=currency,
             documents=len(group),
-            total=_major(sum((_total(each) for each in group), ZERO)),
+            total=_major(sum((total_of(each) for each in group), ZERO)),
             iva=_tax(group, IVA, withheld=False),
             ieps=_tax(group, IEPS, withheld=False),
             iva_withheld=_tax(group, IVA, withheld=True),
@@ -126,16 +169,26 @@ def as_csv(lines: Sequence[MonthLine]) -> str:
     return text.getvalue()
 
 
-def as_page(lines: Sequence[MonthLine], title: str) -> str:
-    """Returns the lines as a page of HTML, for a browser or a printer."""
-    heading = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+def as_page(month: Month, title: str) -> str:
+    """Returns the month as a page of HTML, for a browser or a printer."""
+    missing = f"<h2>Not stamped</h2>\n{_table(MISSING_COLUMNS, month.missing)}" if month.missing else ""
+    if month.has_more_missing:
+        missing += f"<p>{MORE_MISSING}</p>\n"
+    return _PAGE.format(title=escape(title), lines=_table(COLUMNS, month.lines), missing=missing)
+
+
+MORE_MISSING: Final = f"More than {ORDERS_MAX} orders have documents that cannot be drawn up: stamp these first."
+
+
+def _table(columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument]) -> str:
+    heading = "".join(f"<th>{escape(name)}</th>" for name in columns)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(line)) + "</tr>\n" for line in lines)
-    return _PAGE.format(title=escape(title), heading=heading, rows=rows)
+    return f"<table>\n<thead><tr>{heading}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
 
 
-def cells(line: MonthLine) -> list[str]:
+def cells(line: MonthLine | MissingDocument) -> list[str]:
     """Returns the texts of a line, amounts with two decimals."""
-    values = msgspec.structs.astuple(line)
+    values = ("" if value is None else value for value in msgspec.structs.astuple(line))
     return [f"{value:.2f}" if isinstance(value, Decimal) else str(value) for value in values]
 
 
@@ -155,41 +208,34 @@ th:nth-child(n+4), td:nth-child(n+4) {{ text-align: right; font-variant-numeric:
 </head>
 <body>
 <h1>{title}</h1>
-<table>
-<thead><tr>{heading}</tr></thead>
-<tbody>
-{rows}</tbody>
-</table>
-</body>
+{lines}{missing}</body>
 </html>
 """
 
 
-def _folded(rows: Iterable[tuple[Any, ...]]) -> list[Document]:
-    """Returns the documents of these events. Those that were announced before the first event are left out."""
+def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[UUID, Document]]:
+    """Returns the documents of these events with their orders' ids. Left out are those that were announced before the
+    first event, and those that were never stamped and whose invoice was cancelled.
+    """
     invoices: dict[UUID, Invoices] = {}
+    cancelled: set[UUID] = set()
     for stream_id, topic, data in rows:
         event: Any = msgspec.json.decode(data, type=TOPICS[topic])
         invoices[stream_id] = evolve_invoices(invoices.get(stream_id), event)
-    return [document for each in invoices.values() for document in each.documents]
-
-
-def _kind(document: Document) -> str:
-    match document.terms:
-        case InvoiceTerms() as terms:
-            return f"INVOICE_{terms.payment_method}"
-        case ReceiptTerms():
-            return "REP"
-        case _:
-            return "CREDIT_NOTE"
+        if isinstance(event, DocumentCancelled):
+            cancelled.add(event.document_id)
+    return [
+        (order_id, document)
+        for order_id, each in invoices.items()
+        for document in each.documents
+        if document.stamp is not None
+        or isinstance(document.terms, InvoiceTerms)
+        or document.terms.invoice_id not in cancelled
+    ]
 
 
 def _state(document: Document) -> str:
     return "CANCELLED" if document.is_cancelled else str(document.status)
-
-
-def _total(document: Document) -> Decimal:
-    return document.terms.applied_amount if isinstance(document.terms, ReceiptTerms) else document.terms.total
 
 
 def _tax(documents: Iterable[Document], kind: str, *, withheld: bool) -> Decimal:

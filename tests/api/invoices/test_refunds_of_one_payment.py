@@ -83,3 +83,44 @@ async def test_a_full_refund_cancels_the_invoice_of_its_month_where_the_merchant
     credited = await shown(merchant, kept)
     assert credited["invoiceCancellation"]["status"] == "REFUSED"
     assert [(each["amount"], each["status"]) for each in credited["creditNotes"]] == [(10_000, "EMITTED")]
+
+
+async def test_a_note_that_fails_is_shown_and_listed_and_leaves_the_invoice_to_a_cancellation(
+    store: Storefront,
+) -> None:
+    merchant = await store.register()
+    order_id = await sold(merchant, "stuck")
+    await merchant.post(STAMPING, {"mode": "REFUSE"})
+    await refund(merchant, order_id, 4_000)
+    await work(merchant)
+    done = await shown(merchant, order_id)
+    (note,) = done["creditNotes"]
+    assert (note["status"], note["failureCode"]) == ("FAILED", "CFDI40145")
+    month = datetime.fromisoformat(done["createdAt"]).astimezone(ZoneInfo("America/Mexico_City"))
+    report = (await merchant.get(f"/api/v1/invoices/month-end?month={month:%Y-%m}")).json()
+    assert [(each["orderId"], each["documentId"], each["kind"], each["state"], each["total"], each["failureCode"])
+            for each in report["missing"]] == [(order_id, note["id"], "CREDIT_NOTE", "FAILED", 4_000, "CFDI40145")]  # fmt: skip
+    assert report["hasMoreMissing"] is False
+    await merchant.post(STAMPING, {"mode": "OK"})
+    assert (await cancel(merchant, order_id)).json()["invoiceCancellation"]["status"] == "CANCELLED"
+    await work(merchant, "P2D")
+    assert (await shown(merchant, order_id))["creditNotes"] == []
+    report = (await merchant.get(f"/api/v1/invoices/month-end?month={month:%Y-%m}")).json()
+    assert [(line["kind"], line["state"]) for line in report["lines"]] == [("INVOICE_PUE", "CANCELLED")]
+    assert report["missing"] == []
+
+
+async def test_an_invoice_that_cannot_be_drawn_up_is_listed_as_missing(store: Storefront) -> None:
+    merchant = await store.register()
+    body = paid_order(externalId="blocked", amount=10_000, customerFiscalData={**FISCAL, "zipCode": None}, lineItems=[])
+    order_id = (await merchant.create(body)).json()["id"]
+    await work(merchant)
+    done = await shown(merchant, order_id)
+    month = datetime.fromisoformat(done["createdAt"]).astimezone(ZoneInfo("America/Mexico_City"))
+    report = (await merchant.get(f"/api/v1/invoices/month-end?month={month:%Y-%m}")).json()
+    (missing,) = report["missing"]
+    assert (missing["kind"], missing["total"], missing["failureCode"]) == (
+        "INVOICE_PUE", 10_000, done["invoiceFailureCode"],
+    )  # fmt: skip
+    page = await merchant.get(f"/api/v1/invoices/month-end?month={month:%Y-%m}", accept="text/html")
+    assert missing["failureReason"] in page.text

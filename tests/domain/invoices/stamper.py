@@ -68,8 +68,10 @@ def run(
     answer: Callable[[UUID], StampingOutcome] = stamped,
 ) -> Order:
     """Returns the order after a timer or a request has stamped what it could, as the operation does it."""
+    documents = () if order.invoices is None else order.invoices.documents
+    before = {document.document_id: document.attempts for document in documents}
     while True:
-        order = fold(evolve, order, decide_next(order, next_command(at, request)))
+        order = fold(evolve, order, decide_next(order, next_command(at, request, attempts_before=before)))
         started = None if order.invoices is None else order.invoices.next_document
         if started is None or started.intent is None:
             return order
@@ -77,7 +79,7 @@ def run(
         record = RecordStamping(document_id=started.document_id, outcome=outcome, at=at)
         order = fold(evolve, order, decide_outcome(order, record))
         assert decide_outcome(order, record) == [], "an outcome is recorded once"
-        if not isinstance(outcome, Stamped):
+        if not isinstance(outcome, Stamped | Refused):
             return order
 
 

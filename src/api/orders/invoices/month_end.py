@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,6 +24,7 @@ from api.response import ApiResponse, Headers, json_response
 from ledger.domain.money import shortest
 from ledger.security.api_keys import Scope
 from projections.formats import Amount
+from projections.orders.missing_documents import ORDERS_MAX, MissingDocument
 from projections.orders.month_end import MonthLine, as_csv, as_page
 
 _CSV, _HTML, _JSON = "text/csv", "text/html", "application/json"
@@ -51,12 +52,36 @@ class MonthEndLine(Struct, frozen=True, kw_only=True, rename="camel"):
     isr_withheld: Annotated[Amount, Meta(description="The withheld ISR, in minor units (cents).")]
 
 
+class MissingDocumentLine(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A document that is not stamped."""
+
+    order_id: Annotated[UUID, Meta(description="The service's id of the order. Stamp it to try again.")]
+    document_id: Annotated[UUID, Meta(description="The id of the document among the order's.")]
+    kind: Annotated[str, Meta(description="INVOICE_PUE, INVOICE_PPD, REP or CREDIT_NOTE.", examples=["CREDIT_NOTE"])]
+    state: Annotated[
+        str, Meta(description="PENDING, or FAILED: it was refused or cannot be drawn up.", examples=["FAILED"])
+    ]
+    currency: Annotated[str, Meta(description="The currency of the document.", examples=["MXN"])]
+    total: Annotated[Amount, Meta(description="The document's total, in minor units (cents).")]
+    failure_code: Annotated[
+        str | None, Meta(description="Why it failed: the provider's code, or that of missing data.")
+    ]
+    failure_reason: Annotated[str | None, Meta(description="The provider's own words, or what is missing.")]
+
+
 class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
     """A month's electronic invoices."""
 
     month: Annotated[str, Meta(description="The month.", examples=["2026-11"])]
     time_zone: Annotated[str, Meta(description="The merchant's time zone, in which the month begins and ends.")]
     lines: Annotated[list[MonthEndLine], Meta(description="A line for each kind, state and currency, in that order.")]
+    missing: Annotated[
+        list[MissingDocumentLine], Meta(description="The documents of the month that are not stamped, by order.")
+    ]
+    has_more_missing: Annotated[
+        bool,
+        Meta(description=f"More than {ORDERS_MAX} orders have documents that cannot be drawn up; the rest follows."),
+    ]
 
 
 PARAMETERS: Final[Parameters] = {
@@ -97,29 +122,32 @@ async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/invoices/month-end: 200 with the report, in the media type that the client prefers."""
     year, month = parse_month(request.query)
     zone = request.principal.settings.time_zone
-    lines = await deps.queries.month_end(request.principal.merchant_id, year, month, zone)
+    found = await deps.queries.month_end(request.principal.merchant_id, year, month, zone)
     name = f"{year}-{month:02}"
     match media_type(request.headers.get(b"accept", b"")):
         case "text/csv":
             file = (b"content-disposition", b'attachment; filename="invoices-%s.csv"' % name.encode())
-            return _text(as_csv(lines), b"text/csv; charset=utf-8; header=present", (file,))
+            return _text(as_csv(found.lines), b"text/csv; charset=utf-8; header=present", (file,))
         case "text/html":
-            return _text(as_page(lines, f"Electronic invoices {name}"), b"text/html; charset=utf-8", _OF_A_PAGE)
+            return _text(as_page(found, f"Electronic invoices {name}"), b"text/html; charset=utf-8", _OF_A_PAGE)
         case _:
-            return json_response(200, MonthEnd(month=name, time_zone=zone, lines=_lines(lines)), _HEADERS)
+            report = MonthEnd(
+                month=name,
+                time_zone=zone,
+                lines=[MonthEndLine(**_in_minor_units(line)) for line in found.lines],
+                missing=[MissingDocumentLine(**_in_minor_units(each)) for each in found.missing],
+                has_more_missing=found.has_more_missing,
+            )
+            return json_response(200, report, _HEADERS)
 
 
 def _text(content: str, kind: bytes, headers: Headers) -> ApiResponse:
     return ApiResponse(200, content.encode(), (*_HEADERS, *headers), (b"content-type", kind))
 
 
-def _lines(lines: Sequence[MonthLine]) -> list[MonthEndLine]:
-    """Returns the lines with their amounts in minor units, as in every other answer in JSON."""
-    return [MonthEndLine(**{name: _minor(value) for name, value in _fields(line)}) for line in lines]
-
-
-def _fields(line: MonthLine) -> Iterable[tuple[str, Any]]:
-    return msgspec.structs.asdict(line).items()
+def _in_minor_units(line: MonthLine | MissingDocument) -> dict[str, Any]:
+    """Returns the fields of a line with its amounts in minor units, as in every other answer in JSON."""
+    return {name: _minor(value) for name, value in msgspec.structs.asdict(line).items()}
 
 
 def _minor(value: Any) -> Any:
@@ -134,7 +162,8 @@ MONTH_END: Final = ScopedOperation(
         summary="Read a month's electronic invoices",
         description="""
 The documents of a month by kind, state and currency, with the sums of their totals and taxes. A document belongs to the
-month of its date of issue, in the merchant's time zone; its state is the present one.
+month of its date of issue, in the merchant's time zone; its state is the present one. `missing` names the documents
+that are not stamped, also those that could not be drawn up: these belong to the month in which that was noticed.
 
 The header `Accept` chooses JSON, CSV (`text/csv`) or a page (`text/html`). Amounts are in minor units in JSON, and in
 pesos or dollars with two decimals in the other two, which people read.

@@ -81,8 +81,8 @@ Stamps the invoice, payment receipts and credit notes that are due and pending o
 order; documents that are stamped stay as they are. The service does the same by itself, and repeats refused documents
 after 5 minutes, 1 hour, 6 hours and 24 hours. Needs no body.
 
-A document that the stamping provider refuses is FAILED, with the provider's own words in `failureReason`; the later
-documents of the order wait for it.
+A document that the stamping provider refuses is FAILED, with the provider's own words in `failureReason`. The payment
+receipts after it wait for it; a credit note waits for no other credit note.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=StampPaymentOrder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -46,7 +47,8 @@ class StampNext(Struct, frozen=True, kw_only=True):
 
     Without `request` the command comes from a timer: it leaves documents alone whose pause has not ended, and does not
     replace cancelled documents. `deadline_at` ends the call, in real time. `certificate` is the number of the
-    certificate that seals the document.
+    certificate that seals the document. `attempts_before` has the attempts of the documents as the request found them:
+    it tries each document once.
     """
 
     issuer: Issuer
@@ -55,6 +57,7 @@ class StampNext(Struct, frozen=True, kw_only=True):
     deadline_at: datetime
     at: datetime
     request: StampRequest | None = None
+    attempts_before: Mapping[UUID, int] | None = None
 
 
 class Stamped(Struct, frozen=True, kw_only=True):
@@ -124,12 +127,28 @@ class Cancelled(Struct, frozen=True):
 
 
 class CancellationPending(Struct, frozen=True):
-    """The cancellation has no result yet."""
+    """The cancellation has no result yet. `unanswered`: it is unknown whether SAT has the request."""
 
     message: str | None = None
+    unanswered: bool = False
 
 
-CancellationOutcome = Cancelled | CancellationPending | Refused
+class StillValid(Struct, frozen=True):
+    """SAT reports the document as valid and no result of a cancellation: it may not have the request yet."""
+
+    message: str
+
+
+CancellationOutcome = Cancelled | CancellationPending | Refused | StillValid
+
+
+class RepeatCancellation(Struct, frozen=True, kw_only=True):
+    """Sends a cancellation again that has no result. SAT answers both requests alike."""
+
+    document_id: UUID
+    provider: str
+    deadline_at: datetime
+    at: datetime
 
 
 class RecordCancellation(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,15 @@ from msgspec import Struct
 
 from ledger.domain.invoices.movements import DueDocument, due_documents
 from ledger.domain.orders.invoices.events import InvoicingEnabled
-from ledger.domain.orders.invoices.state import CancellationStatus, DocumentStatus, Invoices
+from ledger.domain.orders.invoices.state import (
+    INVOICE_SLOT,
+    CancellationStatus,
+    Document,
+    DocumentCancellation,
+    DocumentFailure,
+    DocumentStatus,
+    Invoices,
+)
 from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
@@ -26,6 +34,8 @@ RECEIPT_DEADLINE_WARNING: Final = timedelta(hours=48)
 """How long before the deadline of a payment receipt (REP) the ledger warns."""
 STATUS_PAUSE: Final = timedelta(hours=6)
 """How often the provider is asked about a cancellation that the receiver has to accept."""
+UNANSWERED_PAUSES: Final = (timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=2), STATUS_PAUSE)
+"""The pauses before the provider is asked about a cancellation of which SAT may not know; the last one repeats."""
 
 _CAPTURED_IN_SUMMARY: Final = frozenset(
     {
@@ -85,12 +95,33 @@ def invoice_status(order: Order) -> DocumentStatus | None:
     """Returns the progress of the invoice, None while it is not due. An invoice that cannot be drawn up is FAILED."""
     invoices = order.invoices
     invoice = None if invoices is None else invoices.invoice
-    if invoice is not None:
-        return invoice.status
+    if invoices is not None and invoice is not None:
+        return status_of_document(invoices, invoice)
     if not is_invoice_due(order):
         return None
-    blocked = invoices is not None and invoices.blocked is not None
+    blocked = invoices is not None and invoices.failure_of(INVOICE_SLOT) is not None
     return DocumentStatus.FAILED if blocked else DocumentStatus.PENDING
+
+
+def blocked_documents(order: Order) -> list[tuple[DueDocument, DocumentFailure]]:
+    """Returns the receipts and credit notes that are due and could not be drawn up, each with the reason."""
+    invoices = order.invoices
+    if invoices is None or not invoices.blocked or not takes_documents(order, invoices):
+        return []
+    unannounced = (each for each in due_documents(order) if each.document is None)
+    reasons = ((each, invoices.failure_of(each.movement.slot)) for each in unannounced)
+    return [(each, failure) for each, failure in reasons if failure is not None]
+
+
+def unstamped_slots(order: Order) -> list[str]:
+    """Returns the slots of the documents that timers are to stamp: announced ones, and those still to be drawn up."""
+    invoices = order.invoices
+    slots = [] if invoices is None else [each.slot for each in invoices.current if each.stamp is None]
+    if invoices is None or invoices.invoice is None:
+        return [INVOICE_SLOT] if is_invoice_due(order) else slots
+    if takes_documents(order, invoices):
+        slots += [each.movement.slot for each in due_documents(order) if each.document is None and not each.on_request]
+    return slots
 
 
 def summary(order: Order) -> InvoiceSummary:
@@ -105,9 +136,11 @@ def summary(order: Order) -> InvoiceSummary:
         if each.is_receipt:
             by_payment[each.movement.payment.payment_id].append(each)
     receipts = [
-        _status_of(parts) for parts in by_payment.values() if parts[0].movement.payment.status in _CAPTURED_IN_SUMMARY
+        _status_of(order, parts)
+        for parts in by_payment.values()
+        if parts[0].movement.payment.status in _CAPTURED_IN_SUMMARY
     ]
-    notes = [_status_of([each]) for each in due if not each.is_receipt]
+    notes = [_status_of(order, [each]) for each in due if not each.is_receipt]
     return InvoiceSummary(
         captured_count=len(receipts),
         emitted_rep_count=receipts.count(DocumentStatus.EMITTED),
@@ -117,7 +150,7 @@ def summary(order: Order) -> InvoiceSummary:
         emitted_credit_note_count=notes.count(DocumentStatus.EMITTED),
         pending_credit_note_count=notes.count(DocumentStatus.PENDING),
         failed_credit_note_count=notes.count(DocumentStatus.FAILED),
-        is_fully_stamped=all(_status_of([each]) is DocumentStatus.EMITTED for each in due),
+        is_fully_stamped=all(_status_of(order, [each]) is DocumentStatus.EMITTED for each in due),
     )
 
 
@@ -138,6 +171,7 @@ def takes_documents(order: Order, invoices: Invoices) -> bool:
     """Returns whether receipts and credit notes can refer to the invoice now: it is stamped and not cancelled.
 
     The credit notes of an order of one payment wait for the result of a cancellation of the invoice, which needs none.
+    Documents of a split order are announced meanwhile, and stamped after a refusal.
     """
     invoice = invoices.stamped_invoice
     return invoice is not None and (order.terms.allow_partials or not invoice.is_being_cancelled)
@@ -149,7 +183,7 @@ def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
         return {}
     deadlines: dict[UUID, datetime] = {}
     for each in due_documents(order):
-        if each.is_receipt and _status_of([each]) is not DocumentStatus.EMITTED:
+        if each.is_receipt and _status_of(order, [each]) is not DocumentStatus.EMITTED:
             deadlines.setdefault(each.movement.payment.payment_id, receipt_due_at(order, each.movement.at))
     return deadlines
 
@@ -172,9 +206,14 @@ def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]
     for document in () if invoices is None else invoices.documents:
         cancellation = document.cancellation
         if cancellation is not None and cancellation.status is CancellationStatus.PENDING:
-            at = cancellation.updated_at + STATUS_PAUSE
+            at = cancellation.updated_at + _pause(cancellation)
             timers.append((InvoiceTimerKind.CANCELLATION, document.document_id, at))
     return timers
+
+
+def _pause(cancellation: DocumentCancellation) -> timedelta:
+    times = cancellation.unanswered
+    return UNANSWERED_PAUSES[min(times, len(UNANSWERED_PAUSES)) - 1] if times else STATUS_PAUSE
 
 
 def _next_stamp_at(order: Order) -> datetime | None:
@@ -182,23 +221,48 @@ def _next_stamp_at(order: Order) -> datetime | None:
     invoices = order.invoices
     if invoices is not None and invoices.open_intent is not None:
         return None
-    is_blocked = invoices is not None and invoices.blocked is not None
-    if not is_blocked and _has_unannounced(order, invoices):
+    if _has_unannounced(order, invoices):
         return order.updated_at
-    pending = None if invoices is None else invoices.next_document
-    return None if pending is None else pending.retry_at
+    pending = () if invoices is None else invoices.stampable
+    times = (
+        each.retry_at
+        for each in pending
+        if each.retry_at is not None and (invoices is None or invoices.failure_of(each.slot) is None)
+    )
+    return min(times, default=None)
 
 
 def _has_unannounced(order: Order, invoices: Invoices | None) -> bool:
+    """Returns whether a document is due that is not announced, and of which no timer knows that it cannot be drawn up.
+
+    The documents of a split order are drawn up in their order: none is while an earlier one cannot be.
+    """
     if invoices is None or invoices.invoice is None:
-        return is_invoice_due(order)
+        return is_invoice_due(order) and (invoices is None or invoices.failure_of(INVOICE_SLOT) is None)
     if not takes_documents(order, invoices):
         return False
-    return any(each.document is None and not each.on_request for each in due_documents(order))
+    unannounced = [each for each in due_documents(order) if each.document is None and not each.on_request]
+    if order.terms.allow_partials:
+        unannounced = unannounced[:1]
+    return any(invoices.failure_of(each.movement.slot) is None for each in unannounced)
 
 
-def _status_of(due: list[DueDocument]) -> DocumentStatus:
+def status_of_document(invoices: Invoices, document: Document) -> DocumentStatus:
+    """Returns the status of a document; FAILED also if it is announced and cannot be drawn up again."""
+    is_waiting = document.status is DocumentStatus.PENDING and document.intent is None
+    blocked = is_waiting and invoices.failure_of(document.slot) is not None
+    return DocumentStatus.FAILED if blocked else document.status
+
+
+def _status_of(order: Order, due: list[DueDocument]) -> DocumentStatus:
     """Returns FAILED if one of the documents failed, PENDING if one is not stamped, else EMITTED."""
-    statuses = {DocumentStatus.PENDING if each.document is None else each.document.status for each in due}
+    statuses = {_status(order.invoices, each) for each in due}
     precedence = (DocumentStatus.FAILED, DocumentStatus.PENDING, DocumentStatus.EMITTED)
     return next(status for status in precedence if status in statuses)
+
+
+def _status(invoices: Invoices | None, due: DueDocument) -> DocumentStatus:
+    if invoices is not None and due.document is not None:
+        return status_of_document(invoices, due.document)
+    blocked = invoices is not None and invoices.failure_of(due.movement.slot) is not None
+    return DocumentStatus.FAILED if blocked else DocumentStatus.PENDING

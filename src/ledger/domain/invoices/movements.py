@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from msgspec import Struct
 
@@ -143,6 +143,16 @@ def _of_single_order(order: Order) -> list[DueDocument]:
     return due
 
 
+def document_id_of(order: Order, slot: str) -> UUID:
+    """Returns the id of the next document that is announced for a slot: the same however often it is drawn up."""
+    return uuid5(order.terms.order_id, f"{slot}/{earlier_documents(order, slot)}")
+
+
+def earlier_documents(order: Order, slot: str) -> int:
+    """Returns how many documents were announced for a slot: all were cancelled or dropped if another one follows."""
+    return 0 if order.invoices is None else sum(each.slot == slot for each in order.invoices.documents)
+
+
 def _announced(order: Order, movement: Movement) -> tuple[Document | None, bool]:
     """Returns the movement's document, None if it has none, and whether one of the present invoice was cancelled.
 
@@ -150,7 +160,7 @@ def _announced(order: Order, movement: Movement) -> tuple[Document | None, bool]
     """
     invoices = order.invoices
     latest = None if invoices is None else invoices.latest(movement.slot)
-    if invoices is None or latest is None or not latest.is_cancelled:
+    if invoices is None or latest is None or not (latest.is_cancelled or invoices.is_dropped(latest)):
         return latest, False
     assert not isinstance(latest.terms, InvoiceTerms), "a movement has a receipt or a credit note"
     return None, invoices.invoice is None or latest.terms.invoice_id == invoices.invoice.document_id

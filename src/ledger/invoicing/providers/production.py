@@ -132,6 +132,9 @@ def _status_of(report: dict[str, str | None]) -> DocumentStatus:
     if state == "Cancelado":
         return DocumentStatus(state="CANCELLED", detail=detail)
     if state == "Vigente":
-        pending = cancellation.lower().startswith("en proceso")
+        words = cancellation.lower()
+        if words.startswith("solicitud rechazada"):
+            return DocumentStatus(state="CANCELLATION_REFUSED", detail=detail)
+        pending = words.startswith("en proceso")
         return DocumentStatus(state="CANCELLATION_PENDING" if pending else "ACTIVE", detail=detail)
     return DocumentStatus(state="NOT_FOUND", detail=detail)

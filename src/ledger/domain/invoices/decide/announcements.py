@@ -5,9 +5,10 @@ Ids and folios follow from the order and the document's slot: the same document 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
-from uuid import UUID, uuid5
 
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ from ledger.domain.invoices.documents import (
     refund_form,
 )
 from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at, takes_documents
-from ledger.domain.invoices.movements import DueDocument, due_documents
+from ledger.domain.invoices.movements import DueDocument, document_id_of, due_documents, earlier_documents
 from ledger.domain.invoices.receivers import receiver_of
 from ledger.domain.orders.invoices.events import UNNAMED, DocumentAnnounced
 from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document, Stamp, invoice_terms_of
@@ -29,7 +30,7 @@ from ledger.domain.orders.invoices.terms import DocumentTerms, InvoiceTerms, Rec
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
-from ledger.domain.rejections import FiscalDataIncomplete
+from ledger.domain.rejections import FiscalDataIncomplete, Rejected
 
 FRESH: Final = timedelta(hours=48)
 """The greatest age of a document's date when it is stamped. SAT takes dates of the last 72 hours (CFF 29, IV)."""
@@ -37,30 +38,57 @@ FRESH: Final = timedelta(hours=48)
 _RECEIVER_FIELDS: Final = ("tax_id", "legal_name", "tax_system", "zip_code", "email")
 
 
-def new_documents(order: Order, command: StampNext) -> list[DocumentAnnounced]:
-    """Returns the documents that are due and not announced yet, in their order.
+Failures = Sequence[tuple[str, Rejected]]
+"""The slots of documents that cannot be drawn up, each with the reason."""
+
+
+def new_documents(order: Order, command: StampNext) -> tuple[list[DocumentAnnounced], Failures]:
+    """Returns the documents that are due and not announced yet, in their order, and those that cannot be drawn up.
 
     A request also replaces cancelled documents, and brings the credit notes of an order that an older release invoiced.
-    It is refused if an invoice that is not due yet cannot be drawn up.
-    Raises FiscalDataIncomplete, AmountNotStampable.
+    It fails if an invoice that is not due yet cannot be drawn up.
     """
     invoices, requested = order.invoices, command.request is not None
     invoice = None if invoices is None else invoices.invoice
     if invoice is None or (invoice.is_cancelled and requested):
         is_due = is_invoice_due(order)
-        drawn = [_invoice(order, command)] if is_due or requested else []
-        return drawn if is_due else []
+        drawn, failed = _drawn([(INVOICE_SLOT, lambda: _invoice(order, command))] if is_due or requested else [])
+        return (drawn if is_due else []), failed
     stamped = None if invoices is None else invoices.stamped_invoice
     if invoices is None or stamped is None or stamped.stamp is None or not takes_documents(order, invoices):
-        return []
-    wants_notes = wants_credit_notes(command.request)
-    if not order.terms.allow_partials and not wants_notes:
-        return []
-    return [
-        _movement_document(order, command, due, stamped, stamped.stamp)
+        return [], []
+    wanted = [
+        (due.movement.slot, partial(_movement_document, order, command, due, stamped, stamped.stamp))
         for due in due_documents(order)
-        if due.document is None and (not due.on_request or (requested and (due.is_receipt or wants_notes)))
+        if due.document is None and _is_announced(order, command, due)
     ]
+    return _drawn(wanted, in_order=order.terms.allow_partials)
+
+
+def _is_announced(order: Order, command: StampNext, due: DueDocument) -> bool:
+    """Returns whether a timer or this request announces a document that is due."""
+    request = command.request
+    is_named = request is not None and document_id_of(order, due.movement.slot) in request.document_ids
+    wants_notes = is_named or wants_credit_notes(request)
+    if due.on_request:
+        return request is not None and (due.is_receipt or wants_notes)
+    return order.terms.allow_partials or wants_notes
+
+
+def _drawn(
+    wanted: Sequence[tuple[str, Callable[[], DocumentAnnounced]]], *, in_order: bool = False
+) -> tuple[list[DocumentAnnounced], Failures]:
+    """Draws documents up. `in_order`: each shows a balance that depends on those before, and none follows a failure."""
+    drawn: list[DocumentAnnounced] = []
+    failed: list[tuple[str, Rejected]] = []
+    for slot, draw in wanted:
+        try:
+            drawn.append(draw())
+        except Rejected as reason:
+            failed.append((slot, reason))
+            if in_order:
+                break
+    return drawn, failed
 
 
 def drawn_up_again(order: Order, command: StampNext, document: Document) -> list[DocumentAnnounced]:
@@ -84,7 +112,7 @@ def drawn_up_again(order: Order, command: StampNext, document: Document) -> list
 
 def _invoice(order: Order, command: StampNext, existing: Document | None = None) -> DocumentAnnounced:
     terms, invoices = order.terms, order.invoices
-    document_id, folio = _identity(order, INVOICE_SLOT)
+    document_id, folio = document_id_of(order, INVOICE_SLOT), _folio(order, INVOICE_SLOT)
     drawn = invoice_terms(
         document_id=document_id if existing is None else existing.document_id,
         folio=folio if existing is None else existing.terms.folio,
@@ -109,7 +137,7 @@ def _movement_document(
     movement, parent = due.movement, invoice_terms_of(invoice)
     parent = replace(parent, receiver=_receiver(order, parent.receiver))
     receipts_before, refund_ordinal = movement.place
-    document_id, folio = _identity(order, movement.slot, f"-{receipts_before}")
+    document_id, folio = document_id_of(order, movement.slot), _folio(order, movement.slot, f"-{receipts_before}")
     if due.is_receipt:
         receipt = receipt_terms(
             document_id=document_id,
@@ -172,11 +200,10 @@ def _announced(slot: str, terms: DocumentTerms, at: datetime, due_at: datetime |
     return DocumentAnnounced(slot=slot, terms=stored, receiver=terms.receiver, at=at, receipt_due_at=due_at)
 
 
-def _identity(order: Order, slot: str, suffix: str = "") -> tuple[UUID, str]:
-    """Returns the id and the folio of a slot's next document. The folio has at most 40 characters, as SAT requires."""
-    earlier = 0 if order.invoices is None else sum(each.slot == slot for each in order.invoices.documents)
-    again = f"-R{earlier}" if earlier else ""
-    return uuid5(order.terms.order_id, f"{slot}/{earlier}"), f"{order.terms.order_number}{suffix}{again}"
+def _folio(order: Order, slot: str, suffix: str = "") -> str:
+    """Returns the folio of a slot's next document. It has at most 40 characters, as SAT requires."""
+    earlier = earlier_documents(order, slot)
+    return f"{order.terms.order_number}{suffix}" + (f"-R{earlier}" if earlier else "")
 
 
 def _main_payment_form(order: Order) -> str:

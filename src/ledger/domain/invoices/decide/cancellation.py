@@ -10,9 +10,10 @@ from ledger.domain.invoices.commands import (
     Cancelled,
     RecordCancellation,
     Refused,
+    RepeatCancellation,
     StampNext,
-    StampRequest,
-    StampScope,
+    StillValid,
+    wants_credit_notes,
 )
 from ledger.domain.invoices.movements import due_documents
 from ledger.domain.money import ZERO
@@ -23,7 +24,7 @@ from ledger.domain.orders.invoices.events import (
     DocumentCancelled,
     InvoiceEvent,
 )
-from ledger.domain.orders.invoices.state import CancellationStatus, Document
+from ledger.domain.orders.invoices.state import CancellationStatus, Document, DocumentStatus
 from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms, PueRefund
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady
@@ -33,8 +34,9 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
     """Asks the provider to cancel a stamped document. Returns no events if an earlier request was not refused.
 
     Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude; DocumentNotFound;
-    InvoiceNotReady if the document is not stamped; InvoiceInUse for an invoice with receipts or credit notes, which
-    SAT cancels only after them, and for one whose order was refunded in part and waits for its credit note.
+    InvoiceNotReady if the document is not stamped; InvoiceInUse for an invoice with receipts or credit notes that are
+    stamped or being stamped, which SAT cancels only after them, and for one whose order was refunded in part and whose
+    credit note is about to be stamped. A document that failed does not count: it is dropped with its invoice.
     """
     if (command.substituted_by is not None) is not (command.motive is CancellationMotive.WITH_SUBSTITUTE):
         needed = command.motive is CancellationMotive.WITH_SUBSTITUTE
@@ -46,7 +48,7 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
     if cancellation is not None and cancellation.status is not CancellationStatus.REFUSED:
         return []
     if isinstance(document.terms, InvoiceTerms) and _is_in_use(order, document):
-        raise InvoiceInUse("The invoice has payment receipts or credit notes: cancel them first.")
+        raise InvoiceInUse("The invoice has payment receipts or credit notes that are stamped: cancel them first.")
     if isinstance(document.terms, InvoiceTerms) and _awaits_credit_note(order):
         raise InvoiceInUse(
             "The order was refunded in part, and the credit note is not stamped yet: stamp it, and cancel it first."
@@ -69,16 +71,17 @@ def cancellation_of_refunded(order: Order, command: StampNext) -> list[InvoiceEv
     place).
 
     Returns no events once the invoice is not the only document: a refund has its credit note, or a request has drawn up
-    a cancelled invoice again. A cancellation that was refused or could not be sent is not repeated. In all of these
-    cases the refund gets its credit note.
+    a cancelled invoice again. A cancellation for a refund that was refused or could not be sent is not repeated. In all
+    of these cases the refund gets its credit note. What the merchant asked for before the refund does not count.
     """
     invoices = order.invoices
     invoice = None if invoices is None else invoices.stamped_invoice
     if invoices is None or invoice is None or invoices.enabled.pue_refund is not PueRefund.CANCEL_IN_MONTH:
         return []
-    if order.terms.allow_partials or not _wants_credit_notes(command.request):
+    if order.terms.allow_partials or not wants_credit_notes(command.request):
         return []
-    if invoice.cancellation is not None or len(invoices.documents) > 1:
+    was_asked = invoice.cancellation is not None and invoice.cancellation.for_refund
+    if was_asked or invoice.is_being_cancelled or len(invoices.documents) > 1:
         return []
     due = due_documents(order)
     if sum((each.amount for each in due), ZERO) < invoice.terms.total:  # type: ignore[union-attr]  # it is an invoice
@@ -94,27 +97,53 @@ def cancellation_of_refunded(order: Order, command: StampNext) -> list[InvoiceEv
             provider=command.provider,
             deadline_at=command.deadline_at,
             at=command.at,
+            for_refund=True,
         )
     ]
 
 
 def decide_cancellation_outcome(order: Order, command: RecordCancellation) -> list[InvoiceEvent]:
-    """Records what the provider reports about a cancellation.
+    """Records what the provider reports about a cancellation. A document that SAT reports as valid may be refused to be
+    cancelled, or SAT may not have the request: only a refusal in words is one.
 
-    Returns no events if the cancellation has ended. Never refuses.
+    Returns no events if the cancellation has ended; a document that was cancelled after a refusal is recorded as such.
+    Never refuses.
     """
     document_id, at = command.document_id, command.at
     document = None if order.invoices is None else order.invoices.document(document_id)
     cancellation = None if document is None else document.cancellation
-    if cancellation is None or cancellation.status in {CancellationStatus.CANCELLED, CancellationStatus.REFUSED}:
+    if cancellation is None or cancellation.status is CancellationStatus.CANCELLED:
+        return []
+    if cancellation.status is CancellationStatus.REFUSED and not isinstance(command.outcome, Cancelled):
         return []
     match command.outcome:
         case Cancelled():
             return [DocumentCancelled(document_id=document_id, at=at)]
-        case CancellationPending(message=message):
-            return [DocumentCancellationPending(document_id=document_id, at=at, message=message)]
+        case CancellationPending(message=message, unanswered=unanswered):
+            return [DocumentCancellationPending(document_id=document_id, at=at, message=message, unanswered=unanswered)]
+        case StillValid(message=message):
+            return [DocumentCancellationPending(document_id=document_id, at=at, message=message, unanswered=True)]
         case Refused(code=code, message=message):
             return [DocumentCancellationRefused(document_id=document_id, code=code, message=message, at=at)]
+
+
+def decide_repeated_cancellation(order: Order, command: RepeatCancellation) -> list[InvoiceEvent]:
+    """Asks again for a cancellation that has no result and no open call. Returns no events in any other case."""
+    document = None if order.invoices is None else order.invoices.document(command.document_id)
+    cancellation = None if document is None else document.cancellation
+    if cancellation is None or cancellation.status is not CancellationStatus.PENDING:
+        return []
+    return [
+        DocumentCancellationRequested(
+            document_id=command.document_id,
+            motive=cancellation.motive,
+            substituted_by=cancellation.substituted_by,
+            provider=command.provider,
+            deadline_at=command.deadline_at,
+            at=command.at,
+            for_refund=cancellation.for_refund,
+        )
+    ]
 
 
 def _document(order: Order, command: CancelDocument) -> Document:
@@ -129,21 +158,27 @@ def _document(order: Order, command: CancelDocument) -> Document:
     return document
 
 
-def _wants_credit_notes(request: StampRequest | None) -> bool:
-    """Returns whether a timer, or a request for all documents or all credit notes, decides about refunds."""
-    return request is None or (request.scope in {StampScope.ALL, StampScope.CREDIT_NOTES} and not request.document_ids)
-
-
 def _awaits_credit_note(order: Order) -> bool:
     """Returns whether an order of one payment was refunded in part, and a credit note follows by itself."""
-    if order.terms.allow_partials:
+    if order.terms.allow_partials or order.invoices is None:
         return False
     due = due_documents(order)
-    is_partial = sum((each.amount for each in due), ZERO) < order.terms.amount
-    return is_partial and any(each.document is None and not each.on_request for each in due)
+    if sum((each.amount for each in due), ZERO) >= order.terms.amount:
+        return False
+    unfailed = (each for each in due if order.invoices.failure_of(each.movement.slot) is None)
+    return any(
+        not each.on_request if each.document is None else each.document.status is DocumentStatus.PENDING
+        for each in unfailed
+    )
 
 
 def _is_in_use(order: Order, invoice: Document) -> bool:
+    """Returns whether a receipt or a credit note of the invoice is stamped and not cancelled, or may be stamped now."""
     assert order.invoices is not None, "the invoice is among them"
     related = [*order.invoices.receipts, *order.invoices.credit_notes]
-    return any(not each.is_cancelled and each.terms.invoice_id == invoice.document_id for each in related)  # type: ignore[union-attr]
+    return any(
+        not each.is_cancelled
+        and each.terms.invoice_id == invoice.document_id  # type: ignore[union-attr]  # it is no invoice
+        and (each.stamp is not None or each.intent is not None)
+        for each in related
+    )

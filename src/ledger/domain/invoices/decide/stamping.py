@@ -6,7 +6,8 @@ the outcome of a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
@@ -25,9 +26,10 @@ from ledger.domain.invoices.commands import (
     StampScope,
     Unanswered,
 )
-from ledger.domain.invoices.decide.announcements import drawn_up_again, new_documents
+from ledger.domain.invoices.decide.announcements import Failures, drawn_up_again, new_documents
 from ledger.domain.invoices.decide.cancellation import cancellation_of_refunded
-from ledger.domain.invoices.due import fiscal_of
+from ledger.domain.invoices.due import fiscal_of, unstamped_slots
+from ledger.domain.invoices.movements import document_id_of, due_documents
 from ledger.domain.invoices.receivers import combined, wrong_keys
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import (
@@ -41,7 +43,7 @@ from ledger.domain.orders.invoices.events import (
     StampingRequested,
     StampingUnanswered,
 )
-from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.invoices.state import Document, DocumentFailure
 from ledger.domain.orders.invoices.terms import InvoiceTerms, InvoicingPolicy, PueRefund, ReceiptTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
@@ -112,8 +114,8 @@ def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
     """Announces the documents that are due, and starts the stamping of the first one that is not stamped.
 
     The invoice of an order that was refunded in full may be cancelled instead (`cancellation_of_refunded`). Returns no
-    events if nothing is due, a call is open, or the pause after a refusal has not ended. For a timer, the
-    reason why a document cannot be drawn up is recorded; for a request it is raised: FiscalDataIncomplete,
+    events if nothing is due, a call is open, or the pause after a refusal has not ended. The reason why a document
+    cannot be drawn up is recorded; a request that starts no stamping for that reason raises it: FiscalDataIncomplete,
     AmountNotStampable. Raises DocumentNotFound for a document that the request names and the order lacks.
     """
     if command.request is not None:
@@ -122,9 +124,19 @@ def decide_next(order: Order, command: StampNext) -> list[InvoiceEvent]:
         return []
     if ending := cancellation_of_refunded(order, command):
         return ending
-    events = _or_blocked(order, command, lambda: list(new_documents(order, command)))
-    after = fold(evolve, order, events)
-    return [*events, *_or_blocked(after, command, lambda: _start(after, command))]
+    drawn, not_drawn = new_documents(order, command)
+    after = fold(evolve, order, drawn)
+    started, not_started = _start(after, command)
+    failed = [*not_drawn, *not_started]
+    if command.request is not None and failed and not started:
+        raise failed[0][1]
+    return [*drawn, *_blocked(after, failed, command.at), *started]
+
+
+def decide_blocked(order: Order, code: str, message: str, at: datetime) -> list[InvoiceEvent]:
+    """Records, once, why no document of the order can be drawn up or sent."""
+    reason = DocumentFailure(code, message, at)
+    return _blocked(order, [(slot, reason) for slot in unstamped_slots(order)], at)
 
 
 def decide_outcome(order: Order, command: RecordStamping) -> list[InvoiceEvent]:
@@ -155,38 +167,52 @@ def decide_outcome(order: Order, command: RecordStamping) -> list[InvoiceEvent]:
             assert_never(command.outcome)
 
 
-def _or_blocked(order: Order, command: StampNext, decide: Callable[[], list[InvoiceEvent]]) -> list[InvoiceEvent]:
-    """Returns the events of `decide`. If it raises for a timer, returns the event that records the reason, once."""
-    try:
-        return decide()
-    except Rejected as rejection:
-        if command.request is not None:
-            raise
-        known = None if order.invoices is None else order.invoices.blocked
-        if known is not None and (known.code, known.message) == (rejection.code, rejection.message):
-            return []
-        return [InvoicingBlocked(code=rejection.code, message=rejection.message, at=command.at)]
+def _blocked(
+    order: Order, failed: Sequence[tuple[str, Rejected | DocumentFailure]], at: datetime
+) -> list[InvoiceEvent]:
+    """Returns the events that record why documents cannot be drawn up, without the reasons that are known."""
+    slots: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for slot, reason in failed:
+        known = None if order.invoices is None else order.invoices.failure_of(slot)
+        if known is None or (known.code, known.message) != (reason.code, reason.message):
+            slots[reason.code, reason.message].append(slot)
+    return [
+        InvoicingBlocked(code=code, message=message, slots=tuple(same), at=at)
+        for (code, message), same in slots.items()
+    ]
 
 
-def _start(order: Order, command: StampNext) -> list[InvoiceEvent]:
-    """Returns the events that start the stamping of the next document, if it is due or requested."""
-    document = None if order.invoices is None else order.invoices.next_document
-    if document is None or not _is_wanted(document, command):
-        return []
-    requested = StampingRequested(
-        document_id=document.document_id,
-        provider=command.provider,
-        certificate=command.certificate,
-        deadline_at=command.deadline_at,
-        at=command.at,
-    )
-    return [*drawn_up_again(order, command, document), requested]
+def _start(order: Order, command: StampNext) -> tuple[list[InvoiceEvent], Failures]:
+    """Returns the events that start the stamping of the first document that is due or requested, and the documents
+    before it that cannot be drawn up again.
+    """
+    failed: list[tuple[str, Rejected]] = []
+    for document in () if order.invoices is None else order.invoices.stampable:
+        if not _is_wanted(document, command):
+            continue
+        try:
+            again = drawn_up_again(order, command, document)
+        except Rejected as reason:
+            failed.append((document.slot, reason))
+            continue
+        requested = StampingRequested(
+            document_id=document.document_id,
+            provider=command.provider,
+            certificate=command.certificate,
+            deadline_at=command.deadline_at,
+            at=command.at,
+        )
+        return [*again, requested], failed
+    return [], failed
 
 
 def _is_wanted(document: Document, command: StampNext) -> bool:
     request = command.request
     if request is None:
         return document.retry_at is not None and document.retry_at <= command.at
+    before = command.attempts_before
+    if before is not None and document.attempts > before.get(document.document_id, 0):
+        return False
     if isinstance(document.terms, InvoiceTerms):
         return request.scope in {StampScope.ALL, StampScope.INVOICE}
     kind = StampScope.COMPLEMENTS if isinstance(document.terms, ReceiptTerms) else StampScope.CREDIT_NOTES
@@ -195,8 +221,9 @@ def _is_wanted(document: Document, command: StampNext) -> bool:
 
 
 def _require_documents(order: Order, request: StampRequest) -> None:
-    known = () if order.invoices is None else order.invoices.documents
-    if not {document.document_id for document in known}.issuperset(request.document_ids):
+    known = {document.document_id for document in (() if order.invoices is None else order.invoices.documents)}
+    due = {document_id_of(order, each.movement.slot) for each in due_documents(order) if each.document is None}
+    if not (known | due).issuperset(request.document_ids):
         raise DocumentNotFound("The order has no payment receipt or credit note with one of these ids.")
 
 

@@ -63,12 +63,14 @@ class InvoicingEnabled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 class InvoicingBlocked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A document was due and could not be drawn up, for example because fiscal data is missing.
 
-    A request to stamp the order tries again.
+    A request to stamp the order tries again. `slots` names what these documents are for; it is empty in events of
+    releases that held back every document of the order.
     """
 
     code: str
     message: str
     at: datetime
+    slots: tuple[str, ...] = ()
 
 
 class DocumentAnnounced(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -163,7 +165,8 @@ class DocumentCancellationRequested(Struct, frozen=True, kw_only=True, omit_defa
     """The ledger decided to ask the provider to cancel a stamped document: an intent.
 
     `substituted_by` is the fiscal UUID of the document that replaces it, with motive 01. The call ends at `deadline_at`
-    (real time).
+    (real time). The same request again follows one without a result: SAT answers both alike. `for_refund` is True if
+    a refund of the whole order asks for it (`pueRefund` CANCEL_IN_MONTH), and no merchant.
     """
 
     document_id: UUID
@@ -172,14 +175,19 @@ class DocumentCancellationRequested(Struct, frozen=True, kw_only=True, omit_defa
     deadline_at: datetime
     at: datetime
     substituted_by: UUID | None = None
+    for_refund: bool = False
 
 
 class DocumentCancellationPending(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The cancellation has no result yet: the receiver has to accept it, or the provider did not answer."""
+    """The cancellation has no result yet: the receiver has to accept it, or the provider did not answer.
+
+    `unanswered` is True if it is unknown whether SAT has the request.
+    """
 
     document_id: UUID
     at: datetime
     message: str | None = None
+    unanswered: bool = False
 
 
 class DocumentCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

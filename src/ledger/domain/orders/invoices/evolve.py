@@ -5,6 +5,7 @@ Never refuse an event and never read a rule of the business here, as in `ledger.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from ledger.domain.orders.invoices.events import (
     StampingUnanswered,
 )
 from ledger.domain.orders.invoices.state import (
+    EVERY_SLOT,
     CancellationStatus,
     Document,
     DocumentCancellation,
@@ -46,9 +48,11 @@ def evolve_invoices(invoices: Invoices | None, event: InvoiceEvent) -> Invoices:
         case InvoicingEnabled():
             fiscal = event.fiscal or invoices.enabled.fiscal
             rate = event.exchange_rate or invoices.enabled.exchange_rate
-            return replace(invoices, enabled=replace(event, fiscal=fiscal, exchange_rate=rate), blocked=None)
+            return replace(invoices, enabled=replace(event, fiscal=fiscal, exchange_rate=rate), blocked={})
         case InvoicingBlocked():
-            return replace(invoices, blocked=DocumentFailure(event.code, event.message, event.at))
+            failure = DocumentFailure(event.code, event.message, event.at)
+            added = dict.fromkeys(event.slots or (EVERY_SLOT,), failure)
+            return replace(invoices, blocked={**invoices.blocked, **added})
         case DocumentAnnounced():
             return _announced(invoices, event)
         case ReceiptDeadlineNear():
@@ -58,7 +62,10 @@ def evolve_invoices(invoices: Invoices | None, event: InvoiceEvent) -> Invoices:
                 _evolve_document(each, event) if each.document_id == event.document_id else each
                 for each in invoices.documents
             )
-            return replace(invoices, documents=documents)
+            sent = isinstance(event, StampingRequested)
+            slots = [each.slot for each in documents if sent and each.document_id == event.document_id]
+            blocked = _without(invoices.blocked, *slots, EVERY_SLOT) if slots else invoices.blocked
+            return replace(invoices, documents=documents, blocked=blocked)
 
 
 def without_receivers(invoices: Invoices) -> Invoices:
@@ -78,10 +85,15 @@ def _announced(invoices: Invoices, event: DocumentAnnounced) -> Invoices:
             retry_at=event.at,
             receipt_due_at=event.receipt_due_at,
         )
-        return replace(invoices, documents=(*invoices.documents, document), blocked=None)
-    again = replace(existing, terms=terms, status=DocumentStatus.PENDING, retry_at=event.at)
-    documents = tuple(again if each is existing else each for each in invoices.documents)
-    return replace(invoices, documents=documents, blocked=None)
+        documents = (*invoices.documents, document)
+    else:
+        again = replace(existing, terms=terms, status=DocumentStatus.PENDING, retry_at=event.at)
+        documents = tuple(again if each is existing else each for each in invoices.documents)
+    return replace(invoices, documents=documents, blocked=_without(invoices.blocked, event.slot, EVERY_SLOT))
+
+
+def _without(blocked: Mapping[str, DocumentFailure], *slots: str) -> Mapping[str, DocumentFailure]:
+    return {slot: failure for slot, failure in blocked.items() if slot not in slots}
 
 
 def _evolve_document(document: Document, event: DocumentEvent) -> Document:
@@ -137,20 +149,33 @@ _CancellationEvent = (
 
 def _evolve_cancellation(cancellation: DocumentCancellation | None, event: _CancellationEvent) -> DocumentCancellation:
     if isinstance(event, DocumentCancellationRequested):
+        intent = StampingIntent(event.provider, event.deadline_at)
+        if cancellation is not None and cancellation.status is CancellationStatus.PENDING:
+            status, requests = CancellationStatus.REQUESTED, cancellation.requests + 1
+            return replace(cancellation, status=status, requests=requests, updated_at=event.at, intent=intent)
         return DocumentCancellation(
             status=CancellationStatus.REQUESTED,
             motive=event.motive,
             substituted_by=event.substituted_by,
             requested_at=event.at,
             updated_at=event.at,
-            intent=StampingIntent(event.provider, event.deadline_at),
+            intent=intent,
+            for_refund=event.for_refund or (cancellation is not None and cancellation.for_refund),
         )
     assert cancellation is not None, "a cancellation begins with its request"
     match event:
         case DocumentCancellationPending():
-            return replace(cancellation, status=CancellationStatus.PENDING, intent=None, updated_at=event.at)
+            return replace(
+                cancellation,
+                status=CancellationStatus.PENDING,
+                intent=None,
+                updated_at=event.at,
+                unanswered=cancellation.unanswered + 1 if event.unanswered else 0,
+            )
         case DocumentCancelled():
-            return replace(cancellation, status=CancellationStatus.CANCELLED, intent=None, updated_at=event.at)
+            return replace(
+                cancellation, status=CancellationStatus.CANCELLED, intent=None, failure=None, updated_at=event.at
+            )
         case DocumentCancellationRefused():
             failure = DocumentFailure(event.code, event.message, event.at)
             return replace(

@@ -5,12 +5,14 @@ Read the content of a document from its `terms` only: they are frozen, while the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 from ledger.domain.money import ZERO
@@ -25,6 +27,7 @@ from ledger.domain.orders.invoices.terms import (
 from ledger.py311_speedups import fast_members
 
 INVOICE_SLOT: Final = "invoice"
+EVERY_SLOT: Final = ""
 
 
 @fast_members
@@ -80,7 +83,11 @@ class Stamp(Struct, frozen=True, kw_only=True):
 
 
 class DocumentCancellation(Struct, frozen=True, kw_only=True):
-    """The latest cancellation of a stamped document. `intent` is open while the provider's answer is unknown."""
+    """The latest cancellation of a stamped document. `intent` is open while the provider's answer is unknown.
+
+    `requests` counts how often it was sent, `unanswered` how often in a row it was unknown whether SAT has it.
+    `for_refund` is True once a refund of the whole order has asked for the document's cancellation.
+    """
 
     status: CancellationStatus
     motive: CancellationMotive
@@ -89,6 +96,9 @@ class DocumentCancellation(Struct, frozen=True, kw_only=True):
     updated_at: datetime
     intent: StampingIntent | None = None
     failure: DocumentFailure | None = None
+    requests: int = 1
+    unanswered: int = 0
+    for_refund: bool = False
 
 
 class Document(Struct, frozen=True, kw_only=True):
@@ -139,13 +149,13 @@ class Document(Struct, frozen=True, kw_only=True):
 class Invoices(Struct, frozen=True, kw_only=True):
     """The electronic invoices of an order. `documents` are in the order in which they were announced and are stamped.
 
-    `blocked` is why the next document could not be drawn up. `warned` are the payments for which a near deadline was
-    reported.
+    `blocked` is why documents could not be drawn up, by their slots; the reason under `EVERY_SLOT` is that of all
+    documents (older releases). `warned` are the payments for which a near deadline was reported.
     """
 
     enabled: InvoicingEnabled
     documents: tuple[Document, ...] = ()
-    blocked: DocumentFailure | None = None
+    blocked: Mapping[str, DocumentFailure] = msgspec.field(default_factory=dict)
     warned: tuple[UUID, ...] = ()
 
     @property
@@ -162,21 +172,64 @@ class Invoices(Struct, frozen=True, kw_only=True):
 
     @property
     def receipts(self) -> tuple[Document, ...]:
-        return tuple(each for each in self.documents if isinstance(each.terms, ReceiptTerms))
+        return tuple(each for each in self.current if isinstance(each.terms, ReceiptTerms))
 
     @property
     def credit_notes(self) -> tuple[Document, ...]:
-        return tuple(each for each in self.documents if isinstance(each.terms, CreditNoteTerms))
+        return tuple(each for each in self.current if isinstance(each.terms, CreditNoteTerms))
+
+    @property
+    def current(self) -> tuple[Document, ...]:
+        """The documents that are stamped or still to be stamped."""
+        return tuple(each for each in self.documents if not self.is_dropped(each))
 
     @property
     def valid(self) -> tuple[Document, ...]:
-        """The documents that are not cancelled."""
-        return tuple(each for each in self.documents if not each.is_cancelled)
+        """The current documents that are not cancelled."""
+        return tuple(each for each in self.current if not each.is_cancelled)
 
     @property
     def next_document(self) -> Document | None:
-        """The first document that is not stamped: documents are stamped strictly in their order."""
-        return next((each for each in self.documents if each.status is not DocumentStatus.EMITTED), None)
+        """The document that is being stamped, else the first one that can be."""
+        being_stamped = (each for each in self.documents if each.intent is not None)
+        return next(being_stamped, None) or next(iter(self.stampable), None)
+
+    @property
+    def stampable(self) -> tuple[Document, ...]:
+        """The documents of which each can be stamped next, in their order.
+
+        A receipt shows a balance that depends on all documents before it, and waits for them. A credit note shows none:
+        it waits for the invoice and the receipts before it, and for no other credit note. Both wait for the result of
+        a cancellation of their invoice.
+        """
+        found: list[Document] = []
+        waiting = [each for each in self.current if each.stamp is None]
+        for document in waiting:
+            if isinstance(document.terms, CreditNoteTerms):
+                before = [each for each in found if not isinstance(each.terms, CreditNoteTerms)]
+            else:
+                before = found
+            if before or self._waits_for_cancellation(document):
+                break
+            found.append(document)
+        return tuple(found)
+
+    def is_dropped(self, document: Document) -> bool:
+        """Whether a receipt or credit note was never stamped and never will be: its invoice was cancelled."""
+        if document.stamp is not None or isinstance(document.terms, InvoiceTerms):
+            return False
+        invoice = self.document(document.terms.invoice_id)
+        return invoice is not None and invoice.is_cancelled
+
+    def failure_of(self, slot: str) -> DocumentFailure | None:
+        """Returns why the next document of this slot could not be drawn up, None if nothing prevents it."""
+        return self.blocked.get(slot) or self.blocked.get(EVERY_SLOT)
+
+    def _waits_for_cancellation(self, document: Document) -> bool:
+        if isinstance(document.terms, InvoiceTerms):
+            return False
+        invoice = self.document(document.terms.invoice_id)
+        return invoice is not None and invoice.is_being_cancelled
 
     @property
     def open_intent(self) -> StampingIntent | None:

@@ -2,7 +2,7 @@
 
 Record a stamp only once its files are stored: a stamp whose files could not be stored counts as unknown, and the
 recovery looks the document up again. A cancellation can be repeated: the provider answers a repeated one with the state
-of the first. So one without an answer counts as pending, and its state is asked for later.
+of the first. So one without an answer counts as pending; its state is asked for later, and it is sent again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ledger.domain.invoices.commands import (
     Refused,
     Stamped,
     StampingOutcome,
+    StillValid,
     Unanswered,
 )
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome
@@ -53,7 +54,8 @@ _log = structlog.get_logger()
 _SILENT: Final = Unanswered("The stamping provider did not answer in time.")
 _UNREADABLE: Final = Unanswered("The stamping provider's answer could not be read.")
 _NOT_STORED: Final = Unanswered("The stamped document could not be stored.")
-_CANCELLATION_SILENT: Final = CancellationPending("The provider did not answer in time.")
+_CANCELLATION_SILENT: Final = CancellationPending("The provider did not answer in time.", unanswered=True)
+_NOT_REPEATED: Final = CancellationPending("The stamping provider could not be reached again.", unanswered=True)
 _NOT_CANCELLED: Final = Refused("NOT_SENT", "The stamping provider could not be reached; nothing was cancelled.")
 NOT_BUILT: Final = "CFDI_NOT_BUILT"
 """The code of a document that could not be built or sealed: nothing was sent."""
@@ -220,21 +222,26 @@ class CancellationCall(DocumentCall, frozen=True, kw_only=True):
         if failure.ended is Ended.NOT_SENT:
             if failure.fault is not None and not isinstance(failure.fault, ProviderUnavailable):
                 _log.error("cancellation_not_sent", **about)
-            return _NOT_CANCELLED
+            cancellation = self.document.cancellation
+            is_repeated = cancellation is not None and cancellation.requests > 1
+            return _NOT_REPEATED if is_repeated else _NOT_CANCELLED
         _log.warning("cancellation_unanswered", **about)
         return _CANCELLATION_SILENT
 
     def was_sent(self, outcome: CancellationOutcome) -> bool:
-        return outcome is not _NOT_CANCELLED
+        return outcome not in {_NOT_CANCELLED, _NOT_REPEATED}
 
     async def look_up(self, how: LookUp | None = None) -> CancellationOutcome:  # noqa: ARG002
         """Returns what SAT reports now: PENDING if it reports nothing else. Raises a Fault."""
-        invoicing, stamp = self.ledger.invoicing, self.document.stamp
+        invoicing, stamp, cancellation = self.ledger.invoicing, self.document.stamp, self.document.cancellation
+        assert cancellation is not None, "a cancellation was requested"
+        is_unknown = cancellation.intent is not None or cancellation.unanswered > 0
+        unknown = CancellationPending(unanswered=is_unknown)
         if invoicing is None or invoicing.provider is None or stamp is None:
-            return CancellationPending()
+            return unknown
         xml = await invoicing.files.read(stamp.xml_key)
         if xml is None:
-            return CancellationPending()
+            return unknown
         request = StatusRequest(
             merchant_id=self.merchant_id,
             document_id=self.document.document_id,
@@ -246,16 +253,29 @@ class CancellationCall(DocumentCall, frozen=True, kw_only=True):
             async with asyncio.timeout(invoicing.timeout_s):
                 reported = await invoicing.provider.status(request)
         except (ProviderTimedOut, ProviderUnavailable, TimeoutError):
-            return CancellationPending()
+            return unknown
         match reported.state:
             case "CANCELLED":
                 return Cancelled()
-            case "ACTIVE":
-                return Refused("ACTIVE", reported.detail or "SAT reports the document as valid.")
-            case _:
+            case "CANCELLATION_REFUSED" if not is_unknown:
+                return Refused("CANCELLATION_REFUSED", reported.detail or "The receiver refused the cancellation.")
+            case "ACTIVE" | "CANCELLATION_REFUSED":  # the refusal may be that of an earlier request
+                return StillValid(reported.detail or "SAT reports the document as valid.")
+            case "CANCELLATION_PENDING":
                 return CancellationPending()
+            case "NOT_FOUND":
+                return unknown
 
     def record(self, state: Order, outcome: CancellationOutcome, now: datetime) -> Sequence[InvoiceEvent]:
+        """Returns the events of the outcome. It ends this call alone, and not one that began since, unless the document
+        is cancelled.
+        """
+        document = None if state.invoices is None else state.invoices.document(self.document.document_id)
+        current = None if document is None or document.cancellation is None else document.cancellation.intent
+        own = None if self.document.cancellation is None else self.document.cancellation.intent
+        is_own = current is None or (own is not None and own.deadline_at == current.deadline_at)
+        if not is_own and not isinstance(outcome, Cancelled):
+            return []
         command = RecordCancellation(document_id=self.document.document_id, outcome=outcome, at=now)
         return decide_cancellation_outcome(state, command)
 

@@ -7,16 +7,15 @@ call. A crash between two commits leaves at most one open call, which recovery l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from ledger.domain.fold import fold
-from ledger.domain.invoices.commands import EnableInvoicing, Stamped, StampingOutcome, StampNext, StampRequest
-from ledger.domain.invoices.decide.stamping import decide_enabling, decide_next
+from ledger.domain.invoices.commands import EnableInvoicing, Refused, Stamped, StampingOutcome, StampNext, StampRequest
+from ledger.domain.invoices.decide.stamping import decide_blocked, decide_enabling, decide_next
 from ledger.domain.orders.evolve.order import evolve
-from ledger.domain.orders.invoices.events import InvoiceEvent, InvoicingBlocked, StampingRequested
+from ledger.domain.orders.invoices.events import InvoiceEvent, StampingRequested
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import FiscalDataIncomplete, Rejected
@@ -53,7 +52,7 @@ async def stamp_due(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
         return Plan(changes=[uow.change_order(order_id, await _next(uow, order, None, is_first=True))])
 
     async def go_on(order: Order, outcome: StampingOutcome) -> Sequence[InvoiceEvent]:
-        return await _next(uow, order, None, is_first=False) if isinstance(outcome, Stamped) else ()
+        return await _next(uow, order, None, is_first=False) if isinstance(outcome, Stamped | Refused) else ()
 
     await execute(uow, attempt, go_on=go_on)
     return await uow.order(order_id)
@@ -69,13 +68,16 @@ async def stamp_order(
     could not be reached; ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused and RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
+    before: dict[UUID, int] = {}
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
+        for document in () if order.invoices is None else order.invoices.documents:
+            before.setdefault(document.document_id, document.attempts)
         wrong = _wrong_lines(order)
         try:
             events = await _enabling(uow, order, request)
-            events += await _next(uow, fold(evolve, order, events), request.stamp, is_first=True)
+            events += await _next(uow, fold(evolve, order, events), request.stamp, is_first=True, before=before)
         except FiscalDataIncomplete as lacking:
             raise FiscalDataIncomplete(lacking.message, lacking.missing, wrong) from None
         if wrong:
@@ -83,7 +85,9 @@ async def stamp_order(
         return Plan(changes=[uow.change_order(order.terms.order_id, events)])
 
     async def go_on(order: Order, outcome: StampingOutcome) -> Sequence[InvoiceEvent]:
-        return await _next(uow, order, request.stamp, is_first=False) if isinstance(outcome, Stamped) else ()
+        if not isinstance(outcome, Stamped | Refused):
+            return ()
+        return await _next(uow, order, request.stamp, is_first=False, before=before)
 
     return await ledger.complete(execute_request(uow, attempt, _StampingAnswer(attempt, go_on), go_on=go_on))
 
@@ -132,15 +136,23 @@ async def _enabling(uow: UnitOfWork, order: Order, given: StampInput) -> list[In
 
 
 async def _next(
-    uow: UnitOfWork, order: Order, request: StampRequest | None, *, is_first: bool
+    uow: UnitOfWork,
+    order: Order,
+    request: StampRequest | None,
+    *,
+    is_first: bool,
+    before: Mapping[UUID, int] | None = None,
 ) -> Sequence[InvoiceEvent]:
-    """Returns the next step's events. Once a document was stamped, what prevents the next one is no refusal."""
+    """Returns the next step's events. Once a document was tried, what prevents the next one is no refusal.
+
+    `before` has the attempts of the documents as the request found them.
+    """
     invoicing = uow.ledger.invoicing
     assert invoicing is not None, "a process that stamps has an access to stamping"
     if invoicing.provider is None:
         if request is not None:
             raise ProviderUnavailable("no stamping provider is configured")
-        return _blocked(order, _NO_PROVIDER, "No stamping provider is configured.", uow.now)
+        return decide_blocked(order, _NO_PROVIDER, "No stamping provider is configured.", uow.now)
     try:
         issuer, signer = await invoicing.issuers.signer_of(uow.merchant_id)
         await asyncio.to_thread(load_libraries)
@@ -151,6 +163,7 @@ async def _next(
             deadline_at=uow.ledger.call_deadline(),
             at=uow.now,
             request=request,
+            attempts_before=before,
         )
         if len(order.terms.line_items) > LINES_ON_LOOP:
             return await asyncio.to_thread(decide_next, order, command)
@@ -163,10 +176,4 @@ async def _next(
         raise rejection
     if request is not None:
         return []
-    return _blocked(order, rejection.code, rejection.message, uow.now)
-
-
-def _blocked(order: Order, code: str, message: str, at: datetime) -> list[InvoiceEvent]:
-    """Returns the event that records, once, why nothing can be drawn up."""
-    blocked = None if order.invoices is None else order.invoices.blocked
-    return [] if blocked is not None and blocked.code == code else [InvoicingBlocked(code=code, message=message, at=at)]
+    return decide_blocked(order, rejection.code, rejection.message, uow.now)
