@@ -301,6 +301,14 @@ MONEY: Final = (
         ("tests/domain/invoices/test_refunds_of_one_payment.py",),
     ),
     Mutant(
+        "invoice-anew-by-a-request-for-others",
+        "a cancelled invoice is replaced by a request for it alone",
+        "src/ledger/domain/invoices/decide/announcements.py",
+        "invoice.is_cancelled and wants_invoice(command.request)",
+        "invoice.is_cancelled and requested",
+        ("tests/domain/invoices/test_invoices_anew.py",),
+    ),
+    Mutant(
         "cancellation-refused-by-a-lost-answer",
         "no invoice is cancelled beside a credit note of the same refund",
         "src/ledger/domain/invoices/decide/cancellation.py",

@@ -66,6 +66,7 @@ INVOICE_TERMS = InvoiceTerms(
     discount=Decimal(100),
     taxes=(IVA,),
     exchange_rate=Decimal("17.2545"),
+    replaces=OTHER_UUID,
 )
 RECEIPT_TERMS = ReceiptTerms(
     document_id=RECEIPT,

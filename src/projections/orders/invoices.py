@@ -116,9 +116,13 @@ InvoiceType = Annotated[
     str | None, Meta(description="PPD for split orders, PUE for others, null without fiscal data.", examples=["PPD"])
 ]
 InvoiceStatus = Annotated[
-    str | None, Meta(description="PENDING, INVOICED or FAILED; null before the invoice is due.", examples=["INVOICED"])
+    str | None,
+    Meta(
+        description="PENDING, INVOICED or FAILED; null before the invoice is due, and once it is cancelled.",
+        examples=["INVOICED"],
+    ),
 ]
-FiscalUuid = Annotated[UUID | None, Meta(description="SAT's id of the stamped invoice.")]
+FiscalUuid = Annotated[UUID | None, Meta(description="SAT's id of the stamped invoice; null once it is cancelled.")]
 Complements = Annotated[
     list[InvoiceComplementDocument], Meta(description="The payment receipts of a split order, in order.")
 ]
@@ -158,12 +162,12 @@ class StampDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False)
 def invoice_fields(order: Order) -> dict[str, Any]:
     """Returns the fields about its electronic invoices of an order that has some."""
     status, invoices = invoice_status(order), order.invoices
-    invoice = None if invoices is None else invoices.invoice
+    invoice, stamped = (None, None) if invoices is None else (invoices.invoice, invoices.stamped_invoice)
     failure = _failure(order) if status is DocumentStatus.FAILED else None
     return {
         "invoice_type": "PPD" if order.terms.allow_partials else "PUE",
         "invoice_status": "INVOICED" if status is DocumentStatus.EMITTED else status,
-        "fiscal_uuid": None if invoice is None or invoice.stamp is None else invoice.stamp.fiscal_uuid,
+        "fiscal_uuid": None if stamped is None or stamped.stamp is None else stamped.stamp.fiscal_uuid,
         "complements": [] if invoices is None else complements(order, invoices.receipts, is_receipt=True),
         "credit_notes": [] if invoices is None else complements(order, invoices.credit_notes, is_receipt=False),
         "invoice_summary": InvoiceSummary(**asdict(summary(order))) if order.terms.allow_partials else UNSET,

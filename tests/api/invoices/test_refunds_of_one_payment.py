@@ -62,7 +62,15 @@ async def test_a_refund_has_a_credit_note_and_the_month_counts_it(store: Storefr
     ]  # fmt: skip
     for note in done["creditNotes"]:
         assert (await cancel(merchant, order_id, documentId=note["id"])).status_code == 200
-    assert (await cancel(merchant, order_id)).json()["invoiceCancellation"]["status"] == "CANCELLED"
+    gone = (await cancel(merchant, order_id)).json()
+    assert gone["invoiceCancellation"]["status"] == "CANCELLED"
+    assert (gone["invoiceStatus"], gone["fiscalUuid"]) == (None, None)
+    again = (await merchant.post(f"{ORDERS}/{order_id}/stamp", {})).json()
+    assert (again["invoiceStatus"], again["invoiceType"]) == ("INVOICED", "PUE")
+    links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()
+    invoice = await download(merchant, links["invoice"])
+    (related,) = invoice.iterfind(".//cfdi:CfdiRelacionados", CFDI)
+    assert (related.get("TipoRelacion"), related[0].get("UUID").lower()) == ("04", done["fiscalUuid"])
 
 
 async def test_a_full_refund_cancels_the_invoice_of_its_month_where_the_merchant_chose_that(store: Storefront) -> None:

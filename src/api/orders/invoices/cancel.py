@@ -73,7 +73,8 @@ CANCEL_CFDI: Final = ScopedOperation(
         description="""
 Cancels a stamped document with SAT: the invoice, or the receipt or credit note in `documentId`. The receiver may have
 to accept it within three days; the cancellation is PENDING meanwhile, and the service asks for its result. An invoice
-with receipts or credit notes is cancelled after them. `stamp` draws up a cancelled document again.
+with stamped receipts or credit notes is cancelled after them. Once it is, `invoiceStatus` and `fiscalUuid` are null,
+and `stamp` draws up a new one that replaces it (relation 04), as it draws up every cancelled document again.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=CancelCfdi,

@@ -162,3 +162,10 @@ class RecordCancellation(Struct, frozen=True, kw_only=True):
 def wants_credit_notes(request: StampRequest | None) -> bool:
     """Returns whether a timer, or a request for all documents or all credit notes, decides about refunds."""
     return request is None or (request.scope in {StampScope.ALL, StampScope.CREDIT_NOTES} and not request.document_ids)
+
+
+def wants_invoice(request: StampRequest | None) -> bool:
+    """Returns whether a request is for all documents or for the invoice, so that it replaces a cancelled one."""
+    if request is None:
+        return False
+    return request.scope in {StampScope.ALL, StampScope.INVOICE} and not request.document_ids

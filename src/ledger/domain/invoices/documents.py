@@ -73,8 +73,10 @@ def invoice_terms(
     description: str | None,
     payment_form: str | None,
     issuer: Issuer,
+    replaces: UUID | None = None,
 ) -> InvoiceTerms:
     """Returns the invoice of an order, whose total is exactly `subtotal`. `payment_form` is stated for PUE only.
+    `replaces` is the fiscal UUID of the cancelled invoice before it.
 
     Raises FiscalDataIncomplete, which names every missing field, and AmountNotStampable.
     """
@@ -103,6 +105,7 @@ def invoice_terms(
         discount=sum((concept.discount for concept in concepts), ZERO),
         taxes=summed(tax for concept in concepts for tax in concept.taxes),
         total=Decimal(total),
+        replaces=replaces,
     )
 
 

@@ -92,11 +92,13 @@ def is_invoice_due(order: Order) -> bool:
 
 
 def invoice_status(order: Order) -> DocumentStatus | None:
-    """Returns the progress of the invoice, None while it is not due. An invoice that cannot be drawn up is FAILED."""
+    """Returns the progress of the invoice, None while it is not due and once it is cancelled. An invoice that cannot be
+    drawn up is FAILED.
+    """
     invoices = order.invoices
     invoice = None if invoices is None else invoices.invoice
     if invoices is not None and invoice is not None:
-        return status_of_document(invoices, invoice)
+        return None if invoice.is_cancelled else status_of_document(invoices, invoice)
     if not is_invoice_due(order):
         return None
     blocked = invoices is not None and invoices.failure_of(INVOICE_SLOT) is not None

@@ -30,6 +30,8 @@ from ledger.invoicing.cfdi.payments import payments
 _TAG: Final = "{http://www.sat.gob.mx/cfd/4}Comprobante"
 _NO_EXPORT: Final = "01"
 _DAILY: Final = "01"
+_SUBSTITUTES: Final = "04"
+"""SAT c_TipoRelacion of a document that replaces an earlier one."""
 _NOTHING: Final = Decimal(0)
 _PAYMENT: Final = {  # fixed by SAT (CRP20111 to CRP20123)
     "ClaveProdServ": "84111506",
@@ -64,6 +66,9 @@ def _invoice(terms: InvoiceTerms, issuer: Issuer) -> CFDI:
         "Descuento": major(terms.discount) if terms.discount else None,
         "MetodoPago": terms.payment_method,
     }
+    if terms.replaces is not None:
+        related = {"TipoRelacion": _SUBSTITUTES, "CfdiRelacionado": [str(terms.replaces).upper()]}
+        sold["CfdiRelacionados"] = [related]
     receiver = terms.receiver
     if receiver.tax_id == PUBLIC_IN_GENERAL and receiver.legal_name == PUBLIC_NAME:
         day = _local(terms.issued_at, issuer)

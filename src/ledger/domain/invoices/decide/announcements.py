@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
+from uuid import UUID
 
 from msgspec.structs import replace
 
-from ledger.domain.invoices.commands import StampNext, wants_credit_notes
+from ledger.domain.invoices.commands import StampNext, wants_credit_notes, wants_invoice
 from ledger.domain.invoices.documents import (
     LATER,
     credit_note_terms,
@@ -50,7 +51,7 @@ def new_documents(order: Order, command: StampNext) -> tuple[list[DocumentAnnoun
     """
     invoices, requested = order.invoices, command.request is not None
     invoice = None if invoices is None else invoices.invoice
-    if invoice is None or (invoice.is_cancelled and requested):
+    if invoice is None or (invoice.is_cancelled and wants_invoice(command.request)):
         is_due = is_invoice_due(order)
         drawn, failed = _drawn([(INVOICE_SLOT, lambda: _invoice(order, command))] if is_due or requested else [])
         return (drawn if is_due else []), failed
@@ -126,8 +127,15 @@ def _invoice(order: Order, command: StampNext, existing: Document | None = None)
         description=terms.description,
         payment_form=_main_payment_form(order),
         issuer=command.issuer,
+        replaces=_replaced(order) if existing is None else invoice_terms_of(existing).replaces,
     )
     return _announced(INVOICE_SLOT, drawn, command.at)
+
+
+def _replaced(order: Order) -> UUID | None:
+    """Returns the fiscal UUID of the order's latest invoice, which was cancelled; None if this is its first one."""
+    invoice = None if order.invoices is None else order.invoices.invoice
+    return None if invoice is None or invoice.stamp is None else invoice.stamp.fiscal_uuid
 
 
 def _movement_document(

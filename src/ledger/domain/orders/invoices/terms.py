@@ -104,6 +104,7 @@ class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     """The invoice of an order (type I). `total` is the order's subtotal: the surcharge is not invoiced (section 8).
 
     `subtotal` is the sum of the concepts' amounts. `taxes` has each tax once, with its sums over the concepts.
+    `replaces` is the fiscal UUID of the order's cancelled invoice before it (relation 04).
     """
 
     document_id: UUID
@@ -120,6 +121,7 @@ class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     discount: Decimal = Decimal(0)
     taxes: tuple[TaxAmount, ...] = ()
     exchange_rate: Decimal | None = None
+    replaces: UUID | None = None
 
 
 class ReceiptTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="RECEIPT"):
