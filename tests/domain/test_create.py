@@ -11,6 +11,7 @@ from tests.domain.builders import (
     THREE_PERCENT,
     abandoned,
     authorization_requested,
+    charge,
     create,
     created,
     declined,
@@ -25,7 +26,7 @@ from tests.domain.scenario import given
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import LineItem
-from ledger.domain.rejections import IdempotencyMismatch, InvalidField
+from ledger.domain.rejections import AmountNotChargeable, IdempotencyMismatch, InvalidField
 
 
 def line(quantity: str, unit_price: str) -> LineItem:
@@ -48,6 +49,22 @@ def test_an_order_with_a_card_announces_its_payment_before_the_call():
     )
     assert order.status is OrderStatus.PROCESSING
     assert order.open_intent == order.payments[0].intent
+
+
+def test_an_amount_that_the_processor_cannot_move_is_refused_before_any_event():
+    payment = new_payment(smallest_amount=Decimal(1))
+    given().when(create("150.75", payment=payment)).then_rejected(AmountNotChargeable)
+    given().when(create(150, payment=payment)).then(
+        created(150, pending=False), started(1, 150), authorization_requested(1, 150)
+    )
+
+
+def test_a_part_is_refused_if_its_surcharge_makes_a_fraction_that_the_processor_cannot_move():
+    order = [created("1000.5", allow_partials=True, surcharge=THREE_PERCENT)]
+    whole = {"smallest_amount": Decimal(1)}
+    given(*order).when(charge(1, 110, **whole)).then_rejected(AmountNotChargeable)
+    given(*order).when(charge(1, 100, **whole)).then(started(1, 100, 3), authorization_requested(1, 103))
+    given(*order).when(charge(1, None, **whole)).then_rejected(AmountNotChargeable)
 
 
 def test_an_authorisation_for_manual_capture_requests_no_capture():

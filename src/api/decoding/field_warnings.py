@@ -20,6 +20,10 @@ class WarningCode(StrEnum):
     """What is remarkable about a field, for programs. Permanent."""
 
     UNKNOWN_FIELD = "UNKNOWN_FIELD"
+    DUE_DATE_IN_PAST = "DUE_DATE_IN_PAST"
+    FRACTION_OF_MINOR_UNIT = "FRACTION_OF_MINOR_UNIT"
+    NOT_IN_SAT_CATALOG = "NOT_IN_SAT_CATALOG"
+    RFC_CHECK_DIGIT = "RFC_CHECK_DIGIT"
 
 
 class FieldWarning(Struct, frozen=True):
@@ -42,12 +46,20 @@ class FieldWarning(Struct, frozen=True):
 WARNINGS: Final[ContextVar[tuple[FieldWarning, ...]]] = ContextVar("warnings", default=())
 """The warnings of the current request, each once."""
 
+_OF_A_CODE_MAX: Final = 20
+"""How many fields an answer warns of for one reason, as many as it refuses at once."""
+
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def warn(*warnings: FieldWarning) -> None:
-    """Keeps warnings for the answer to this request."""
-    WARNINGS.set(tuple(dict.fromkeys((*WARNINGS.get(), *warnings))))
+def warn(field: str, code: WarningCode, problem: str) -> None:
+    """Keeps a warning for the answer to this request, unless twenty with this code are kept. `problem` completes the
+    field's name.
+    """
+    kept = WARNINGS.get()
+    warning = FieldWarning(field, code, f"{field} {problem}" if problem.endswith("?") else f"{field} {problem}.")
+    if warning not in kept and sum(each.code == code for each in kept) < _OF_A_CODE_MAX:
+        WARNINGS.set((*kept, warning))
 
 
 def with_warnings(response: ApiResponse) -> ApiResponse:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, inspect
 
-from api.decoding.field_warnings import FieldWarning, WarningCode, warn
+from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.foreign_names import ADVICE
 from api.errors import ApiError, FieldError
 from api.response import Headers
@@ -81,12 +81,9 @@ def note_ignored(names: Mapping[str, str | None]) -> None:
     if not names:
         return
     IGNORED.set(tuple(dict.fromkeys((*IGNORED.get(), *names))))
-    paths = [shown(path) for path in names.values() if path is not None]
-    warn(*map(_unknown, paths[:_NAMED_MAX]))
-
-
-def _unknown(path: str) -> FieldWarning:
-    return FieldWarning(path, WarningCode.UNKNOWN_FIELD, f"{path} is unknown here and had no effect.")
+    for path in list(names.values())[:_NAMED_MAX]:
+        if path is not None:
+            warn(shown(path), WarningCode.UNKNOWN_FIELD, "is unknown here and had no effect")
 
 
 def ignored_header() -> Headers:

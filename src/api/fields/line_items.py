@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from api.decoding.field_errors import FieldErrors
+from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.types import LINE_ITEMS_MAX, TAXES_MAX, LongText, Metadata, Number, PositiveNumber, Text
 from api.errors import ApiError, invalid, required
 from api.fields.metadata import metadata
@@ -35,7 +36,7 @@ class Tax(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fiel
         Number | UnsetType,
         Meta(
             description="As a fraction, up to six decimals. Required unless factor is Exento. If the order has fiscal "
-            "data, a rate of SAT c_TasaOCuota.",
+            "data, a rate of SAT c_TasaOCuota; else checked with a warning.",
             examples=[0.16],
         ),
     ] = UNSET
@@ -70,10 +71,17 @@ class LineItem(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown
     ] = None
     product_key: Annotated[
         Text | None,
-        Meta(description="SAT c_ClaveProdServ; checked if the order has fiscal data.", examples=["50201706"]),
+        Meta(
+            description="SAT c_ClaveProdServ; required to be one if the order has fiscal data, else checked with a warning.",
+            examples=["50201706"],
+        ),
     ] = None
     unit_key: Annotated[
-        Text | None, Meta(description="SAT c_ClaveUnidad; checked if the order has fiscal data.", examples=["H87"])
+        Text | None,
+        Meta(
+            description="SAT c_ClaveUnidad; required to be one if the order has fiscal data, else checked with a warning.",
+            examples=["H87"],
+        ),
     ] = None
     unit_name: Annotated[Text | None, Meta(description="Name of the unit.")] = None
     discount: Annotated[
@@ -112,7 +120,7 @@ def line_items(
     """Returns the lines, whose quantity × unitPrice must add up to `total`, the order's subtotal (contract N5).
 
     If the order is invoiced, the keys and rates of each line, also those of its product, must be in SAT's catalogues:
-    nothing is charged that no invoice can state.
+    nothing is charged that no invoice can state. Otherwise the answer warns of them.
 
     Adds the errors of the lines until there are enough. A line takes what it does not give from its product; without
     lines nothing is added up. An entry that cannot be decoded is None. `total` is None if the amount is wrong, and
@@ -128,6 +136,13 @@ def line_items(
             lines.append(line)
             if line is not None and is_invoiced:
                 _require_known_keys(line, at, within)
+            elif line is not None:
+                for field, problem in _unknown_keys(line):
+                    warn(
+                        f"lineItems[{at}].{field}",
+                        WarningCode.NOT_IN_SAT_CATALOG,
+                        f"could not be invoiced: it {problem}",
+                    )
     parsed = tuple([line for line in lines if line is not None])
     if parsed and total is not None and not errors.has("lineItems", "items"):
         _require_sum(parsed, total, errors)
@@ -136,11 +151,16 @@ def line_items(
 
 def _require_known_keys(line: terms.LineItem, at: int, errors: FieldErrors) -> None:
     """Adds what SAT's catalogues do not have. Taxes are left alone if one of them is wrong already."""
-    wrong = wrong_keys(line.product_key, line.unit_key)
-    if not (errors.has("taxes") or errors.of_body.has(f"items[{at}].taxes")):
-        wrong += wrong_taxes(line.taxes)
+    wrong = _unknown_keys(line)
+    if errors.has("taxes") or errors.of_body.has(f"items[{at}].taxes"):
+        wrong = wrong_keys(line.product_key, line.unit_key)
     for field, problem in wrong:
         errors.add(invalid(field, problem))
+
+
+def _unknown_keys(line: terms.LineItem) -> list[tuple[str, str]]:
+    """Returns the fields of a line whose value SAT's catalogues do not have, and what they must be."""
+    return wrong_keys(line.product_key, line.unit_key) + wrong_taxes(line.taxes)
 
 
 def _require_sum(lines: Sequence[terms.LineItem], total: Decimal, errors: FieldErrors) -> None:

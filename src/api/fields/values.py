@@ -16,14 +16,19 @@ from email_validator import EmailNotValidError, validate_email
 from msgspec import UNSET, Raw, UnsetType
 from stdnum.mx import rfc
 
+from api.decoding.field_warnings import WarningCode, warn
 from api.errors import ApiError, FieldError, conflicting, invalid, required
 from ledger.domain.merchants.settings import MerchantSettings
-from ledger.domain.money import AMOUNT_MAX, parse_amount
+from ledger.domain.money import AMOUNT_MAX, is_multiple, parse_amount, plain
+from ledger.domain.orders.invoices.terms import PUBLIC_IN_GENERAL
 
 T = TypeVar("T")
 OptionalText = TypeVar("OptionalText", bound=str | None)
 
+_CENT: Final = Decimal("0.01")
 _MEASURE: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,6}0*)?", re.ASCII)
+_WITHOUT_CHECK_DIGIT: Final = frozenset({PUBLIC_IN_GENERAL, "XEXX010101000"})
+"""SAT's numbers of those who have none: the public in general, and foreigners."""
 _DIGITS: Final = frozenset("0123456789")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 LAST_MOMENT: Final = time(23, 59, 59, 999_999)
@@ -70,14 +75,20 @@ def positive_amount(raw: Raw | UnsetType, field: str) -> Decimal:
     return value
 
 
-def require_whole(settings: MerchantSettings, *amounts: tuple[str, Decimal | None]) -> None:
-    """Raises ApiError (400) if the merchant refuses fractions of a minor unit and one of these amounts has one.
+def require_whole(
+    settings: MerchantSettings, *amounts: tuple[str, Decimal | None], currency: str | None = None
+) -> None:
+    """Warns of every one of these amounts that has a fraction of a minor unit, or raises ApiError (400) if the merchant
+    refuses them.
 
-    Each amount comes with its field. The setting `fractionalAmounts` protects merchants who send pesos by mistake.
+    Each amount comes with its field, in `currency` if that is known. The setting `fractionalAmounts` protects merchants
+    who send pesos by mistake.
     """
-    if settings.fractional_amounts:
-        return
     wrong = [(field, value) for field, value in amounts if value is not None and value != value.to_integral_value()]
+    if settings.fractional_amounts:
+        for field, value in wrong:
+            warn(field, WarningCode.FRACTION_OF_MINOR_UNIT, _in_both_units(value, currency))
+        return
     errors = tuple(FieldError(field, _in_minor_units(value), "FRACTION_NOT_ALLOWED") for field, value in wrong)
     if errors:
         message = f"{errors[0].field} {errors[0].message}."
@@ -88,6 +99,19 @@ def _in_minor_units(value: Decimal) -> str:
     meant = value * 100
     hint = f": did you mean {meant.to_integral_value()}?" if meant == meant.to_integral_value() else ""
     return f"must have no fraction; amounts are in centavos{hint}"
+
+
+def _in_both_units(value: Decimal, currency: str | None) -> str:
+    """Returns what an amount with a fraction means, and what to send if it was written in the major unit."""
+    unit = "" if currency is None else f"{currency} "
+    as_sent = f"{value:.2f}" if is_multiple(value, _CENT) else plain(value)
+    problem = f"is in minor units: {as_sent} is {unit}{plain(value / 100)}"
+    meant = value * 100
+    if meant != meant.to_integral_value():
+        return problem if unit else f"{problem} in the major unit"
+    if unit:
+        return f"{problem}; {unit}{value:,.2f} is {plain(meant)}"
+    return f"{problem} in the major unit; {value:,.2f} in the major unit is {plain(meant)}"
 
 
 def measure(raw: Raw | UnsetType, field: str) -> Decimal:
@@ -171,11 +195,17 @@ def tax_id(text: str, field: str) -> str:
     """Returns a Mexican tax number (RFC) of a company (12 characters) or a person (13) in upper case. Raises ApiError
     (400).
 
-    The check digit is not verified.
+    Warns of a check digit that does not fit: SAT has registered a few such numbers.
     """
     compact = _rfc(text)
     if compact is None:
         raise invalid(field, "must be an RFC of 12 or 13 characters", "INVALID_FORMAT")
+    if not _fits(compact):
+        warn(
+            field,
+            WarningCode.RFC_CHECK_DIGIT,
+            "has a check digit that does not fit: make sure that it is the payer's RFC",
+        )
     return compact
 
 
@@ -183,6 +213,11 @@ def tax_id(text: str, field: str) -> str:
 def _rfc(text: str) -> str | None:
     compact = str(rfc.compact(text))
     return compact if len(compact) in (12, 13) and rfc.is_valid(compact) else None
+
+
+@lru_cache(maxsize=4096)
+def _fits(compact: str) -> bool:
+    return compact in _WITHOUT_CHECK_DIGIT or compact[-1] == rfc.calc_check_digit(compact[:-1])
 
 
 def moment(value: datetime, field: str, now: datetime) -> datetime:

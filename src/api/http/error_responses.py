@@ -77,6 +77,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.MethodNotEnabled: 422,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,
+    rejections.AmountNotChargeable: 422,
     rejections.DocumentNotFound: 404,
     rejections.InvoiceNotReady: 409,
     rejections.InvoiceInUse: 409,

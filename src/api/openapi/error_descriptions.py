@@ -101,6 +101,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "REFUND_WINDOW_EXPIRED": "The card was charged too long ago for a refund.",
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",
+    "AMOUNT_NOT_CHARGEABLE": "The amount has a fraction of a centavo, and the order has fiscal data, whose invoice could not "
+    "state it, or the processor moves none. Nothing was charged or recorded.",
     "FISCAL_DATA_INCOMPLETE": "A document lacks fiscal data, of its receiver or its issuer, or the order has lines with keys or rates that SAT's "
     "catalogues do not have. `errors` names every field.",
     "AMOUNT_NOT_STAMPABLE": "An amount has a fraction of a centavo, or is too small for its taxes. `field` names the part of the order.",
@@ -158,6 +160,12 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 WARNING_WORDS: Final[Mapping[WarningCode, str]] = {
     WarningCode.UNKNOWN_FIELD: "The field does not exist and had no effect. A merchant whose `unknownFields` is REJECT gets "
     "400 instead.",
+    WarningCode.DUE_DATE_IN_PAST: "The due date had passed when the order was created: the order is overdue at once.",
+    WarningCode.FRACTION_OF_MINOR_UNIT: "The amount has a fraction of a centavo, as if it were in pesos: `message` has what "
+    "it means, and what to send if pesos are meant. A merchant whose `fractionalAmounts` is false gets 400 instead.",
+    WarningCode.NOT_IN_SAT_CATALOG: "SAT's catalogues do not have the key or the rate of a line: the order could not be "
+    "invoiced. With fiscal data it is 400 instead.",
+    WarningCode.RFC_CHECK_DIGIT: "The check digit of the RFC does not fit: check it. SAT has registered a few such numbers.",
 }
 """What each code of a warning means."""
 

@@ -92,7 +92,7 @@ code, and the payment stays authorised; a payment with `captureMethod: AUTOMATIC
             {
                 404: ("PAYMENT_NOT_FOUND",),
                 409: ("INVALID_ORDER_STATE",),
-                422: ("CAPTURE_EXCEEDS_AUTHORIZED", "AMOUNT_EXCEEDS_PENDING"),
+                422: ("CAPTURE_EXCEEDS_AUTHORIZED", "AMOUNT_EXCEEDS_PENDING", "AMOUNT_NOT_CHARGEABLE"),
             },
         ),
         replays=True,

@@ -42,7 +42,7 @@ from api.openapi import examples
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, PAYMENT, OperationSpec, codes_of
 from api.orders.invoices.fields import ExchangeRate, exchange_rate
-from api.orders.responses import merchant_now, order_response
+from api.orders.responses import merchant_now, order_response, warn_of_past_due_date
 from api.response import ApiResponse
 from ledger.domain.orders import terms
 from ledger.domain.orders.terms import DUE_DATE_MAX, DUE_DATE_MIN, CaptureMethod, OrderTerms
@@ -218,9 +218,10 @@ async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     if not errors and (named := product_ids(sent.line_items or sent.items)):
         products = await deps.queries.products_by_id(request.principal.merchant_id, named)
     parsed = _order_input(sent, body, now, products, errors)
-    require_whole(request.principal.settings, ("amount", parsed.terms.amount))
+    require_whole(request.principal.settings, ("amount", parsed.terms.amount), currency=parsed.terms.currency)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_order(deps.ledger, request.actor, parsed, key)
+    warn_of_past_due_date(result.order)
     return order_response(result, 201 if result.created else 200, deps, request)
 
 

@@ -192,7 +192,7 @@ request is answered with the same refund.
             {
                 404: ("PAYMENT_NOT_FOUND",),
                 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE", "REFUND_IN_PROGRESS", "IDEMPOTENCY_MISMATCH"),
-                422: ("REFUND_AMOUNT_EXCEEDS_BALANCE", "REFUND_WINDOW_EXPIRED"),
+                422: ("REFUND_AMOUNT_EXCEEDS_BALANCE", "REFUND_WINDOW_EXPIRED", "AMOUNT_NOT_CHARGEABLE"),
             },
         ),
         replays=True,

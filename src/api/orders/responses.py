@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
+from api.decoding.field_warnings import WarningCode, warn
 from api.fields.payer_language import accepted_language, payer_language
 from api.http.dependencies import Dependencies
 from api.http.error_responses import Answered, Error
@@ -20,6 +21,7 @@ from api.http.request import ApiRequest
 from api.response import REPLAYED, ApiResponse, json_response, rendered
 from ledger.domain.orders.declines import Advice, decline, payer_message, public_code
 from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, OrderStatus, PaymentStatus
 from ledger.operations.context.results import OrderResult
 from projections.customers import language_of
@@ -56,6 +58,19 @@ class Declined(Error, kw_only=True, rename="camel"):
 def merchant_now(deps: Dependencies, request: ApiRequest) -> datetime:
     """Returns the merchant's current time, in its own time zone."""
     return deps.ledger.clock.now(request.principal.merchant_id).astimezone(request.principal.zone)
+
+
+def warn_of_past_due_date(order: Order) -> None:
+    """Warns if an order was overdue when it was created. Only the order's own times count: a request that is repeated
+    later gets the same answer.
+    """
+    due_date = order.terms.due_date
+    if due_date is not None and due_date < order.terms.at:
+        warn(
+            "dueDate",
+            WarningCode.DUE_DATE_IN_PAST,
+            "had passed when the order was created: the order is overdue at once",
+        )
 
 
 class _CustomersId(Struct):

@@ -21,6 +21,8 @@ _AMOUNT: Final = re.compile(r"(?:0|[1-9]\d{0,11})(?:\.\d{1,4}0*)?", re.ASCII)
 _EXACT: Final = Context(prec=60)
 """Wide enough that a product of two amounts is not rounded before the division that follows it."""
 _WHOLE, _CENT = Decimal(1), Decimal("0.01")
+CENTAVO: Final = Decimal(1)
+"""The smallest amount that an invoice states: one minor unit."""
 FINEST: Final = Decimal("0.0001")
 """The finest rounding step: an amount of an order is a multiple of it."""
 

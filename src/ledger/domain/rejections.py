@@ -303,6 +303,13 @@ class AmountNotStampable(Rejected):
         self.field = field
 
 
+class AmountNotChargeable(Rejected):
+    """The amount has a fraction of a minor unit that the processor cannot move or the invoice cannot state."""
+
+    code = "AMOUNT_NOT_CHARGEABLE"
+    lasting = True
+
+
 class DocumentNotFound(Rejected):
     """The order has no such invoice document."""
 

@@ -180,6 +180,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """How long a reference is valid, unless the order is due later."""
     reference_currencies: frozenset[str] = frozenset({"MXN"})
     """The currencies in which it issues references: CLABEs and stores take pesos."""
+    smallest_amount: Decimal = Decimal(1)
+    """The unit of its amounts, in minor units: the ledger sends it multiples only. Card networks take whole ones."""
     multiple_captures: bool = True
     """Whether the rest of an authorisation stays held after a capture. If not, every capture is final."""
     partial_payouts: bool = True

@@ -16,6 +16,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.customers.terms import AttemptOutcome
+from ledger.domain.money import FINEST
 from ledger.domain.orders.events import ReminderDroppedBecause
 from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.processor_outcomes import (
@@ -44,7 +45,8 @@ class NewPayment(Struct, frozen=True, kw_only=True):
 
     A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it
     pays, in minor units; None means all that is unpaid. `reference_s` is the processor's validity of a reference in
-    seconds. `currencies` are those in which the processor takes the method, None for any.
+    seconds. `currencies` are those in which the processor takes the method, None for any. `smallest_amount` is the unit
+    of the processor's amounts, in minor units.
     """
 
     payment_id: UUID
@@ -61,6 +63,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     description: str | None = None
     reference_s: int = REFERENCE_S
     currencies: frozenset[str] | None = None
+    smallest_amount: Decimal = FINEST
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CaptureInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
+from ledger.operations.orders.new_payment import require_movable
 from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
@@ -25,7 +26,7 @@ async def capture_order(
     """Captures `request.amount`, gross and in minor units, or all that is left of the authorisation (contract N41).
 
     Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, InvalidField, InvalidOrderState,
-    CaptureExceedsAuthorized, AmountExceedsPending.
+    CaptureExceedsAuthorized, AmountExceedsPending, AmountNotChargeable.
     """
     uow = UnitOfWork(ledger, actor, key)
     keeps_rest = ledger.processor is None or ledger.processor.capabilities.multiple_captures
@@ -41,6 +42,7 @@ async def capture_order(
             final=request.final or not keeps_rest,
         )
         events = decide_capture(order, command)
+        require_movable(ledger, request.amount)
         captured = (event.payment_id for event in events if isinstance(event, CaptureRequested))
         target = next((RequestTarget(payment_id=payment_id) for payment_id in captured), WHOLE_ORDER)
         return Plan(changes=[uow.change_order(order.terms.order_id, events)], target=target)

@@ -12,11 +12,14 @@ from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
 from ledger.domain.merchants.state import Merchant
+from ledger.domain.money import CENTAVO
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
+from ledger.domain.orders.decide.guards import require_chargeable
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
 from ledger.domain.rejections import (
+    AmountNotChargeable,
     CustomerNotFound,
     DuplicateExternalId,
     InvalidField,
@@ -43,8 +46,9 @@ async def create_order(
 ) -> OrderResult:
     """Creates a payment order, or returns the one that has this external id already (contract N25 to N29).
 
-    Raises like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, InvalidField;
-    DuplicateExternalId if that order was cancelled, or has another id than the one that the caller fixes.
+    Raises like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, InvalidField,
+    AmountNotChargeable; DuplicateExternalId if that order was cancelled, or has another id than the one that the
+    caller fixes.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
     existing: UUID | None = None
@@ -60,9 +64,9 @@ async def create_order(
         if existing is None:
             try:
                 return await _new_order(uow, request, payment, merchant, conflict)
-            except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired, InvalidField):
-                # An order outlives its customer, its saved card and the fiscal data of its customer: it is shown by the
-                # same external id.
+            except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired, InvalidField, AmountNotChargeable):
+                # An order outlives its customer, its saved card and the fiscal data of its customer, and an earlier
+                # release or another processor may have taken its amount: it is shown by the same external id.
                 existing = await _order_with(uow, request.terms.external_id)
                 if existing is None:
                     raise
@@ -106,7 +110,9 @@ async def _new_order(
     merchant: Merchant,
     conflict: Conflict | None,
 ) -> Plan:
-    """Returns the plan of a new order, with its customer. Raises CustomerNotFound, InvalidField."""
+    """Returns the plan of a new order, with its customer. Raises CustomerNotFound, InvalidField,
+    AmountNotChargeable.
+    """
     uses_saved = request.payment is not None and (
         request.payment.persist or request.payment.saved_method_id is not None
     )
@@ -116,6 +122,7 @@ async def _new_order(
     terms = with_customers_fiscal_data(request, customer.change.after) if takes_fiscal else request.terms
     invoicing = None if terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
     if invoicing is not None and request.customers_fiscal is not CustomersFiscal.IF_THERE:
+        require_chargeable(terms.amount, CENTAVO)
         await require_stampable(uow.ledger, uow.merchant_id, terms, invoicing)
     command = CreateOrder(
         order_id=request.order_id or uuid7(),

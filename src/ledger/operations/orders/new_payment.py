@@ -6,11 +6,13 @@ Refuses a method that the merchant does not take before anything is committed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from uuid_utils.compat import uuid7
 
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.commands import NewPayment
+from ledger.domain.orders.decide.guards import require_chargeable
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType, PaymentMethod
@@ -58,7 +60,16 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
         description=request.description,
         reference_s=int(capabilities.reference_validity_s),
         currencies=None if request.type is MethodType.CARD else capabilities.reference_currencies,
+        smallest_amount=capabilities.smallest_amount,
     )
+
+
+def require_movable(ledger: Ledger, *amounts: Decimal | None) -> None:
+    """Raises AmountNotChargeable if one of these amounts is no multiple of the smallest that the processor moves."""
+    if ledger.processor is not None:
+        for amount in amounts:
+            if amount is not None:
+                require_chargeable(amount, ledger.processor.capabilities.smallest_amount)
 
 
 async def payment_plan(

@@ -19,6 +19,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, RefundInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
+from ledger.operations.orders.new_payment import require_movable
 from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
@@ -30,7 +31,8 @@ async def refund_order(
     """Refunds `request.amount`, gross and in minor units (contract N35 to N39, sections 8.7 and 8.11).
 
     Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderNotRefundable, RefundInProgress,
-    RefundExceedsBalance, RefundWindowExpired, IdempotencyMismatch, InvalidField, InvalidOrderState.
+    RefundExceedsBalance, RefundWindowExpired, IdempotencyMismatch, InvalidField, InvalidOrderState,
+    AmountNotChargeable.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
     capabilities = None if ledger.processor is None else ledger.processor.capabilities
@@ -50,7 +52,10 @@ async def refund_order(
             card_window_s=REFUND_WINDOW_S if capabilities is None else int(capabilities.refund_window_s),
             partial_payouts=capabilities is None or capabilities.partial_payouts,
         )
-        change = uow.change_order(order.terms.order_id, decide_refund(order, command))
+        events = decide_refund(order, command)
+        if events:
+            require_movable(ledger, request.amount, *(each.amount for each in request.allocations))
+        change = uow.change_order(order.terms.order_id, events)
         return Plan(
             changes=[change],
             target=RequestTarget(refund_id=_target_refund(order, command)),

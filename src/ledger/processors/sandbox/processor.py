@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from ledger.domain.money import FINEST
 from ledger.domain.orders.processor_outcomes import (
     CaptureAnswer,
     ReferenceAnswer,
@@ -83,7 +84,9 @@ class SandboxProcessor:
         late_arrival_s: float = 60.0,
         waiting_max: int = WAITING_MAX,
     ) -> None:
-        self.capabilities = Capabilities(name=NAME, late_arrival_s=late_arrival_s, can_fence=True, is_simulated=True)
+        self.capabilities = Capabilities(
+            name=NAME, late_arrival_s=late_arrival_s, can_fence=True, is_simulated=True, smallest_amount=FINEST
+        )
         self.pages = PayerPages(executor)
         self.outbox = Outbox(executor)
         self._charge_writer = ChargeWriter(executor, waiting_max=waiting_max)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from decimal import Decimal
 from uuid import UUID
 
-from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple
+from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, plain
 from ledger.domain.orders.commands import NewPayment
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.rejections import InvalidField, InvalidOrderState, MethodNotEnabled, PaymentNotFound
+from ledger.domain.rejections import (
+    AmountNotChargeable,
+    InvalidField,
+    InvalidOrderState,
+    MethodNotEnabled,
+    PaymentNotFound,
+)
 
 
 def require_multiple(order: Order, amount: Decimal, field: str = "amount", most: Decimal = AMOUNT_MAX) -> None:
@@ -22,6 +28,15 @@ def require_multiple(order: Order, amount: Decimal, field: str = "amount", most:
         raise InvalidField(field, f"must be greater than 0 and at most {most}")
     if not is_multiple(amount, order.quantum):
         raise InvalidField(field, f"must be a multiple of {order.quantum}, as the order's own amount is")
+
+
+def require_chargeable(amount: Decimal, smallest: Decimal) -> None:
+    """Raises AmountNotChargeable unless an amount in minor units is a multiple of the `smallest` that can be moved."""
+    if not is_multiple(amount, smallest):
+        raise AmountNotChargeable(
+            f"No payment can be made of {plain(amount)} minor units: send a multiple of {plain(smallest)}. Amounts are in "
+            "minor units, so that MXN 28.48 is 2848."
+        )
 
 
 def require_currency(currency: str, payment: NewPayment) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, quantum_of, shortest
 from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
-from ledger.domain.orders.decide.guards import require_currency, require_multiple
+from ledger.domain.orders.decide.guards import require_chargeable, require_currency, require_multiple
 from ledger.domain.orders.decide.references import cancel_references, reference_requested
 from ledger.domain.orders.events import (
     PERSONAL,
@@ -68,8 +68,8 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     """Creates an order, and announces its payment if the command brings one (contract N7).
 
     Only an order that is created pending takes partial payments (N22). Raises InvalidField for `amount` (N6) and for
-    `lineItems` that do not add up to it (N5), and MethodNotEnabled if the processor does not take the method in the
-    order's currency.
+    `lineItems` that do not add up to it (N5), MethodNotEnabled if the processor does not take the method in the order's
+    currency, and AmountNotChargeable for a fraction of a minor unit that no payment can have.
     """
     assert order is None, "an external id is claimed once"
     terms = command.terms
@@ -252,9 +252,10 @@ def _further_payment(order: Order, payment: NewPayment, subtotal: Decimal, at: d
 def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal, at: datetime) -> list[OrderEvent]:
     """Returns the start of a payment of `subtotal` plus its surcharge, and the intent of its call to the processor.
 
-    Raises MethodNotEnabled.
+    Raises MethodNotEnabled, AmountNotChargeable.
     """
     require_currency(terms.currency, payment)
+    require_chargeable(subtotal, payment.smallest_amount)
     surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
     started = PaymentStarted(
         payment_id=payment.payment_id,
@@ -270,6 +271,7 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
         description=payment.description,
     )
     amount = shortest(subtotal + surcharge)
+    require_chargeable(amount, payment.smallest_amount)
     if payment.method.type is not MethodType.CARD:
         return [started, reference_requested(terms, payment, amount, at)]
     return [
