@@ -16,6 +16,7 @@ from tests.domain.builders import DEADLINE, NOON, SESSION, Number, new_payment, 
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import processor_outcomes as o
 from ledger.domain.orders.statuses import NextAction
+from ledger.domain.orders.terms import Destination
 
 CLABE = "646180157000000004"
 VALIDATION_KEY = "validate-1"
@@ -148,10 +149,25 @@ def reference_outcome() -> o.ReferenceIssued:
     )
 
 
-def deposit(amount: Number, n: int = 1, name: str = "dep-1") -> c.RecordDeposit:
+def deposit(amount: Number, n: int = 1, name: str = "dep-1", sender: str | None = None) -> c.RecordDeposit:
     return c.RecordDeposit(
-        payment_id=payment_id(n), deposit_id=name, amount=Decimal(amount), processor_reference="ref", at=NOON
+        payment_id=payment_id(n),
+        deposit_id=name,
+        amount=Decimal(amount),
+        processor_reference="ref",
+        at=NOON,
+        sender_clabe=sender,
     )
+
+
+def refund_destination(clabe: str = CLABE, n: int = 1) -> c.ChangeRefundDestination:
+    return c.ChangeRefundDestination(
+        reference=str(refund_id(n)), destination=Destination(clabe=clabe), deadline_at=DEADLINE, at=NOON
+    )
+
+
+def confirm_payout(n: int = 1, **changes: Any) -> c.ConfirmPayout:
+    return c.ConfirmPayout(**({"reference": str(refund_id(n)), "at": NOON} | changes))
 
 
 def dispute(stage: c.DisputeStage, amount: Number | None = None, n: int = 1, name: str = DISPUTE) -> c.RecordDispute:

@@ -21,6 +21,7 @@ from ledger.domain.orders.terms import (
     AuthenticationSession,
     CaptureMethod,
     CardSummary,
+    DestinationType,
     MethodType,
     OrderTerms,
     PaymentMethod,
@@ -281,6 +282,7 @@ def refund_requested(n: int, amount: Number, refund: int = 1, **changes: Any) ->
         "idempotency_key": f"{refund_id(refund)}:{payment_id(n)}",
         "deadline_at": DEADLINE,
         "at": NOON,
+        "destination_type": DestinationType.MANUAL if changes.get("payout") else None,
     }
     return events.RefundRequested(**(fields | changes))
 

@@ -169,6 +169,26 @@ ACTION_STEPS = [
         O.PARTIALLY_PAID,
     ),
     (e.ReleaseRefused(payment_id=ONE, code="X", at=NOON), RELEASING, P.PARTIALLY_CAPTURED, O.PARTIALLY_PAID),
+    (
+        e.RefundDestinationChanged(refund_id=REFUND, payment_id=ONE, at=NOON),
+        REFUNDING,
+        P.PENDING_REFUND,
+        O.REFUND_PROCESSING,
+    ),
+    (
+        e.PayoutRequested(
+            refund_id=REFUND,
+            payment_id=ONE,
+            amount=Decimal(4000),
+            processor="sandbox",
+            idempotency_key="refund-1",
+            deadline_at=DEADLINE,
+            at=NOON,
+        ),
+        REFUNDING,
+        P.PENDING_REFUND,
+        O.REFUND_PROCESSING,
+    ),
     (DISPUTED[-1], PAID, P.DISPUTED, O.COMPLETED),
     (e.DisputeWon(payment_id=ONE, dispute_id="dsp-1", at=NOON), DISPUTED, P.CAPTURED, O.COMPLETED),
     (

@@ -19,6 +19,7 @@ from tests.domain.action_builders import (
     cancellation_id,
     capture,
     capture_outcome,
+    confirm_payout,
     deposit,
     dispute,
     expire,
@@ -30,6 +31,7 @@ from tests.domain.action_builders import (
     record_void,
     reference_outcome,
     refund,
+    refund_destination,
     refund_outcome,
     release,
     release_outcome,
@@ -932,7 +934,29 @@ _RELEASING = (
     ),
 )
 
+_PAID_OUT_BY_HAND = (
+    *awaiting_deposit(created()),
+    deposited(1, 10000),
+    refund_requested(1, 1000, payout=True, by_merchant=True),
+)
+
 NO_ANSWER_ROWS: list[Row] = [
+    (
+        P.PENDING_REFUND,
+        "an account is named for a payout",
+        "stays",
+        P.PENDING_REFUND,
+        _PAID_OUT_BY_HAND,
+        refund_destination(),
+    ),
+    (
+        P.PENDING_REFUND,
+        "a payout by hand confirmed",
+        "",
+        P.PARTIALLY_REFUNDED,
+        _PAID_OUT_BY_HAND,
+        confirm_payout(),
+    ),
     (P.PARTIALLY_CAPTURED, "release accepted", "stays", P.PARTIALLY_CAPTURED, _HALF_TAKEN, release()),
     (
         P.PARTIALLY_CAPTURED,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.statuses import NextAction
-from ledger.domain.orders.terms import AuthenticationSession, Destination, DeviceInformation, Reference
+from ledger.domain.orders.terms import AuthenticationSession, Destination, DestinationType, DeviceInformation, Reference
 
 AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 18, 45, 15, tzinfo=UTC)
@@ -111,6 +111,7 @@ ACTIONS: dict[str, Any] = {
         at=AT,
         late=True,
         amount_differs=True,
+        sender_clabe=CLABE,
     ),
     "refund-requested.v1": orders.RefundRequested(
         refund_id=REFUND,
@@ -124,12 +125,29 @@ ACTIONS: dict[str, Any] = {
         external_id="dev-1",
         payout=True,
         destination=Destination(clabe=CLABE, account_holder="Ana López"),
+        destination_type=DestinationType.ACCOUNT,
+        by_merchant=True,
+    ),
+    "refund-destination-changed.v1": orders.RefundDestinationChanged(
+        refund_id=REFUND,
+        payment_id=PAYMENT,
+        at=AT,
+        destination=Destination(clabe=CLABE, account_holder="Ana López"),
+    ),
+    "payout-requested.v1": orders.PayoutRequested(
+        refund_id=REFUND,
+        payment_id=PAYMENT,
+        amount=AMOUNT,
+        processor="sandbox",
+        idempotency_key="reembolso-1",
+        deadline_at=LATER,
+        at=AT,
     ),
     "refund-accepted.v1": orders.RefundAccepted(
         refund_id=REFUND, payment_id=PAYMENT, processor_reference="sbx-3", at=AT
     ),
     "payment-refunded.v1": orders.PaymentRefunded(
-        refund_id=REFUND, payment_id=PAYMENT, amount=AMOUNT, processor_reference="sbx-3", at=AT
+        refund_id=REFUND, payment_id=PAYMENT, amount=AMOUNT, processor_reference="sbx-3", at=AT, paid_at=AT
     ),
     "refund-refused.v1": orders.RefundRefused(
         refund_id=REFUND, payment_id=PAYMENT, code="GENERIC_DECLINE", at=AT, message="The account is closed."

@@ -12,6 +12,7 @@ Json = dict[str, Any]
 
 _ID: Final = "$response.body#/id"
 _PAYMENT_ID: Final = "$response.body#/payment/id"
+_REFUND_ID: Final = "$response.body#/refund/id"
 _AUTHENTICATION: Final = "$response.body#/payerAuthentication"
 
 LINKS: Final[Mapping[str, Json]] = {
@@ -44,6 +45,11 @@ LINKS: Final[Mapping[str, Json]] = {
 """The links of every answer that is an order."""
 
 REFUND_LINKS: Final[Mapping[str, Json]] = {
-    "getRefund": {"operationId": "getRefund", "parameters": {"id": _ID, "refundId": "$response.body#/refund/id"}},
+    "getRefund": {"operationId": "getRefund", "parameters": {"id": _ID, "refundId": _REFUND_ID}},
+    "confirmRefund": {"operationId": "confirmRefund", "parameters": {"id": _ID, "refundId": _REFUND_ID}},
+    "changeRefundDestination": {
+        "operationId": "changeRefundDestination",
+        "parameters": {"id": _ID, "refundId": _REFUND_ID},
+    },
 }
 """The further links of an order that is answered with a refund."""

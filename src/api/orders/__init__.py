@@ -9,6 +9,7 @@ In reading order:
 
 - `create`: creates an order; read it first. `charge`, `add_payment`: pay an order, and a part of one.
 - `authenticate`: continues after the payer acted. `capture`, `release`, `cancel`, `refund`: what their names mean.
+  `payout`: a refund that the merchant pays out itself.
 - `show`, `list`: one order, and a page of them. `payments`, `refunds`: what an order has of them.
 - `invoices`: the endpoints of an order's electronic invoices. `responses`: what the endpoints share.
 """

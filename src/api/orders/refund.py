@@ -26,6 +26,7 @@ from api.operation import ANY, BODY, KEYED, OperationSpec, codes_of
 from api.response import REPLAYED, ApiResponse
 from ledger.domain.orders import commands, terms
 from ledger.operations.context.inputs import RefundInput
+from ledger.operations.context.results import OrderResult
 from ledger.operations.orders.refund import refund_order
 from ledger.processors.clabe import is_clabe
 from projections.orders import documents
@@ -114,14 +115,15 @@ def _allocations(sent: Sequence[Allocation | None] | None, errors: FieldErrors) 
 
 
 def _destination(sent: Destination | None) -> terms.Destination | None:
-    if sent is None:
-        return None
+    return None if sent is None else account_of(sent, "destination.clabe")
+
+
+def account_of(sent: Destination, field: str) -> terms.Destination:
+    """Returns the account of a payout, whose CLABE is in `field`. Raises ApiError (400)."""
     if sent.clabe is None:
-        raise required("destination.clabe")
+        raise required(field)
     if not is_clabe(sent.clabe):
-        raise invalid(
-            "destination.clabe", "must have 18 digits, the last of which is the correct check digit", "INVALID_CLABE"
-        )
+        raise invalid(field, "must have 18 digits, the last of which is the correct check digit", "INVALID_CLABE")
     return terms.Destination(clabe=sent.clabe, account_holder=sent.account_holder)
 
 
@@ -145,6 +147,11 @@ async def refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await refund_order(deps.ledger, request.actor, reference, parsed, key)
+    return refund_response(result, deps, request)
+
+
+def refund_response(result: OrderResult, deps: Dependencies, request: ApiRequest) -> ApiResponse:
+    """Returns the order with the refund that the request is about."""
     assert result.refund_id is not None, "a refund returns its own id"
     made = result.order.refund(result.refund_id)
     assert made is not None, "the result of a refund is about a refund of its order"
@@ -162,8 +169,9 @@ REFUND: Final = ScopedOperation(
         summary="Refund a payment order",
         description="""
 Refunds money, surcharge included: of the payments that the request names, otherwise of the newest ones first. Money
-paid by card is returned to the card. Money paid by transfer or in cash is paid out, preferably to `destination`, and
-the refund stays PENDING until the payout is confirmed. `externalId` names the refund within the order: a repeated
+paid by card is returned to the card. Money paid by transfer or in cash is paid out: to `destination`, else to the account
+that paid, if its bank named it. Otherwise the refund's destination is MANUAL: pay it out, and confirm that. The refund
+stays PENDING until then; the sandbox confirms it by itself. `externalId` names the refund within the order: a repeated
 request is answered with the same refund.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),

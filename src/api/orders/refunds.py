@@ -48,7 +48,7 @@ async def _order(deps: Dependencies, request: ApiRequest) -> Order:
     return await find_order(deps.ledger, request.principal.merchant_id, request.order_reference())
 
 
-_REFUND_ID: Final[Json] = {
+REFUND_ID: Final[Json] = {
     "name": "refundId",
     "in": "path",
     "required": True,
@@ -75,7 +75,7 @@ SHOW_REFUND: Final = ScopedOperation(
         name="getRefund",
         summary="Get a refund",
         description="One refund of the order, and the part that each payment gives back.",
-        parameters=(ORDER_ID, _REFUND_ID),
+        parameters=(ORDER_ID, REFUND_ID),
         answers={200: ("The refund.", RefundDocument)},
         codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND", "REFUND_NOT_FOUND")}),
     ),

@@ -52,6 +52,10 @@ class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
     message_id: Annotated[
         Id | None, Meta(description="The network's own id of the deposit. A deposit with the same id is a repetition.")
     ] = None
+    sender_clabe: Annotated[
+        _Clabe | None,
+        Meta(description="The account that the transfer comes from; a refund is paid out to it. Absent: not named."),
+    ] = None
 
 
 _decode: Final = BodyDecoder(SendDeposit)
@@ -73,6 +77,14 @@ def _sent_to(sent: SendDeposit, errors: FieldErrors) -> str | None:
     if sent.clabe is None and sent.reference is None:
         errors.add(invalid("clabe", "is required if reference is absent", "REQUIRED"))
     return sent.clabe or sent.reference
+
+
+def _sender(sent: SendDeposit) -> str | None:
+    if sent.sender_clabe is not None and not is_clabe(sent.sender_clabe):
+        raise invalid(
+            "senderClabe", "must have 18 digits, the last of which is the correct check digit", "INVALID_CLABE"
+        )
+    return sent.sender_clabe
 
 
 def _check_digits(sent_to: str | None, field: str) -> None:
@@ -97,6 +109,7 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     with BAD_INPUT_AS_400:
         sent_to, message_id = _sent_to(sent, errors), errors.check(_message_id, sent)
         amount = errors.check(positive_amount, sent.amount, "amount")
+        sender = errors.check(_sender, sent)
     errors.check(require_whole, request.principal.settings, ("amount", amount))
     errors.refuse()
     assert sent_to is not None, "it was checked"
@@ -109,6 +122,7 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
             sent_to=sent_to,
             amount=amount,
             at=deps.ledger.clock.now(request.principal.merchant_id),
+            sender_clabe=sender,
         )
         await _require_multiple(deps, deposit)
         try:
@@ -151,6 +165,15 @@ amount. A CLABE with a wrong check digit is refused, as a bank does. A repeated 
             "transfer": {
                 "summary": "A transfer to a CLABE",
                 "value": {"clabe": "646180110400000007", "amount": 150000, "messageId": "spei-2026-03-01-1"},
+            },
+            "sender": {
+                "summary": "A transfer whose bank names the payer's account",
+                "value": {
+                    "clabe": "646180110400000007",
+                    "amount": 150000,
+                    "messageId": "spei-2026-03-01-2",
+                    "senderClabe": "032180000118359719",
+                },
             },
             "store": {"summary": "Cash at a store", "value": {"reference": "93000000000018", "amount": 150000}},
         },

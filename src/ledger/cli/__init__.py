@@ -6,6 +6,6 @@ In reading order:
   commands.
 - `service`: serve, api, worker, migrate, backup, restore, settings, doctor. `merchants`, `keys`: operators' commands
   about merchants.
-- `jobs`, `messages`: what could not be done yet. `reconcile`: compares the processor's records with the log.
+- `jobs`, `messages`, `payouts`: what could not be done yet. `reconcile`: compares the processor's records with the log.
 - `replay`: the events of an order or a subscription. `seed`: runs a scenario.
 """

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ledger.cli import jobs, keys, merchants, messages, reconcile, replay, seed, service
+from ledger.cli import jobs, keys, merchants, messages, payouts, reconcile, replay, seed, service
 from ledger.settings import CannotRun
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.add_typer(messages.app, name="messages")
 app.command()(seed.seed)
 app.command()(replay.replay)
 app.command()(reconcile.reconcile)
+app.command()(payouts.payouts)
 for command in (
     service.serve,
     service.api,

@@ -23,6 +23,7 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     orders.VoidRequested: processor_call,
     orders.ReleaseRequested: processor_call,
     orders.RefundRequested: processor_call,
+    orders.PayoutRequested: processor_call,
     orders.ReferenceRequested: processor_call,
     orders.CallRepeated: processor_call,
     orders.PaymentCancelled: withdrawal_call,

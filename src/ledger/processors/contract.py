@@ -155,7 +155,7 @@ class Destination(Struct, frozen=True, kw_only=True):
 class PayoutRequest(Request, frozen=True, kw_only=True):
     """A request to give back `amount` of the money received under a reference.
 
-    Without a `destination` it goes to the sender's account.
+    It has a `destination`, except at a simulated processor: other payouts without an account are the merchant's own.
     """
 
     processor_reference: str

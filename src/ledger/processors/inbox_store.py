@@ -80,10 +80,12 @@ returning m.received_at, m.body
 """,
 )
 
-# An order has applied the message. Other messages of the same order may be tried now.
+# An order has applied the message. Other messages of the same order may be tried now. The payer's account is sealed in
+# the order's event from now on, and leaves the message.
 _HANDLED: Final = """
 with handled as (
-  update processor_message set handled_at = coalesce(handled_at, now()), waits_for = null, claimed_until = null
+  update processor_message set handled_at = coalesce(handled_at, now()), waits_for = null, claimed_until = null,
+         body = regexp_replace(body, ',"senderClabe":"[^"]*"', '')
    where processor = %s and merchant_id = %s and message_id = %s returning merchant_id, order_id)
 update processor_message m set next_try_at = now()
   from handled h

@@ -42,13 +42,15 @@ class _Sent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
 class DepositReceived(_Sent, frozen=True, kw_only=True, tag="deposit-received"):
     """`amount` arrived at a reference: a CLABE, or a cash reference.
 
-    `processor_reference` identifies this one deposit.
+    `processor_reference` identifies this one deposit, `sender_clabe` the account that it came from, if the network
+    names it.
     """
 
     reference: str
     amount: Decimal
     currency: str
     processor_reference: str
+    sender_clabe: str | None = None
 
 
 class RefundConfirmed(_Sent, frozen=True, kw_only=True, tag="refund-confirmed"):

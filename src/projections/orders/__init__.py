@@ -10,5 +10,5 @@ In reading order:
   `missing_documents`: those that are not stamped.
 - `table`: the order's row, and how orders are found. `open_calls`: the orders that recovery looks up.
   `operator_lookup`: orders of all merchants, for an operator. `reconciliation`: what the log holds of a processor's
-  payments.
+  payments. `pending_payouts`: the refunds that merchants have to pay out.
 """

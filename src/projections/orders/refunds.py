@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -18,7 +18,28 @@ from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.refund import Refund, RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.surcharge import SurchargeSplit
-from projections.formats import Amount, Currency, Moment, encode, moment
+from ledger.domain.orders.terms import DestinationType
+from projections.formats import Amount, Currency, Moment, encode, moment, moment_or_null
+
+_SHOWN: Final = 4
+"""How many digits of an account are shown."""
+
+
+class RefundDestinationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Where the money of a payout goes."""
+
+    type: Annotated[
+        DestinationType,
+        Meta(
+            description="ACCOUNT: the account that the merchant named. PAYING_ACCOUNT: the one that paid. MANUAL: the "
+            "merchant pays it out, and confirms it."
+        ),
+    ]
+    clabe: Annotated[
+        str | None,
+        Meta(description="The account, with all digits but the last four as stars.", examples=["**************9719"]),
+    ]
+    account_holder: Annotated[str | None, Meta(description="The holder of the account.")]
 
 
 class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -36,6 +57,9 @@ class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=F
         Amount, Meta(description="The part of the amount that is surcharge, in minor units (cents).")
     ]
     status: RefundStatus
+    destination: Annotated[
+        RefundDestinationDocument | None, Meta(description="Where a payout goes; null for a refund to a card.")
+    ]
 
 
 class RefundDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -56,6 +80,19 @@ class RefundDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False
         RefundStatus, Meta(description="PENDING while a part is pending; afterwards FAILED where a part failed.")
     ]
     external_id: Annotated[str | None, Meta(description="The merchant's id of the refund.")]
+    destination: Annotated[
+        RefundDestinationDocument | None,
+        Meta(
+            description="Where the payouts go; null for a refund to a card, and where they go to different accounts: "
+            "see `allocations`."
+        ),
+    ]
+    paid_at: Annotated[
+        Moment | None, Meta(description="When the merchant paid it out, as it has confirmed; null for others.")
+    ]
+    payout_reference: Annotated[
+        str | None, Meta(description="The merchant's own reference of that payment, as it has confirmed it.")
+    ]
     allocations: Annotated[list[AllocationDocument], Meta(description="The part that each payment gives back.")]
     created_at: Moment
 
@@ -72,6 +109,8 @@ def render_refunds(order: Order) -> list[bytes]:
 
 def _refund(order: Order, refund: Refund) -> RefundDocument:
     allocations = [_allocation(order, part) for part in refund.parts]
+    destinations = {each.destination for each in allocations if each.destination is not None}
+    confirmed = [part for part in refund.parts if part.paid_at is not None]
     return RefundDocument(
         id=refund.refund_id,
         payment_order_id=order.terms.order_id,
@@ -82,6 +121,9 @@ def _refund(order: Order, refund: Refund) -> RefundDocument:
         reason=refund.reason,
         status=refund.status,
         external_id=refund.external_id,
+        destination=destinations.pop() if len(destinations) == 1 else None,
+        paid_at=moment_or_null(next((part.paid_at for part in confirmed), None)),
+        payout_reference=next((part.payout_reference for part in confirmed), None),
         allocations=allocations,
         created_at=moment(refund.at),
     )
@@ -96,6 +138,18 @@ def _allocation(order: Order, part: RefundPart) -> AllocationDocument:
         subtotal_amount=shortest(split.subtotal),
         surcharge_amount=shortest(split.surcharge),
         status=part.status,
+        destination=_destination(part),
+    )
+
+
+def _destination(part: RefundPart) -> RefundDestinationDocument | None:
+    if part.destination_type is None:
+        return None
+    to = part.destination
+    return RefundDestinationDocument(
+        type=part.destination_type,
+        clabe=None if to is None else "*" * (len(to.clabe) - _SHOWN) + to.clabe[-_SHOWN:],
+        account_holder=None if to is None else to.account_holder,
     )
 
 

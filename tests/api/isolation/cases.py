@@ -92,6 +92,13 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ),
     ("GET", f"{_ORDERS}/{{id}}/refunds"): Case(_ORDER),
     ("GET", f"{_ORDERS}/{{id}}/refunds/{{refundId}}"): Case(_ORDER | {"path.refundId": "refund"}),
+    ("POST", f"{_ORDERS}/{{id}}/refunds/{{refundId}}/confirm"): Case(
+        _ORDER | {"path.refundId": "refund", "body.reference": NOTHING("the merchant's own name of a payment")}, body={}
+    ),
+    ("PUT", f"{_ORDERS}/{{id}}/refunds/{{refundId}}/destination"): Case(
+        _ORDER | {"path.refundId": "refund", "body.clabe": NOTHING("a payer's bank account")},
+        body={"clabe": "032180000118359719"},
+    ),
     ("POST", f"{_ORDERS}/{{id}}/cancel"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
     ("POST", f"{_ORDERS}/{{id}}/capture"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),
     ("POST", f"{_ORDERS}/{{id}}/release"): Case(_ORDER | {"body.paymentId": "payment id"}, body={}),

@@ -17,7 +17,7 @@ from api.customers import change
 from api.customers import create as create_customer
 from api.http.endpoint import ScopedOperation
 from api.openapi.links import LINKS, REFUND_LINKS
-from api.orders import add_payment, authenticate, cancel, capture, charge, refund, release
+from api.orders import add_payment, authenticate, cancel, capture, charge, payout, refund, release
 from api.orders.invoices import cancel as cancel_cfdi
 from api.orders.invoices import stamp
 from api.sandbox import clock, deposits, disputes, processor_mode, settlements
@@ -25,6 +25,7 @@ from api.sandbox import clock, deposits, disputes, processor_mode, settlements
 pytestmark = pytest.mark.anyio
 
 SANDBOX = "/api/sandbox"
+REFUND = "devolucion-1"
 Stands = Callable[[Merchant, str], Awaitable[dict[str, Any]]]
 
 
@@ -50,6 +51,12 @@ async def transferred(merchant: Merchant, name: str) -> dict[str, Any]:
     said = await _created(merchant, order(externalId=name, pending=False, paymentMethod={"type": "spei"}))
     body = {"clabe": said["payment"]["speiDetails"]["clabe"], "amount": 150_000}
     await merchant.post(f"{SANDBOX}/deposits", body)
+    return said
+
+
+async def paid_out(merchant: Merchant, name: str) -> dict[str, Any]:
+    said = await transferred(merchant, name)
+    await merchant.post(f"{ORDERS}/{said['id']}/refund", {"amount": 1000, "externalId": REFUND})
     return said
 
 
@@ -85,6 +92,7 @@ STANDS: Mapping[tuple[str, str], Stands] = {
     ("capture", "part"): held,
     ("capture", "final"): held,
     ("release", "rest"): captured_in_part,
+    ("refunds/{refundId}/confirm", "paid"): paid_out,
     ("stamp", "all"): fiscal,
     ("stamp", "receiver"): paid,
     ("cfdi-cancel", "invoice"): stamped,
@@ -98,6 +106,7 @@ SENT: Mapping[str, ScopedOperation] = {
     "cancel": cancel.CANCEL,
     "capture": capture.CAPTURE,
     "release": release.RELEASE,
+    "refunds/{refundId}/confirm": payout.CONFIRM,
     "stamp": stamp.STAMP,
     "cfdi-cancel": cancel_cfdi.CANCEL_CFDI,
     "payer-authentication/device-data": authenticate.SUBMIT_DEVICE_DATA,
@@ -121,7 +130,7 @@ async def test_an_example_of_an_action_works(merchant: Merchant, action: str, na
     body = dict(SENT[action].spec.examples[name]["value"])
     if action.endswith("validate"):
         body["authenticationTransactionId"] = said["payerAuthentication"]["authenticationTransactionId"]
-    answer = await merchant.post(f"{ORDERS}/{said['id']}/{action}", body)
+    answer = await merchant.post(f"{ORDERS}/{said['id']}/{action.format(refundId=REFUND)}", body)
     assert answer.status_code in (200, 201), answer.text
     assert_described(answer, "post", f"{ONE}/{action}")
     await assert_its_parts_are_described(merchant, answer.json())

@@ -48,6 +48,7 @@ from ledger.operations.message_delivery import UNKNOWN_NAME, UNKNOWN_ORDER
 from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
+from ledger.processors.clabe import is_clabe
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
@@ -174,8 +175,15 @@ def _deposit(order: Order, message: DepositReceived, at: datetime) -> list[Order
         processor_reference=message.processor_reference,
         at=at,
         sent_to=message.reference,
+        sender_clabe=_account(message),
     )
     return decide_deposit(order, command)
+
+
+def _account(message: DepositReceived) -> str | None:
+    """Returns the account that a deposit came from, None for a number that is no CLABE: nothing is paid out to it."""
+    named = message.sender_clabe
+    return named if named is not None and is_clabe(named) else None
 
 
 def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:

@@ -55,6 +55,7 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
                 at=uow.now,
                 card_window_s=REFUND_WINDOW_S if capabilities is None else int(capabilities.refund_window_s),
                 partial_payouts=capabilities is None or capabilities.partial_payouts,
+                simulates_payouts=capabilities is None or capabilities.is_simulated,
             )
             events = decide_overpayment_refund(order, command)
         return Plan(changes=[uow.change_order(order_id, events)])

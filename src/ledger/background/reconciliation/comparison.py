@@ -71,7 +71,7 @@ def records_of(order: Order, merchant_id: UUID, processor: str, voids: dict[UUID
             records += [ProcessorRecord(idempotency_key=key, captured=payment.captured, **about) for key in captures]
             for refund in order.refunds:
                 part = refund.part(payment.payment_id)
-                if part is not None and part.status is RefundStatus.SUCCEEDED:
+                if part is not None and part.status is RefundStatus.SUCCEEDED and not part.by_merchant:
                     key = f"{refund.refund_id}:{payment.payment_id}"
                     records.append(ProcessorRecord(idempotency_key=key, refunded=part.amount, **about))
             if payment.payment_id in voids:

@@ -185,7 +185,8 @@ class CancelPayment(Struct, frozen=True, kw_only=True):
 class CancelOrder(Struct, frozen=True, kw_only=True):
     """Cancels an order: voids its authorisations and, with `refund_captured`, refunds the money that it holds.
 
-    The idempotency keys of the voids follow from `cancellation_id` and the payments' ids. `refund_id` is the refund's.
+    The idempotency keys of the voids follow from `cancellation_id` and the payments' ids. `refund_id` is the refund's,
+    `simulates_payouts` as in `RefundOrder`.
     """
 
     cancellation_id: UUID
@@ -194,6 +195,7 @@ class CancelOrder(Struct, frozen=True, kw_only=True):
     at: datetime
     refund_captured: bool = False
     reason: str | None = None
+    simulates_payouts: bool = True
 
 
 class ExpirePayment(Struct, frozen=True, kw_only=True):
@@ -214,8 +216,8 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     """Refunds `amount` (gross, surcharge included): by `allocations`, of one payment, or of the newest payments first.
 
     `card_window_s` is the processor's refund period for cards in seconds. `partial_payouts` is whether the processor
-    gives back a part of what came in by a reference. The keys of the calls follow from `refund_id` and the payments'
-    ids.
+    gives back a part of what came in by a reference, `simulates_payouts` whether it is a sandbox, which also
+    confirms a payout that the merchant is to make. The keys of the calls follow from `refund_id` and the payments' ids.
     """
 
     refund_id: UUID
@@ -229,12 +231,13 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     destination: Destination | None = None
     card_window_s: int = REFUND_WINDOW_S
     partial_payouts: bool = True
+    simulates_payouts: bool = True
 
 
 class RefundOverpayment(Struct, frozen=True, kw_only=True):
     """Refunds the money that is held beyond the order's amount, by the merchant's setting `refundOverpayment`.
 
-    `card_window_s` and `partial_payouts` as in `RefundOrder`.
+    `card_window_s`, `partial_payouts` and `simulates_payouts` as in `RefundOrder`.
     """
 
     refund_id: UUID
@@ -242,12 +245,35 @@ class RefundOverpayment(Struct, frozen=True, kw_only=True):
     at: datetime
     card_window_s: int = REFUND_WINDOW_S
     partial_payouts: bool = True
+    simulates_payouts: bool = True
+
+
+class ChangeRefundDestination(Struct, frozen=True, kw_only=True):
+    """Names the account for a pending refund that the merchant was to pay out: by service id or by the merchant's id."""
+
+    reference: str
+    destination: Destination
+    deadline_at: datetime
+    at: datetime
+
+
+class ConfirmPayout(Struct, frozen=True, kw_only=True):
+    """Confirms that the merchant has paid out a refund: at `paid_at`, None for now, under a `payout_reference` of its own.
+
+    `reference` is the refund's service id or the merchant's id of it.
+    """
+
+    reference: str
+    at: datetime
+    paid_at: datetime | None = None
+    payout_reference: str | None = None
 
 
 class RecordDeposit(Struct, frozen=True, kw_only=True):
     """Records money that arrived on a payment's reference.
 
-    `deposit_id` is the network's own id of the deposit. `sent_to` is the number that the payer sent it to, if known.
+    `deposit_id` is the network's own id of the deposit. `sent_to` is the number that the payer sent it to, and
+    `sender_clabe` the account that it came from, if known.
     """
 
     payment_id: UUID
@@ -256,6 +282,7 @@ class RecordDeposit(Struct, frozen=True, kw_only=True):
     processor_reference: str
     at: datetime
     sent_to: str | None = None
+    sender_clabe: str | None = None
 
 
 @fast_members

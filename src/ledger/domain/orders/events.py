@@ -26,6 +26,7 @@ from ledger.domain.orders.terms import (
     BillingAddress,
     CaptureMethod,
     Destination,
+    DestinationType,
     DeviceInformation,
     FiscalData,
     LineItem,
@@ -492,6 +493,7 @@ class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """Money arrived on the reference: `amount`, once for each `deposit_id`.
 
     `late`: after the payment had ended. `amount_differs`: a store took it, and another amount than the payment's.
+    `sender_clabe` is the account that paid, if the network named it.
     """
 
     payment_id: UUID
@@ -501,6 +503,7 @@ class DepositReceived(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     at: datetime
     late: bool = False
     amount_differs: bool = False
+    sender_clabe: str | None = None
 
 
 class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -508,7 +511,7 @@ class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
     It is a part of the refund `refund_id`: a refund across payments has one such event for each of them. A `payout`
     goes to `destination`, or to where the money came from, because its rail has no reversal. The call ends at
-    `deadline_at` (real time).
+    `deadline_at` (real time). `by_merchant`: no call is made, because the merchant pays it out itself.
     """
 
     refund_id: UUID
@@ -522,6 +525,32 @@ class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     external_id: str | None = None
     payout: bool = False
     destination: Destination | None = None
+    destination_type: DestinationType | None = None
+    by_merchant: bool = False
+
+
+class RefundDestinationChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant named the account for this payment's part of a pending refund, which it was to pay out itself."""
+
+    refund_id: UUID
+    payment_id: UUID
+    at: datetime
+    destination: Destination | None = None
+
+
+class PayoutRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The ledger decided to ask the processor to pay out this payment's part of a refund, `amount`: an intent.
+
+    The merchant was to pay it out, and has named an account. The call ends at `deadline_at` (real time).
+    """
+
+    refund_id: UUID
+    payment_id: UUID
+    amount: Decimal
+    processor: str
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
 
 
 class RefundAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -534,13 +563,17 @@ class RefundAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class PaymentRefunded(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor gave `amount` (gross) back to the payer."""
+    """The processor gave `amount` (gross) back to the payer.
+
+    With `paid_at` the merchant has paid it out itself, at that time, and `processor_reference` is its own, or empty.
+    """
 
     refund_id: UUID
     payment_id: UUID
     amount: Decimal
     processor_reference: str
     at: datetime
+    paid_at: datetime | None = None
 
 
 class RefundRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -810,6 +843,8 @@ OrderEvent = (
     | ReferenceIssued
     | DepositReceived
     | RefundRequested
+    | RefundDestinationChanged
+    | PayoutRequested
     | RefundAccepted
     | PaymentRefunded
     | RefundRefused
@@ -863,6 +898,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "reference-issued.v1": ReferenceIssued,
     "deposit-received.v1": DepositReceived,
     "refund-requested.v1": RefundRequested,
+    "refund-destination-changed.v1": RefundDestinationChanged,
+    "payout-requested.v1": PayoutRequested,
     "refund-accepted.v1": RefundAccepted,
     "payment-refunded.v1": PaymentRefunded,
     "refund-refused.v1": RefundRefused,
@@ -895,7 +932,9 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     OrderCreated: ("metadata", "billing_address", "device_information", "fiscal"),
     PaymentStarted: ("method.card.cardholder_name", "billing_address", "device_information", "metadata"),
     AuthenticationRequested: ("device_information",),
+    DepositReceived: ("sender_clabe",),
     RefundRequested: ("destination",),
+    RefundDestinationChanged: ("destination",),
     **invoice_events.PERSONAL,
 }
 """The fields that are stored sealed under the data key of the order's customer.

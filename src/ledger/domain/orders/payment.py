@@ -148,7 +148,8 @@ class Payment(Struct, frozen=True, kw_only=True):
     keys of the calls that brought money. `decided_disputes` are won or lost: a later message about one of them repeats
     its outcome or contradicts it. `frozen_refunds` are the boundaries of the refunds that documents state.
 
-    `released` is what a partial capture had left when the hold on it ended, at `hold_ended_at`.
+    `released` is what a partial capture had left when the hold on it ended, at `hold_ended_at`. `senders` are the
+    accounts of the deposits, None for one whose network named none.
     """
 
     started: PaymentStarted
@@ -193,6 +194,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     frozen_refunds: tuple[FrozenRefund, ...] = ()
     released: Decimal = ZERO
     hold_ended_at: datetime | None = None
+    senders: tuple[str | None, ...] = ()
 
     @property
     def payment_id(self) -> UUID:
@@ -218,6 +220,11 @@ class Payment(Struct, frozen=True, kw_only=True):
     def capturable(self) -> Decimal:
         """The part of the authorisation that is held and not captured, gross: zero once the hold has ended."""
         return ZERO if self.hold_ended_at is not None else max(ZERO, self.authorized - self.captured)
+
+    @property
+    def paying_account(self) -> str | None:
+        """The CLABE of the account that paid; None if a deposit named none, or two of them named different ones."""
+        return self.senders[0] if len(set(self.senders)) == 1 else None
 
     @property
     def is_being_released(self) -> bool:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.terms import Destination, DestinationType
 from ledger.py311_speedups import fast_members
 
 
@@ -63,6 +64,9 @@ class RefundPart(Struct, frozen=True, kw_only=True):
 
     `before` is the payment's refunded total before this part: the split of section 4.4 needs it. `ordinal` is the place
     of the part's entry in the payment's history.
+
+    A payout has a `destination_type`, and a `destination` unless it is MANUAL. `by_merchant`: the merchant pays it out,
+    and no processor has it. `paid_at` and `payout_reference` are what the merchant has confirmed.
     """
 
     payment_id: UUID
@@ -74,6 +78,16 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     message: str | None = None
     was_not_sent: bool = False
     success: RefundSuccess | None = None
+    destination_type: DestinationType | None = None
+    destination: Destination | None = None
+    by_merchant: bool = False
+    paid_at: datetime | None = None
+    payout_reference: str | None = None
+
+    @property
+    def is_paid_out_by_hand(self) -> bool:
+        """Whether the part waits for the merchant, who pays it out or names an account."""
+        return self.status is RefundStatus.PENDING and self.destination_type is DestinationType.MANUAL
 
 
 class Refund(Struct, frozen=True, kw_only=True):
@@ -105,7 +119,8 @@ class Refund(Struct, frozen=True, kw_only=True):
     @property
     def has_no_answer(self) -> bool:
         """Whether a processor has yet to confirm that it received a part of this refund."""
-        return any(part.status is RefundStatus.PENDING and part.processor_reference is None for part in self.parts)
+        waiting = (part for part in self.parts if part.status is RefundStatus.PENDING and not part.by_merchant)
+        return any(part.processor_reference is None for part in waiting)
 
     def part(self, payment_id: UUID) -> RefundPart | None:
         """Returns the part of this payment, or None if the payment has no part in the refund."""

@@ -157,6 +157,15 @@ class Destination(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     account_holder: str | None = None
 
 
+@fast_members
+class DestinationType(StrEnum):
+    """Where a payout goes: to a named account, to the account that paid, or wherever the merchant pays it out."""
+
+    ACCOUNT = "ACCOUNT"
+    PAYING_ACCOUNT = "PAYING_ACCOUNT"
+    MANUAL = "MANUAL"
+
+
 class OrderTerms(Struct, frozen=True, kw_only=True):
     """The terms that a merchant requests for an order, before ids and time. `OrderCreated` stores each of these fields.
 

@@ -6,6 +6,7 @@ The parsers have checked every limit of the interface; an operation checks what 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum, auto
 from typing import Any
@@ -127,6 +128,13 @@ class RefundInput(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
     allocations: tuple[Allocation, ...] = ()
     destination: Destination | None = None
+
+
+class ConfirmationInput(Struct, frozen=True, kw_only=True):
+    """The confirmation of a payout that the merchant has made: when, None for now, and its own reference of it."""
+
+    paid_at: datetime | None = None
+    reference: str | None = None
 
 
 class CancelInput(Struct, frozen=True, kw_only=True):

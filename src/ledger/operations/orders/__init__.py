@@ -7,7 +7,7 @@ In reading order:
 - `order_request`: executes a request on an order. `processor_call`: the calls to processors that events announce.
   `open_calls`: those that the recovery looks up.
 - `authenticate`: continues a payment after its payer acted. `capture`, `release`, `cancel`, `refund`: what their
-  names mean.
+  names mean. `payout`: refunds that the merchant pays out itself.
 - `invoices`: the order's electronic invoices: stamping and cancellation.
 - `due`: runs what falls due, reminders included. `deposits`: an order as a deposit left it.
 - `history`: its past, event by event.

@@ -41,7 +41,7 @@ async def cancel_order(
 
 
 def _decide(uow: UnitOfWork, order: Order, request: CancelInput) -> list[OrderEvent]:
-    deadline_at = uow.ledger.call_deadline()
+    deadline_at, processor = uow.ledger.call_deadline(), uow.ledger.processor
     if request.payment_id is not None:
         return decide_payment_cancellation(
             order,
@@ -58,5 +58,6 @@ def _decide(uow: UnitOfWork, order: Order, request: CancelInput) -> list[OrderEv
             at=uow.now,
             refund_captured=request.refund_captured,
             reason=request.reason,
+            simulates_payouts=processor is None or processor.capabilities.is_simulated,
         ),
     )

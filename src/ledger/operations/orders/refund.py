@@ -51,6 +51,7 @@ async def refund_order(
             destination=request.destination,
             card_window_s=REFUND_WINDOW_S if capabilities is None else int(capabilities.refund_window_s),
             partial_payouts=capabilities is None or capabilities.partial_payouts,
+            simulates_payouts=capabilities is None or capabilities.is_simulated,
         )
         events = decide_refund(order, command)
         if events:

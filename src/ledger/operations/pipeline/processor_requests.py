@@ -154,9 +154,16 @@ def _move(
         return processor.capture(contract.CaptureRequest(final=intent.final, **about))
     if not _is_payout(payment):
         return processor.refund(contract.RefundRequest(**about))
-    to = secrets.destination
+    to = payout_destination(order, intent) or secrets.destination
     destination = None if to is None else contract.Destination(clabe=to.clabe, account_holder=to.account_holder)
     return processor.pay_out(contract.PayoutRequest(destination=destination, **about))
+
+
+def payout_destination(order: Order, intent: Intent) -> Destination | None:
+    """Returns the account of a refund's payout as the order has it: None if it has none, or its payer was erased."""
+    refund = None if intent.refund_id is None else order.refund(intent.refund_id)
+    part = None if refund is None else refund.part(_payment_id(intent))
+    return None if part is None else part.destination
 
 
 def _is_payout(payment: Payment) -> bool:

@@ -10,16 +10,15 @@ from uuid import UUID
 
 from ledger.domain.orders.commands import RepeatCall
 from ledger.domain.orders.decide.unanswered_calls import decide_repetition
-from ledger.domain.orders.events import RefundRequested
 from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.terms import Destination, MethodType
+from ledger.domain.orders.terms import MethodType
 from ledger.domain.streams import CUSTOMERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
+from ledger.operations.pipeline.processor_requests import payout_destination
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 
 
@@ -42,23 +41,15 @@ async def repeat_call(ledger: Ledger, merchant_id: UUID, order_id: UUID, intent:
             deadline_at=ledger.call_deadline(),
             at=uow.now,
         )
-        events, secrets = decide_repetition(order, command), NO_SECRETS
+        events = decide_repetition(order, command)
         if events and intent.action is EntryAction.REFUND:
-            secrets = SecretInputs(destination=await _destination(uow, order, intent))
             is_payout = order.payment(payment_id).started.method.type is not MethodType.CARD
-            if is_payout and secrets.destination is None and await _is_payer_erased(uow, order):
+            if is_payout and payout_destination(order, intent) is None and await _is_payer_erased(uow, order):
                 events = []  # the destination may have been erased
-        return Plan(changes=[uow.change_order(order_id, events)], secrets=secrets)
+        return Plan(changes=[uow.change_order(order_id, events)])
 
     await execute(uow, attempt)
     return await uow.order(order_id)
-
-
-async def _destination(uow: UnitOfWork, order: Order, intent: Intent) -> Destination | None:
-    """Returns the destination of a payout from its own event: the state of the order does not keep it."""
-    events = await uow.ledger.journal.reader.stream(uow.merchant_id, order.terms.order_id)
-    requested = (event for event in events if isinstance(event, RefundRequested))
-    return next(event.destination for event in requested if event.idempotency_key == intent.idempotency_key)
 
 
 async def _is_payer_erased(uow: UnitOfWork, order: Order) -> bool:

@@ -64,13 +64,17 @@ select coalesce(sum(c.moved) filter (where c.kind = 'DEPOSIT'), 0)::int8,
 
 
 class Deposit(Struct, frozen=True, kw_only=True):
-    """Money from a payer: `amount` minor units to a CLABE or cash reference, at a time of the merchant's clock."""
+    """Money from a payer: `amount` minor units to a CLABE or cash reference, at a time of the merchant's clock.
+
+    `sender_clabe` is the payer's account, if the bank names it.
+    """
 
     merchant_id: UUID
     message_id: str
     sent_to: str
     amount: Decimal
     at: datetime
+    sender_clabe: str | None = None
 
 
 class ReferenceOwner(Struct, frozen=True, kw_only=True):
@@ -164,6 +168,7 @@ def deposit(sent: Deposit, owner: ReferenceOwner | None) -> CallEffect:
             amount=sent.amount,
             currency=owner.currency if owner else "MXN",
             processor_reference=f"sbx_dep_{uuid4().hex}",
+            sender_clabe=sent.sender_clabe,
         )
         await outbox.enqueue(connection, message)
         return CallResult(message, moved=sent.amount)

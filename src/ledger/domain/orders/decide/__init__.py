@@ -7,7 +7,8 @@ In reading order:
 - `authorizations`: the outcome of an authorisation. `authentication`: 3-D Secure and redirects.
 - `captures`, `releases`, `cancellation`, `refunds`: what a merchant does with a payment, and what the processor
   answers.
-- `overpayments`: what goes back of money beyond the order's amount.
+- `payouts`: refunds that the merchant pays out itself. `overpayments`: what goes back of money beyond the order's
+  amount.
 - `disputes_and_settlement`: what banks and processors report later, and expiry.
 - `outcomes`: any outcome to the right decider. `closing`: the end of a cancellation.
 - `unanswered_calls`: calls without an answer, and calls that are sent again.

@@ -188,6 +188,7 @@ def _refund(command: CancelOrder) -> RefundOrder:
         reason=command.reason or "cancelled",
         deadline_at=command.deadline_at,
         at=command.at,
+        simulates_payouts=command.simulates_payouts,
     )
 
 

@@ -34,6 +34,7 @@ def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[
         at=command.at,
         card_window_s=command.card_window_s,
         partial_payouts=command.partial_payouts,
+        simulates_payouts=command.simulates_payouts,
     )
     return [refund_requested(refund, payment, amount) for payment, amount in _overpayment_shares(order, refund)]
 

@@ -105,6 +105,7 @@ def decide_deposit(order: Order, command: RecordDeposit) -> list[OrderEvent]:
         at=command.at,
         late=late,
         amount_differs=expected is not None and command.amount != expected,
+        sender_clabe=None if order.payer_forgotten else command.sender_clabe,
     )
     return with_cancellation_closed(order, [received])
 

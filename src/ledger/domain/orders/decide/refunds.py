@@ -34,7 +34,7 @@ from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
 from ledger.domain.orders.refund import RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
-from ledger.domain.orders.terms import MethodType
+from ledger.domain.orders.terms import Destination, DestinationType, MethodType
 from ledger.domain.rejections import (
     IdempotencyMismatch,
     InvalidField,
@@ -255,6 +255,7 @@ def _allocate(payments: Iterable[Payment], amount: Decimal) -> Shares:
 def refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) -> RefundRequested:
     """Returns the event that requests one payment's part of a refund."""
     payout = payment.started.method.type is not MethodType.CARD
+    to, destination = _destination(command, payment) if payout else (None, None)
     return RefundRequested(
         refund_id=command.refund_id,
         payment_id=payment.payment_id,
@@ -266,5 +267,16 @@ def refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) ->
         at=command.at,
         external_id=command.external_id,
         payout=payout,
-        destination=command.destination if payout else None,
+        destination=destination,
+        destination_type=to,
+        by_merchant=to is DestinationType.MANUAL and not command.simulates_payouts,
     )
+
+
+def _destination(command: RefundOrder, payment: Payment) -> tuple[DestinationType, Destination | None]:
+    """Returns where a payout goes: to the account that the merchant names, else to the one that has paid, if known."""
+    if command.destination is not None:
+        return DestinationType.ACCOUNT, command.destination
+    if payment.paying_account is not None:
+        return DestinationType.PAYING_ACCOUNT, Destination(clabe=payment.paying_account)
+    return DestinationType.MANUAL, None

@@ -5,6 +5,7 @@ Keep a final status and change the amounts only: late money and its refund count
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
@@ -16,7 +17,9 @@ from ledger.domain.orders.events import (
     CallAbandoned,
     LateRefundReported,
     PaymentRefunded,
+    PayoutRequested,
     RefundAccepted,
+    RefundDestinationChanged,
     RefundRefused,
     RefundReopened,
     RefundRequested,
@@ -38,6 +41,7 @@ from ledger.domain.orders.refund import (
 )
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
+from ledger.domain.orders.terms import DestinationType
 
 
 def refund_ended(payment: Payment) -> Payment:
@@ -74,7 +78,7 @@ def _refund_requested(order: Order, event: RefundRequested) -> Order:
     )
     after = replace(
         _with_refund_in_flight(payment, event.amount),
-        intent=intent,
+        intent=None if event.by_merchant else intent,
         keys=(*payment.keys, event.idempotency_key),
         entries=entries,
         updated_at=event.at,
@@ -106,6 +110,12 @@ def _refunded(order: Order, event: PaymentRefunded) -> Order:
         updated_at=event.at,
     )
     order = replace(order, refunds=_with_successful_part(order, payment, event))
+    if event.paid_at is not None:
+        paid_at, reference = event.paid_at, event.processor_reference or None
+        refunds = _with_changed_part(
+            order, event, lambda part: replace(part, paid_at=paid_at, payout_reference=reference)
+        )
+        order = replace(order, refunds=refunds)
     return with_payment(order, event, payment, after)
 
 
@@ -166,6 +176,9 @@ def _with_new_part(order: Order, payment: Payment, event: RefundRequested) -> tu
         amount=event.amount,
         before=payment.refunded,
         ordinal=len(payment.entries) + 1,
+        destination_type=event.destination_type or _destination_type(event),
+        destination=None if order.payer_forgotten else event.destination,
+        by_merchant=event.by_merchant,
     )
     existing = order.refund(event.refund_id)
     if existing is None:
@@ -175,6 +188,55 @@ def _with_new_part(order: Order, payment: Payment, event: RefundRequested) -> tu
         return (*order.refunds, refund)
     refund = replace(existing, parts=(*existing.parts, part))
     return tuple(refund if other is existing else other for other in order.refunds)
+
+
+def _destination_type(event: RefundRequested) -> DestinationType | None:
+    """Returns the type of a payout of an earlier release, which stored none. The processor had it in any case."""
+    if not event.payout:
+        return None
+    return DestinationType.PAYING_ACCOUNT if event.destination is None else DestinationType.ACCOUNT
+
+
+def _destination_changed(order: Order, event: RefundDestinationChanged) -> Order:
+    payment = order.payment(event.payment_id)
+    destination = None if order.payer_forgotten else event.destination
+    refunds = _with_changed_part(
+        order, event, lambda part: replace(part, destination_type=DestinationType.ACCOUNT, destination=destination)
+    )
+    return with_payment(replace(order, refunds=refunds), event, payment, replace(payment, updated_at=event.at))
+
+
+def _payout_requested(order: Order, event: PayoutRequested) -> Order:
+    payment = order.payment(event.payment_id)
+    intent = Intent(
+        action=EntryAction.REFUND,
+        processor=event.processor,
+        idempotency_key=event.idempotency_key,
+        amount=event.amount,
+        capture=False,
+        deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
+        refund_id=event.refund_id,
+    )
+    refunds = _with_changed_part(order, event, lambda part: replace(part, by_merchant=False))
+    after = replace(payment, intent=intent, updated_at=event.at)
+    return with_payment(replace(order, refunds=refunds), event, payment, after)
+
+
+def _with_changed_part(
+    order: Order,
+    event: RefundDestinationChanged | PayoutRequested | PaymentRefunded,
+    change: Callable[[RefundPart], RefundPart],
+) -> tuple[Refund, ...]:
+    return tuple(
+        replace(
+            refund,
+            parts=tuple(change(part) if part.payment_id == event.payment_id else part for part in refund.parts),
+        )
+        if refund.refund_id == event.refund_id
+        else refund
+        for refund in order.refunds
+    )
 
 
 def _with_successful_part(
@@ -250,6 +312,8 @@ def _settling(
 
 EVOLVE: Final[Folds] = {
     RefundRequested: _refund_requested,
+    RefundDestinationChanged: _destination_changed,
+    PayoutRequested: _payout_requested,
     RefundAccepted: _refund_accepted,
     PaymentRefunded: _refunded,
     RefundRefused: _refund_refused,

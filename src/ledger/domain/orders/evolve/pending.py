@@ -176,6 +176,7 @@ def _deposited(order: Order, event: DepositReceived) -> Order:
         inflows=inflows_with(order, payment, captured, event.at),
         deposits=(*payment.deposits, event.deposit_id),
         late=payment.late or event.late,
+        senders=(*payment.senders, None if order.payer_forgotten else event.sender_clabe),
         entries=(
             *payment.entries,
             HistoryEntry(EntryAction.DEPOSIT, EntryStatus.SUCCESS, event.amount, event.at, " ".join(reasons) or None),

@@ -83,11 +83,28 @@ def _completed(requested: Cancellation | None, event: OrderCancelled) -> Cancell
 def _payer_forgotten(order: Order, event: PayerForgotten) -> Order:
     """Returns the order without the personal data of its payer."""
     payments = tuple(
-        replace(payment, started=without(payment.started, PERSONAL[PaymentStarted])) for payment in order.payments
+        replace(
+            payment,
+            started=without(payment.started, PERSONAL[PaymentStarted]),
+            senders=tuple(None for _ in payment.senders),
+        )
+        for payment in order.payments
+    )
+    refunds = tuple(
+        replace(refund, parts=tuple(replace(part, destination=None) for part in refund.parts))
+        for refund in order.refunds
     )
     terms = without(order.terms, PERSONAL[OrderCreated])
     invoices = None if order.invoices is None else without_receivers(order.invoices)
-    return replace(order, terms=terms, payments=payments, invoices=invoices, payer_forgotten=True, updated_at=event.at)
+    return replace(
+        order,
+        terms=terms,
+        payments=payments,
+        refunds=refunds,
+        invoices=invoices,
+        payer_forgotten=True,
+        updated_at=event.at,
+    )
 
 
 EVOLVE: Final[Folds] = {
