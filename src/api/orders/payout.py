@@ -1,4 +1,4 @@
-"""POST …/refunds/{refundId}/confirm and PUT …/refunds/{refundId}/destination: refunds that the merchant pays out itself."""
+"""POST …/refunds/{refundId}/confirm and PUT …/destination beside it: refunds that the merchant pays out itself."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class RefundOverpayment(Struct, frozen=True, kw_only=True):
 
 
 class ChangeRefundDestination(Struct, frozen=True, kw_only=True):
-    """Names the account for a pending refund that the merchant was to pay out: by service id or by the merchant's id."""
+    """Names the account for a pending refund that the merchant was to pay out, by its service id or the merchant's."""
 
     reference: str
     destination: Destination
@@ -258,9 +258,10 @@ class ChangeRefundDestination(Struct, frozen=True, kw_only=True):
 
 
 class ConfirmPayout(Struct, frozen=True, kw_only=True):
-    """Confirms that the merchant has paid out a refund: at `paid_at`, None for now, under a `payout_reference` of its own.
+    """Confirms that the merchant has paid out a refund: at `paid_at`, None for now.
 
-    `reference` is the refund's service id or the merchant's id of it.
+    `reference` is the refund's service id or the merchant's id of it, `payout_reference` the merchant's own name of its
+    payment.
     """
 
     reference: str

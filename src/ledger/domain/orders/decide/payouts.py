@@ -1,4 +1,4 @@
-"""The deciders of refunds that the merchant pays out itself: it names an account for them, or confirms that it has paid.
+"""The deciders of refunds that the merchant pays out itself: it names an account for them, or confirms its payment.
 
 Never change where a payout goes that a processor has: the money could go to both accounts.
 """
