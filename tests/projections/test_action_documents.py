@@ -215,6 +215,9 @@ def test_a_refund_shows_what_each_payment_gives_back_and_its_surcharge() -> None
             "reason": "Taza rota",
             "status": "PENDING",
             "externalId": "dev-1",
+            "destination": None,
+            "paidAt": None,
+            "payoutReference": None,
             "allocations": [
                 {
                     "paymentId": str(payment_id(2)),
@@ -223,6 +226,7 @@ def test_a_refund_shows_what_each_payment_gives_back_and_its_surcharge() -> None
                     "subtotalAmount": 6000,
                     "surchargeAmount": 180,
                     "status": "SUCCEEDED",
+                    "destination": None,
                 },
                 {
                     "paymentId": str(ONE),
@@ -231,6 +235,7 @@ def test_a_refund_shows_what_each_payment_gives_back_and_its_surcharge() -> None
                     "subtotalAmount": 971,
                     "surchargeAmount": 29,
                     "status": "PENDING",
+                    "destination": None,
                 },
             ],
             "createdAt": AT,
