@@ -333,6 +333,22 @@ MONEY: Final = (
         ("tests/domain/invoices/test_invoices_anew.py",),
     ),
     Mutant(
+        "folio-counted-again",
+        "a document that is tried again keeps the number of the counter",
+        "src/ledger/domain/orders/invoices/evolve.py",
+        "is_counted=document.is_counted or event.folio is not None",
+        "is_counted=False",
+        ("tests/domain/invoices/test_folios.py",),
+    ),
+    Mutant(
+        "folio-given-twice",
+        "the counter of a series gives no number twice",
+        "src/ledger/invoicing/issuers.py",
+        "do update set last = f.last + 1 returning last",
+        "do update set last = f.last returning last",
+        ("tests/background/test_folio_counter.py",),
+    ),
+    Mutant(
         "cancellation-refused-by-a-lost-answer",
         "no invoice is cancelled beside a credit note of the same refund",
         "src/ledger/domain/invoices/decide/cancellation.py",

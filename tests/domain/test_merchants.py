@@ -36,7 +36,7 @@ from ledger.domain.merchants.events import (
 )
 from ledger.domain.merchants.evolve import evolve
 from ledger.domain.merchants.settings import SETTINGS, UnknownFields, from_json, from_texts
-from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
+from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import (
     ActingKeyEnded,
@@ -214,6 +214,8 @@ def test_an_operator_writes_settings_as_text():
         "pueRefund": "cancel_in_month",
         "unknownFields": "reject",
         "invoiceByDefault": "yes",
+        "invoiceSeries": "WEB",
+        "invoiceFolio": "counter",
     }
     merchant = (
         given(REGISTERED)
@@ -237,10 +239,13 @@ def test_an_operator_writes_settings_as_text():
                 pue_refund=PueRefund.CANCEL_IN_MONTH,
                 unknown_fields=UnknownFields.REJECT,
                 invoice_by_default=True,
+                invoice_series="WEB",
+                invoice_folio=InvoiceFolio.COUNTER,
             )
         )
     )
     assert to_builtins(merchant.settings)["surchargeRate"] == "3.5"
+    assert from_texts({"invoiceSeries": "none"}) == {"invoice_series": None}
     assert from_texts({"surchargeRate": "null"}) == {"surcharge_rate": None}
     assert from_texts({"exchangeRate": "none"}) == {"exchange_rate": None}
 

@@ -15,6 +15,7 @@ from ledger.domain.orders.invoices.terms import (
     CancellationMotive,
     Concept,
     CreditNoteTerms,
+    InvoiceFolio,
     InvoiceTerms,
     InvoiceTrigger,
     PueRefund,
@@ -114,6 +115,8 @@ INVOICES: dict[str, Any] = {
         receipt_due_day=10,
         pue_refund=PueRefund.CANCEL_IN_MONTH,
         exchange_rate=Decimal("17.2545"),
+        series="WEB",
+        folio=InvoiceFolio.COUNTER,
         fiscal=FiscalData(
             tax_id="URE180429TM6",
             legal_name="UNIVERSIDAD ROBOTICA ESPAÑOLA",
@@ -140,7 +143,12 @@ INVOICES: dict[str, Any] = {
         refunded=RefundedParts(before=Decimal(0), subtotal=Decimal(1000), surcharge=Decimal(30)),
     ),
     "stamping-requested.v1": invoices.StampingRequested(
-        document_id=INVOICE, provider="sandbox", certificate="30001000000500003416", deadline_at=LATER, at=AT
+        document_id=INVOICE,
+        provider="sandbox",
+        certificate="30001000000500003416",
+        deadline_at=LATER,
+        at=AT,
+        folio="12",
     ),
     "stamping-unanswered.v1": invoices.StampingUnanswered(document_id=INVOICE, reason="no answer", at=AT),
     "stamping-abandoned.v1": invoices.StampingAbandoned(

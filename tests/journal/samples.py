@@ -25,7 +25,7 @@ from ledger.domain.merchants import events as merchants
 from ledger.domain.merchants import messages
 from ledger.domain.merchants.settings import UnknownFields
 from ledger.domain.orders import events as orders
-from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
+from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import (
     BillingAddress,
     CaptureMethod,
@@ -296,6 +296,8 @@ SAMPLES: dict[str, Any] = {
         pue_refund=PueRefund.CANCEL_IN_MONTH,
         unknown_fields=UnknownFields.REJECT,
         invoice_by_default=True,
+        invoice_series="WEB",
+        invoice_folio=InvoiceFolio.COUNTER,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

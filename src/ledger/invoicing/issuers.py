@@ -54,6 +54,12 @@ on conflict (merchant_id) do update set png = excluded.png, set_at = clock_times
 _REMOVE_LOGO: Final = "delete from fiscal_logo where merchant_id = %s"
 _FIND_LOGO: Final = "select png from fiscal_logo where merchant_id = %s"
 
+# The next folio of a series. A second caller waits for the first one's commit and gets another number.
+_COUNT: Final = """
+insert into invoice_folio as f (merchant_id, series, last) values (%s, %s, 1)
+on conflict (merchant_id, series) do update set last = f.last + 1 returning last
+"""
+
 ISSUER_KEYS: Final = WrappedKeys(
     next="""
 select merchant_id, issuer_id, sealing_key_id, wrapped_key from fiscal_issuer
@@ -187,6 +193,16 @@ class Issuers:
             cursor = await connection.execute(_FIND_LOGO.encode(), (merchant_id,), binary=True)
             row: tuple[Any, ...] | None = await cursor.fetchone()
         return None if row is None else bytes(row[0])
+
+    async def next_folio(self, merchant_id: UUID, series: str) -> int:
+        """Returns the next number of a series: never one twice, since it is committed before it is used. A number whose
+        document is never stamped is lost. Raises DatabaseUnavailable.
+        """
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(_COUNT.encode(), (merchant_id, series), binary=True)
+            row: tuple[int] | None = await cursor.fetchone()
+        assert row is not None, "the statement returns the row that it writes"
+        return row[0]
 
     async def _row(self, merchant_id: UUID, number: str | None) -> _Row:
         found = await self._read(merchant_id, number)

@@ -24,6 +24,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 _RATE: Final = re.compile(r"\d{1,7}(\.\d{1,12})?", re.ASCII)
+_SERIES: Final = re.compile("[A-Za-z0-9]{1,20}", re.ASCII)
 _WHOLE: Final = re.compile(r"\d{1,9}", re.ASCII)
 _NOTHING: Final = frozenset({"", "null", "none", "off"})
 _SWITCH: Final = {
@@ -206,6 +207,26 @@ class OneOf(Kind[E]):
 
     def read(self, value: str) -> E:
         return self._members(value.strip().upper())
+
+
+class Series(Kind[str | None]):
+    """One to twenty letters and digits, or none."""
+
+    shown = str | None
+    choices = "must be 1 to 20 letters and digits, or none"
+    sent = Annotated[str, Meta(extra_json_schema={"pattern": f"^{_SERIES.pattern}$", "maxLength": 20})] | None
+
+    def member(self) -> tuple[Any, Any]:
+        return self.sent | UnsetType, UNSET
+
+    def from_text(self, text: str) -> str | None:
+        return None if text.lower() in _NOTHING else text
+
+    def read(self, value: str | None) -> str | None:
+        return None if value is None else value.strip()
+
+    def allows(self, value: str | None) -> bool:
+        return value is None or _SERIES.fullmatch(value) is not None
 
 
 class Days(Kind[tuple[int, ...]]):

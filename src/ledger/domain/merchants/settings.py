@@ -25,11 +25,12 @@ from ledger.domain.merchants.setting_kinds import (
     OneOf,
     Rate,
     RequestLimit,
+    Series,
     Switch,
     TimeZone,
     Whole,
 )
-from ledger.domain.orders.invoices.terms import InvoiceTrigger, PueRefund
+from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField
 
@@ -169,6 +170,23 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
             "`fiscalData`. Renewals of subscriptions always are."
         ),
     ] = False
+    invoice_series: Annotated[
+        str | None,
+        Series(),
+        Meta(
+            description="The series (SAT's Serie) of the documents, 1 to 20 letters and digits; `null`: that of the "
+            "issuer. Orders keep what applied when they were invoiced.",
+            examples=["WEB"],
+        ),
+    ] = None
+    invoice_folio: Annotated[
+        InvoiceFolio,
+        OneOf(InvoiceFolio),
+        Meta(
+            description="What numbers the documents (SAT's Folio): the order's number, a counter of the series, or the "
+            "order's `invoiceNumber`. Orders keep what applied when they were invoiced."
+        ),
+    ] = InvoiceFolio.ORDER_NUMBER
 
 
 class Setting(NamedTuple):

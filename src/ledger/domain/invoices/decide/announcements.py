@@ -27,7 +27,7 @@ from ledger.domain.invoices.movements import DueDocument, document_id_of, due_do
 from ledger.domain.invoices.receivers import receiver_of
 from ledger.domain.orders.invoices.events import UNNAMED, DocumentAnnounced
 from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document, Stamp, invoice_terms_of
-from ledger.domain.orders.invoices.terms import DocumentTerms, InvoiceTerms, Receiver
+from ledger.domain.orders.invoices.terms import DocumentTerms, InvoiceFolio, InvoiceTerms, Issuer, Receiver
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
@@ -36,6 +36,7 @@ from ledger.domain.rejections import FiscalDataIncomplete, Rejected
 FRESH: Final = timedelta(hours=48)
 """The greatest age of a document's date when it is stamped. SAT takes dates of the last 72 hours (CFF 29, IV)."""
 
+_FOLIO_MAX: Final = 40
 _RECEIVER_FIELDS: Final = ("tax_id", "legal_name", "tax_system", "zip_code", "email")
 
 
@@ -126,10 +127,16 @@ def _invoice(order: Order, command: StampNext, existing: Document | None = None)
         subtotal=terms.amount,
         description=terms.description,
         payment_form=_main_payment_form(order),
-        issuer=command.issuer,
+        issuer=_issuer(order, command.issuer),
         replaces=_replaced(order) if existing is None else invoice_terms_of(existing).replaces,
     )
     return _announced(INVOICE_SLOT, drawn, command.at)
+
+
+def _issuer(order: Order, issuer: Issuer) -> Issuer:
+    """Returns the issuer with the series of the merchant's setting, if there is one."""
+    series = None if order.invoices is None else order.invoices.enabled.series
+    return issuer if series is None else replace(issuer, series=series)
 
 
 def _replaced(order: Order) -> UUID | None:
@@ -145,7 +152,8 @@ def _movement_document(
     movement, parent = due.movement, invoice_terms_of(invoice)
     parent = replace(parent, receiver=_receiver(order, parent.receiver))
     receipts_before, refund_ordinal = movement.place
-    document_id, folio = document_id_of(order, movement.slot), _folio(order, movement.slot, f"-{receipts_before}")
+    suffix = f"-{receipts_before}" if due.is_receipt else f"-{receipts_before}-{refund_ordinal}"
+    document_id, folio = document_id_of(order, movement.slot), _folio(order, movement.slot, suffix)
     if due.is_receipt:
         receipt = receipt_terms(
             document_id=document_id,
@@ -164,7 +172,7 @@ def _movement_document(
     assert movement.payment_event_id is not None, "a refund has an event"
     note = credit_note_terms(
         document_id=document_id,
-        folio=f"{folio}-{refund_ordinal}",
+        folio=folio,
         issued_at=command.at,
         invoice=parent,
         fiscal_uuid=stamp.fiscal_uuid,
@@ -209,9 +217,17 @@ def _announced(slot: str, terms: DocumentTerms, at: datetime, due_at: datetime |
 
 
 def _folio(order: Order, slot: str, suffix: str = "") -> str:
-    """Returns the folio of a slot's next document. It has at most 40 characters, as SAT requires."""
+    """Returns the folio of a slot's next document, which a counter may replace.
+
+    An invoice number that SAT does not take as a folio, with the suffix at most 40 characters without "|", gives way to
+    the order's number.
+    """
     earlier = earlier_documents(order, slot)
-    return f"{order.terms.order_number}{suffix}" + (f"-R{earlier}" if earlier else "")
+    suffix += f"-R{earlier}" if earlier else ""
+    by_invoice_number = order.invoices is not None and order.invoices.enabled.folio is InvoiceFolio.INVOICE_NUMBER
+    number = " ".join((order.terms.invoice_number or "").split()) if by_invoice_number else ""
+    is_folio = number.isprintable() and "|" not in number and 0 < len(number) <= _FOLIO_MAX - len(suffix)
+    return f"{number if is_folio else order.terms.order_number}{suffix}"
 
 
 def _main_payment_form(order: Order) -> str:

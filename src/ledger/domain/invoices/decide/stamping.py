@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import (
@@ -44,7 +45,7 @@ from ledger.domain.orders.invoices.events import (
     StampingUnanswered,
 )
 from ledger.domain.orders.invoices.state import Document, DocumentFailure
-from ledger.domain.orders.invoices.terms import InvoiceTerms, InvoicingPolicy, PueRefund, ReceiptTerms
+from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTerms, InvoicingPolicy, PueRefund, ReceiptTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected, refuse_fields
@@ -84,6 +85,8 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
             pue_refund=_pue_refund(order, policy),
             exchange_rate=rate,
             fiscal=given,
+            series=policy.series if current is None else current.enabled.series,
+            folio=policy.folio if current is None else current.enabled.folio,
         )
     ]
 
@@ -137,6 +140,23 @@ def decide_blocked(order: Order, code: str, message: str, at: datetime) -> list[
     """Records, once, why no document of the order can be drawn up or sent."""
     reason = DocumentFailure(code, message, at)
     return _blocked(order, [(slot, reason) for slot in unstamped_slots(order)], at)
+
+
+def series_to_count(order: Order, events: Sequence[InvoiceEvent]) -> str | None:
+    """Returns the series whose counter has to give a folio to the document that these events begin to stamp; None if
+    the document has its folio.
+    """
+    started = next((each for each in events if isinstance(each, StampingRequested)), None)
+    invoices = None if started is None else fold(evolve, order, events).invoices
+    if started is None or invoices is None or invoices.enabled.folio is not InvoiceFolio.COUNTER:
+        return None
+    document = invoices.document(started.document_id)
+    return None if document is None or document.is_counted else document.terms.series
+
+
+def with_folio(events: Sequence[InvoiceEvent], number: int) -> list[InvoiceEvent]:
+    """Returns the events with the folio in the one that begins to stamp a document."""
+    return [replace(each, folio=str(number)) if isinstance(each, StampingRequested) else each for each in events]
 
 
 def decide_outcome(order: Order, command: RecordStamping) -> list[InvoiceEvent]:

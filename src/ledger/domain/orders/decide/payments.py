@@ -95,6 +95,8 @@ def _policies(command: CreateOrder) -> list[OrderEvent]:
             receipt_due_day=invoicing.receipt_due_day,
             pue_refund=None if command.terms.allow_partials else invoicing.pue_refund,
             exchange_rate=invoicing.rate_of(command.terms.currency),
+            series=invoicing.series,
+            folio=invoicing.folio,
         )
         events.append(enabled)
     if command.reminders is not None and command.terms.due_date is not None:

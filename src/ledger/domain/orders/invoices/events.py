@@ -20,6 +20,7 @@ from msgspec import Struct
 from ledger.domain.orders.invoices.terms import (
     CancellationMotive,
     DocumentTerms,
+    InvoiceFolio,
     InvoiceTrigger,
     PueRefund,
     Receiver,
@@ -48,7 +49,7 @@ class InvoicingEnabled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     yet. `exchange_rate` is in pesos per unit of the order's currency. The other fields are the merchant's settings at
     this time: `time_zone` and `receipt_due_day` date the deadline of payment receipts. `pue_refund` is for an
     order of one payment; it is absent in events of releases that gave such a refund no document: it gets one on request
-    alone.
+    alone. `series` replaces the issuer's, `folio` is what numbers the documents.
     """
 
     at: datetime
@@ -58,6 +59,8 @@ class InvoicingEnabled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     exchange_rate: Decimal | None = None
     fiscal: FiscalData | None = None
     pue_refund: PueRefund | None = None
+    series: str | None = None
+    folio: InvoiceFolio = InvoiceFolio.ORDER_NUMBER
 
 
 class InvoicingBlocked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -94,7 +97,8 @@ class StampingRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """The ledger decided to ask the stamping provider to stamp the document: an intent.
 
     The call's idempotency key is the document's id. It ends at `deadline_at` (real time). `certificate` is the number
-    of the certificate that seals the document: the same certificate gives the same XML again.
+    of the certificate that seals the document: the same certificate gives the same XML again. `folio` is the number
+    that the merchant's counter gives the document, once: it replaces that of the document's terms.
     """
 
     document_id: UUID
@@ -102,6 +106,7 @@ class StampingRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     certificate: str
     deadline_at: datetime
     at: datetime
+    folio: str | None = None
 
 
 class StampingUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -99,8 +99,11 @@ def _without(blocked: Mapping[str, DocumentFailure], *slots: str) -> Mapping[str
 def _evolve_document(document: Document, event: DocumentEvent) -> Document:
     match event:
         case StampingRequested():
+            terms = document.terms if event.folio is None else replace(document.terms, folio=event.folio)
             return replace(
                 document,
+                terms=terms,
+                is_counted=document.is_counted or event.folio is not None,
                 status=DocumentStatus.PENDING,
                 attempts=document.attempts + 1,
                 retry_at=None,

@@ -105,7 +105,8 @@ class Document(Struct, frozen=True, kw_only=True):
     """A document of an order: its invoice, a payment receipt (REP) or a credit note.
 
     `attempts` counts the calls to the provider, `refusals` the calls that it refused. `retry_at` is when the next
-    attempt is due by the merchant's clock; None if only a request repeats the document.
+    attempt is due by the merchant's clock; None if only a request repeats the document. `is_counted` is True once the
+    merchant's counter has given it its folio.
     """
 
     slot: str
@@ -120,6 +121,7 @@ class Document(Struct, frozen=True, kw_only=True):
     stamp: Stamp | None = None
     cancellation: DocumentCancellation | None = None
     receipt_due_at: datetime | None = None
+    is_counted: bool = False
 
     @property
     def document_id(self) -> UUID:

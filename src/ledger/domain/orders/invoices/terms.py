@@ -206,11 +206,22 @@ class PueRefund(StrEnum):
     CANCEL_IN_MONTH = "CANCEL_IN_MONTH"
 
 
+@fast_members
+class InvoiceFolio(StrEnum):
+    """What numbers a merchant's documents (SAT's Folio): the order's number, with a suffix on receipts and credit
+    notes; a counter of the series over all documents; or the order's invoice number with the same suffixes.
+    """
+
+    ORDER_NUMBER = "ORDER_NUMBER"
+    COUNTER = "COUNTER"
+    INVOICE_NUMBER = "INVOICE_NUMBER"
+
+
 class InvoicingPolicy(Struct, frozen=True, kw_only=True):
     """The merchant's settings that an order's invoices follow, as they are when the order is invoiced.
 
     `exchange_rate` is the request's, in pesos per unit of the order's currency; `usual_exchange_rate` is the
-    merchant's, for an order in dollars that has none of its own.
+    merchant's, for an order in dollars that has none of its own. Without `series` the issuer's applies.
     """
 
     trigger: InvoiceTrigger
@@ -219,6 +230,8 @@ class InvoicingPolicy(Struct, frozen=True, kw_only=True):
     pue_refund: PueRefund = PueRefund.CREDIT_NOTE
     exchange_rate: Decimal | None = None
     usual_exchange_rate: Decimal | None = None
+    series: str | None = None
+    folio: InvoiceFolio = InvoiceFolio.ORDER_NUMBER
 
     def rate_of(self, currency: str) -> Decimal | None:
         """Returns the rate of an order in this currency that has none of its own. Pesos need none."""

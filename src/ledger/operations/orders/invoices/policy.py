@@ -17,4 +17,6 @@ def invoicing_policy(merchant: Merchant, exchange_rate: Decimal | None) -> Invoi
         pue_refund=merchant.settings.pue_refund,
         exchange_rate=exchange_rate,
         usual_exchange_rate=merchant.settings.exchange_rate,
+        series=merchant.settings.invoice_series,
+        folio=merchant.settings.invoice_folio,
     )

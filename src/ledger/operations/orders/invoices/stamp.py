@@ -13,7 +13,13 @@ from uuid import UUID
 
 from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import EnableInvoicing, Refused, Stamped, StampingOutcome, StampNext, StampRequest
-from ledger.domain.invoices.decide.stamping import decide_blocked, decide_enabling, decide_next
+from ledger.domain.invoices.decide.stamping import (
+    decide_blocked,
+    decide_enabling,
+    decide_next,
+    series_to_count,
+    with_folio,
+)
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import InvoiceEvent, StampingRequested
 from ledger.domain.orders.state import Order
@@ -166,8 +172,13 @@ async def _next(
             attempts_before=before,
         )
         if len(order.terms.line_items) > LINES_ON_LOOP:
-            return await asyncio.to_thread(decide_next, order, command)
-        return decide_next(order, command)
+            events = await asyncio.to_thread(decide_next, order, command)
+        else:
+            events = decide_next(order, command)
+        series = series_to_count(order, events)
+        if series is None:
+            return events
+        return with_folio(events, await invoicing.issuers.next_folio(uow.merchant_id, series))
     except IssuerMissing:
         rejection: Rejected = FiscalDataIncomplete("The merchant has set no issuer of invoices.", ["fiscalIssuer"])
     except Rejected as refused:
