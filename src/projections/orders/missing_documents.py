@@ -21,6 +21,8 @@ from ledger.domain.orders.state import Order
 
 ORDERS_MAX: Final = 500
 """How many orders with documents that cannot be drawn up one report reads."""
+DOCUMENTS_MAX: Final = 1000
+"""How many documents that are not stamped one report lists."""
 
 _CENTS: Final = Decimal(100)
 

@@ -32,6 +32,7 @@ from projections.orders.missing_documents import (
     COLUMNS as MISSING_COLUMNS,
 )
 from projections.orders.missing_documents import (
+    DOCUMENTS_MAX,
     ORDERS_MAX,
     MissingDocument,
     blocked_statement,
@@ -87,7 +88,7 @@ COLUMNS: Final = MonthLine.__struct_encode_fields__
 class Month(Struct, frozen=True, kw_only=True):
     """A month's lines in the order of kind, state and currency, and its documents that are not stamped.
 
-    `has_more_missing`: more orders have documents that cannot be drawn up than one report reads.
+    `has_more_missing`: more documents are not stamped than one report lists.
     """
 
     lines: list[MonthLine]
@@ -108,10 +109,11 @@ async def month_of(
     blocked = [order_id for (order_id,) in await read(*blocked_statement(merchant_id, begin, end))]
     orders = [await read_order(order_id) for order_id in blocked[:ORDERS_MAX]]
     documents = await asyncio.to_thread(_documents_of, rows, begin, end)
+    missing = missing_documents(documents, orders, begin, end)
     return Month(
         lines=summed(each for _, each in documents),
-        missing=missing_documents(documents, orders, begin, end),
-        has_more_missing=len(blocked) > ORDERS_MAX,
+        missing=missing[:DOCUMENTS_MAX],
+        has_more_missing=len(missing) > DOCUMENTS_MAX or len(blocked) > ORDERS_MAX,
     )
 
 
@@ -177,7 +179,7 @@ def as_page(month: Month, title: str) -> str:
     return _PAGE.format(title=escape(title), lines=_table(COLUMNS, month.lines), missing=missing)
 
 
-MORE_MISSING: Final = f"More than {ORDERS_MAX} orders have documents that cannot be drawn up: stamp these first."
+MORE_MISSING: Final = "More documents are not stamped than one report lists: stamp these first."
 
 
 def _table(columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument]) -> str:

@@ -24,7 +24,7 @@ from api.response import ApiResponse, Headers, json_response
 from ledger.domain.money import shortest
 from ledger.security.api_keys import Scope
 from projections.formats import Amount
-from projections.orders.missing_documents import ORDERS_MAX, MissingDocument
+from projections.orders.missing_documents import DOCUMENTS_MAX, MissingDocument
 from projections.orders.month_end import MonthLine, as_csv, as_page
 
 _CSV, _HTML, _JSON = "text/csv", "text/html", "application/json"
@@ -79,8 +79,7 @@ class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
         list[MissingDocumentLine], Meta(description="The documents of the month that are not stamped, by order.")
     ]
     has_more_missing: Annotated[
-        bool,
-        Meta(description=f"More than {ORDERS_MAX} orders have documents that cannot be drawn up; the rest follows."),
+        bool, Meta(description=f"Whether more are not stamped than the {DOCUMENTS_MAX} that one report lists at most.")
     ]
 
 
