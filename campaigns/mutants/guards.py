@@ -74,6 +74,22 @@ _WORKER_TESTS: Final = "tests/background/test_stamping.py"
 
 MONEY: Final = (
     Mutant(
+        "fraction-that-no-processor-moves",
+        "no processor is asked for a fraction that it would round",
+        f"{_DECIDE}/guards.py",
+        "if not is_multiple(amount, smallest):",
+        "if amount < 0:",
+        ("tests/domain/test_create.py::test_an_amount_that_the_processor_cannot_move_is_refused_before_any_event",),
+    ),
+    Mutant(
+        "unknown-field-for-a-strict-merchant",
+        "a merchant that refuses unknown fields has no order with one",
+        "src/api/decoding/unknown_names.py",
+        "elif self._policy.rejects:",
+        "elif not name:",
+        ("tests/api/http/test_unknown_names.py::test_a_merchant_may_refuse_every_unknown_name",),
+    ),
+    Mutant(
         "name-that-comes-twice",
         "an amount that a body has twice moves no money",
         "src/api/decoding/repeated_names.py",

@@ -23,10 +23,11 @@ from ledger.domain.orders.timers import TimerKind
 from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+from ledger.postgres.faults import ReadModelBehind
 from projections import customers, merchants, payment_methods, products
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
-from projections.lists import tally
+from projections.lists import references, tally
 from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
 from projections.lists.in_flight import with_heads
 from projections.lists.pages import OrderQuery, page_body
@@ -309,18 +310,39 @@ class Queries:
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
         """Returns one page of the merchant's orders as JSON. `now` is by the merchant's clock.
 
-        Raises InvalidField if too many customers are related.
+        Raises InvalidField if a filter refers to too many customers or cards, ReadModelBehind if orders have not been
+        rendered since an upgrade that added its columns.
         """
         if is_shared(query):
             page = await self._pages.get((merchant_id, query))
             assert page is not None, "every page is read"
             return await page.body(now, self._read_stream)
+        if query.has_columns and await self._lists.rows(*references.unfilled_statement(merchant_id)):
+            raise ReadModelBehind("orders lack the columns of filters")
+        named, cards = None, None
+        if query.external_id is not None and _storable(query.external_id):
+            rows = await self._lists.rows(*references.named_statement(merchant_id, query.external_id))
+            named = rows[0][0] if rows else None
+        if query.last4 is not None:
+            rows = await self._lists.rows(*references.cards_statement(merchant_id, query.last4))
+            cards = [query.last4, *references.found(rows, "last4")]
+        customers = await self._customers_of(merchant_id, query)
+        statements, parameters = page_statements(merchant_id, query, now, customers, cards, named)
+        rows = await self._lists.first_rows(statements, parameters)
+        return page_body(query, await with_heads(merchant_id, rows, self._read_stream), now)
+
+    async def _customers_of(self, merchant_id: UUID, query: OrderQuery) -> list[UUID] | None:
+        """Returns the customers that the filters by customer and by e-mail leave, None without such a filter."""
         customers = None
         if query.customer is not None:
             customers = await self._customers(merchant_id, query.customer, related=query.related)
-        statements, parameters = page_statements(merchant_id, query, now, customers)
-        rows = await self._lists.first_rows(statements, parameters)
-        return page_body(query, await with_heads(merchant_id, rows, self._read_stream), now)
+        if query.email is None:
+            return customers
+        rows = []
+        if _storable(query.email):
+            rows = await self._lists.rows(*references.email_statement(merchant_id, query.email))
+        owners: list[UUID] = references.found(rows, "email")
+        return owners if customers is None else list(set(owners).intersection(customers))
 
     async def _customers(self, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
         if not _storable(reference):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from decimal import Decimal
 from itertools import chain
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,8 @@ import pytest
 from tests.domain.builders import NOON
 
 from ledger.domain.orders.statuses import OrderStatus
-from projections.lists import pool
+from ledger.domain.orders.terms import MethodType
+from projections.lists import pool, references
 from projections.lists.pages import OrderQuery
 from projections.lists.statements import page_statements
 from projections.orders import table
@@ -32,6 +34,10 @@ QUERIES: list[dict[str, Any]] = [
     {"search": "789", "created_from": NOON - timedelta(days=9)},
     {"search": "789", "statuses": (OrderStatus.PENDING,)},
     {"search": "789", "customer": "ana", "exclude_overdue": True},
+    {"external_id": "789"},
+    {"last4": "4242", "statuses": (OrderStatus.PENDING,)},
+    {"currency": "MXN"},
+    {"search": "789", "amount_min": Decimal(1)},
 ]
 
 
@@ -60,7 +66,8 @@ def test_an_order_is_looked_up_by_the_primary_key_even_by_the_first_plan(
     first_day: psycopg.Connection[Any], query: dict[str, Any]
 ) -> None:
     customers = [uuid4()] if "customer" in query else None
-    statements, parameters = page_statements(uuid4(), OrderQuery(**query), NOON, customers)
+    cards = ["4242"] if "last4" in query else None
+    statements, parameters = page_statements(uuid4(), OrderQuery(**query), NOON, customers, cards)
     for statement in statements:
         lookups = [node for node in explained(first_day, statement, parameters) if is_lookup(node)]
         assert lookups, "there is a page at least"
@@ -89,6 +96,46 @@ def test_a_page_that_is_scanned_for_is_read_in_the_order_of_the_list(first_day: 
         ]
         indexes = [node["Index Name"] for node in nodes(scanned) if node.get("Relation Name") == "payment_order"]
         assert indexes == ["payment_order_created"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"currency": "MXN"},
+        {"amount_min": Decimal(1), "amount_max": Decimal(2), "exclude_overdue": True},
+        {"methods": (MethodType.SPEI,), "statuses": (OrderStatus.PENDING,), "ascending": True},
+    ],
+    ids=" ".join,
+)
+def test_filters_by_columns_are_read_from_the_index_of_the_list_alone(
+    first_day: psycopg.Connection[Any], query: dict[str, Any]
+) -> None:
+    """A row weighs some kilobytes: reading a million of them would take minutes."""
+    [statement], parameters = page_statements(uuid4(), OrderQuery(**query), NOON)
+    found = [node for node in explained(first_day, statement, parameters) if not is_lookup(node)]
+    read = [(node["Node Type"], node["Index Name"]) for node in found if node.get("Relation Name") == "payment_order"]
+    assert read == [("Index Only Scan", "payment_order_created")] * 3, "few orders, the total and the places of many"
+
+
+def test_orders_of_a_card_are_found_by_their_own_index(first_day: psycopg.Connection[Any]) -> None:
+    for ascending in (False, True):
+        query = OrderQuery(last4="4242", ascending=ascending)
+        [statement], parameters = page_statements(uuid4(), query, NOON, cards=["4242", "1881,4242"])
+        found = [node for node in explained(first_day, statement, parameters) if not is_lookup(node)]
+        read = [node["Index Name"] for node in found if node.get("Relation Name") == "payment_order"]
+        assert sorted(read) == ["payment_order_cards"] * 2 + ["payment_order_open_call"] * 2
+
+
+def test_what_filters_refer_to_is_found_by_indexes(first_day: psycopg.Connection[Any]) -> None:
+    merchant_id = uuid4()
+    for statement, parameters in (
+        references.named_statement(merchant_id, "pedido-1"),
+        references.email_statement(merchant_id, "ana@example.com"),
+        references.cards_statement(merchant_id, "4242"),
+        references.unfilled_statement(merchant_id),
+    ):
+        found = list(explained(first_day, statement, parameters))
+        assert "Seq Scan" not in {node["Node Type"] for node in found}, statement
 
 
 def is_lookup(node: dict[str, Any]) -> bool:

@@ -9,10 +9,22 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from tests.domain.builders import CUSTOMER, NOON, ORDER, authorization_requested, created, folded, started
+from msgspec.structs import replace
+from tests.domain.builders import (
+    CUSTOMER,
+    NOON,
+    ORDER,
+    VISA,
+    authorization_requested,
+    created,
+    folded,
+    method,
+    started,
+)
 
 import projections
 from ledger.domain.customers.state import Customer
+from ledger.domain.orders.terms import MethodType
 from ledger.domain.streams import STREAMS
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable
@@ -40,6 +52,22 @@ def test_an_order_has_a_row_and_changes_the_counters() -> None:
         "po0000000001\x1fñ\x1f".encode(),
     )
     assert row[9:13] == (None, micros(NOON), micros(NOON), None)
+    assert row[13:17] == (b"MXN", 100_000_000, 1, VISA.last4.encode())
+
+
+def test_the_row_has_every_method_and_every_card_once() -> None:
+    other = replace(method(), card=replace(VISA, last4="0007"))
+    events = [
+        created("150.75", allow_partials=True, currency="USD"),
+        started(1, 10),
+        started(2, 10, 0, MethodType.PAYCASH),
+        replace(started(3, 10), method=other),
+        started(4, 10),
+    ]
+    [row] = Inline().rows(MERCHANT, Change(ORDER, 0, events, None, folded(events)))["payment_order"]
+    assert row[13:17] == (b"USD", 1_507_500, 1 | 4 | 8, b"0007," + VISA.last4.encode())
+    [row] = Inline().rows(MERCHANT, Change(ORDER, 0, events[:1], None, folded(events[:1])))["payment_order"]
+    assert row[13:17] == (b"USD", 1_507_500, 0, None)
 
 
 def test_the_row_has_the_deadline_of_the_oldest_open_call() -> None:

@@ -28,7 +28,7 @@ from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import FilesUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.operations.context.results import NothingSent
-from ledger.postgres.faults import Fault
+from ledger.postgres.faults import Fault, ReadModelBehind
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.logs import stack_locations
 
@@ -99,6 +99,10 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
     errors.DatabaseAway: ("DATABASE_UNAVAILABLE", "The database is away; the request may still be carried out."),
     CommitUnknown: ("DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out."),
     FilesUnavailable: ("DATABASE_UNAVAILABLE", "The store of the documents' files cannot be read."),
+    ReadModelBehind: (
+        "DATABASE_UNAVAILABLE",
+        "Orders of an earlier release cannot be filtered so yet: the operator of the service has to run `ledger rebuild`.",
+    ),
     Fault: ("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment."),
     TimeoutError: ("REQUEST_TIMEOUT", "The request took too long; it may still be carried out."),
 }

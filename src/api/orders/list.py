@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, time
+from decimal import Decimal
 from typing import Final
 
 from api.decoding.field_errors import FieldErrors
@@ -21,7 +22,7 @@ from api.decoding.query import (
     parse_place,
     parse_text,
 )
-from api.decoding.types import TEXT_MAX
+from api.decoding.types import NUMBER_MAX, TEXT_MAX
 from api.errors import conflicting, invalid
 from api.fields.values import LAST_MOMENT, day_or_moment
 from api.http.dependencies import Dependencies
@@ -30,7 +31,9 @@ from api.http.request import ApiRequest
 from api.operation import ANY, Json, OperationSpec, codes_of
 from api.orders.responses import merchant_now
 from api.response import ApiResponse
+from ledger.domain.money import parse_amount
 from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.terms import MethodType
 from projections.lists.cursor import CURSORS
 from projections.lists.pages import OrderPage, OrderQuery
 
@@ -38,6 +41,10 @@ _DATE: Final[Json] = {
     "anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}],
     "examples": ["2026-01-31"],
 }
+_CURRENCIES: Final = ("MXN", "USD")
+_AMOUNT: Final[Json] = {"type": "number", "minimum": 0, "maximum": NUMBER_MAX}
+_LAST4: Final = re.compile("[0-9]{4}", re.ASCII)
+
 PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "status": (
         "One or more statuses, separated by commas.",
@@ -59,6 +66,25 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
         "Part of the customer's e-mail, order number, invoice number or external id; upper and lower case are equal.",
         {"type": "string", "maxLength": TEXT_MAX},
     ),
+    "externalId": (
+        "The order with this external id, if the other filters let it pass.",
+        {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    ),
+    "email": (
+        "Orders of the customers with this e-mail address, in any case.",
+        {"type": "string", "minLength": 1, "maxLength": TEXT_MAX},
+    ),
+    "currency": ("Orders in this currency.", {"type": "string", "enum": list(_CURRENCIES)}),
+    "amountMin": ("Orders of this amount or more, surcharge included, in minor units.", _AMOUNT),
+    "amountMax": ("Orders of this amount or less, surcharge included, in minor units.", _AMOUNT),
+    "paymentMethodType": (
+        "Orders with a payment by one of these methods, separated by commas; CIE_CASH_NET has the payments at Paycash too.",
+        {"type": "array", "items": {"type": "string", "enum": list(MethodType)}, "minItems": 1},
+    ),
+    "last4": (
+        "Orders with a payment by a card that ends with these four digits.",
+        {"type": "string", "pattern": "^[0-9]{4}$"},
+    ),
     "dateFrom": (
         "Orders created at this time or later. A date alone is the start of that day in the merchant's time zone.",
         _DATE,
@@ -70,7 +96,9 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "sortField": ("`createdAt`.", {"type": "string", "enum": ["createdAt"], "default": "createdAt"}),
     "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
 }
-"""The query of the order list: what a parameter means, and its schema. All but `status` may be given once."""
+"""The query of the order list: what a parameter means, and its schema. All but `status` and `paymentMethodType` may be
+given once.
+"""
 
 
 def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
@@ -85,7 +113,14 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     if order not in ("asc", "desc"):
         errors.add(invalid("sortOrder", "must be asc or desc"))
     statuses = errors.check(parse_choices, given, "status", OrderStatus)
-    customer, search = [errors.check(parse_text, given, name) for name in ("customerId", "search")]
+    customer, search, external_id, email = [
+        errors.check(parse_text, given, name) for name in ("customerId", "search", "externalId", "email")
+    ]
+    methods = errors.check(parse_choices, given, "paymentMethodType", MethodType)
+    currency, last4 = errors.check(_currency, given), errors.check(_last4, given)
+    amount_min, amount_max = [errors.check(_amount, given, name) for name in ("amountMin", "amountMax")]
+    if amount_min is not None and amount_max is not None and amount_min > amount_max:
+        errors.add(invalid("amountMax", "must not be less than amountMin", "OUT_OF_RANGE"))
     related, exclude_overdue = [
         errors.check(parse_flag, given, name) for name in ("includeRelatedCustomers", "excludeOverdue")
     ]
@@ -101,6 +136,13 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
         related=bool(related),
         exclude_overdue=bool(exclude_overdue),
         search=search,
+        external_id=external_id,
+        email=email,
+        currency=currency,
+        amount_min=amount_min,
+        amount_max=amount_max,
+        methods=methods or (),
+        last4=last4,
         created_from=created_from,
         created_to=created_to,
         ascending=order == "asc",
@@ -111,7 +153,32 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
 
 
 def _parameters(query: bytes) -> tuple[Mapping[str, str], FieldErrors]:
-    return parse_parameters(query, PARAMETERS, lists=("status",))
+    return parse_parameters(query, PARAMETERS, lists=("status", "paymentMethodType"))
+
+
+def _currency(given: Mapping[str, str]) -> str | None:
+    text = given.get("currency")
+    if text is not None and text.upper() not in _CURRENCIES:
+        raise invalid("currency", f"must be {' or '.join(_CURRENCIES)}")
+    return None if text is None else text.upper()
+
+
+def _last4(given: Mapping[str, str]) -> str | None:
+    text = given.get("last4")
+    if text is not None and not _LAST4.fullmatch(text):
+        raise invalid("last4", "must be the last four digits of a card", "INVALID_FORMAT")
+    return text
+
+
+def _amount(given: Mapping[str, str], name: str) -> Decimal | None:
+    """Returns an amount in minor units, None if it is absent. Raises ApiError (400)."""
+    text = given.get(name)
+    if text is None:
+        return None
+    value = parse_amount(text)
+    if value is None:
+        raise invalid(name, f"must be a number from 0 to {NUMBER_MAX} with at most 4 decimals", "OUT_OF_RANGE")
+    return value
 
 
 def _date(given: Mapping[str, str], names: tuple[str, str], now: datetime, at: time) -> datetime | None:

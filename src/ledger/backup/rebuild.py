@@ -16,7 +16,7 @@ from msgspec import Struct
 from ledger.domain.streams import ORDERS, SUBSCRIPTIONS
 from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import Connection
-from projections.orders.table import rendered
+from projections.orders.table import filtered_by, rendered
 from projections.subscriptions.invoices import render_invoice
 from projections.subscriptions.subscriptions import render_subscription
 
@@ -28,9 +28,12 @@ select merchant_id, order_id from payment_order where (merchant_id, order_id) > 
  order by merchant_id, order_id limit %s
 """
 _WRITE: Final = """
-update payment_order set head = %(head)s, payments = %(payments)s
+update payment_order
+   set head = %(head)s, payments = %(payments)s,
+       currency = %(currency)s, amount = %(amount)s, method_types = %(method_types)s, last4s = %(last4s)s
  where merchant_id = %(merchant_id)s and order_id = %(order_id)s and version = %(version)s
-   and (head, payments) is distinct from (%(head)s, %(payments)s)
+   and (head, payments, currency, amount, method_types, last4s)
+       is distinct from (%(head)s, %(payments)s, %(currency)s, %(amount)s, %(method_types)s, %(last4s)s)
 """
 
 
@@ -82,7 +85,18 @@ async def _rebuild(ledger: Ledger, connection: Connection, merchant_id: UUID, or
     order, version = await ledger.journal.load(merchant_id, ORDERS, order_id)
     assert order is not None, "an order's row follows from its log"
     head, payments = rendered(order)
-    row = {"merchant_id": merchant_id, "order_id": order_id, "version": version, "head": head, "payments": payments}
+    currency, amount, method_types, last4s = filtered_by(order)
+    row = {
+        "merchant_id": merchant_id,
+        "order_id": order_id,
+        "version": version,
+        "head": head,
+        "payments": payments,
+        "currency": currency.decode(),
+        "amount": amount,
+        "method_types": method_types,
+        "last4s": None if last4s is None else last4s.decode(),
+    }
     written = await connection.execute(_WRITE, row)
     return written.rowcount
 

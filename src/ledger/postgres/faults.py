@@ -23,3 +23,7 @@ right was revoked.
 
 class QueueFull(Fault):
     """Too many commands or reads wait. The client may retry in a moment."""
+
+
+class ReadModelBehind(Fault):
+    """Rows lack columns that a newer release has, until an operator runs `ledger rebuild`."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.terms import MethodType
 from projections.lists.cursor import Cursor
 from projections.lists.paging import Pagination, cursor_behind, paginated
 from projections.orders.documents import OrderDocument, document, is_overdue
@@ -20,9 +22,10 @@ class OrderQuery(Struct, frozen=True, kw_only=True):
 
     No status means all. `customer` is a service id or an external id; `related` adds the customers that a chain of
     sourceId connects with it. `exclude_overdue` leaves out every order whose due date has passed, whatever its status.
-    `search` is matched literally and without regard to case. The dates are inclusive, to the millisecond that
-    `createdAt` shows. With a cursor, the page continues after it in the cursor's direction; `ascending` and `offset`
-    are ignored.
+    `search` is matched literally and without regard to case. `email` is the customer's present one, in any case;
+    `methods` and `last4` are of any payment. The amounts, in minor units with the surcharge, are inclusive, and so are
+    the dates, to the millisecond that `createdAt` shows. With a cursor, the page continues after it in the cursor's
+    direction; `ascending` and `offset` are ignored.
     """
 
     statuses: tuple[OrderStatus, ...] = ()
@@ -30,12 +33,25 @@ class OrderQuery(Struct, frozen=True, kw_only=True):
     related: bool = False
     exclude_overdue: bool = False
     search: str | None = None
+    external_id: str | None = None
+    email: str | None = None
+    currency: str | None = None
+    amount_min: Decimal | None = None
+    amount_max: Decimal | None = None
+    methods: tuple[MethodType, ...] = ()
+    last4: str | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     ascending: bool = False
     limit: int = 20
     offset: int = 0
     cursor: Cursor | None = None
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether a filter reads columns that only rows of this release have."""
+        terms = (self.currency, self.amount_min, self.amount_max, self.last4)
+        return bool(self.methods) or any(term is not None for term in terms)
 
 
 class OrderPage(Struct, rename="camel"):

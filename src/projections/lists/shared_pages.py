@@ -62,6 +62,9 @@ def is_shared(query: OrderQuery) -> bool:
     return (
         query.search is None
         and query.customer is None
+        and query.external_id is None
+        and query.email is None
+        and not query.has_columns
         and query.created_from is None
         and query.created_to is None
         and not query.exclude_overdue

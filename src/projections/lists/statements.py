@@ -19,8 +19,10 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.money import scaled
 from projections.binary import from_micros, micros
 from projections.lists.pages import OrderQuery, is_ascending
+from projections.orders.table import method_bits
 from projections.search import statements as sql
 from projections.search.blocks import gram_bits
 from projections.search.counts import is_counted
@@ -51,6 +53,16 @@ _IN_RANGE: Final = "and created_at >= %(from)s and created_at < %(to)s"
 _STATUS: Final = "and status = any(%(statuses)s::text[])"
 _NOT_OVERDUE: Final = "and (due_at is null or due_at >= %(now)s)"
 _CUSTOMER: Final = "and customer_id = any(%(customers)s::uuid[])"
+_CARD: Final = "and last4s = any(%(cards)s::text[])"
+_NAMED: Final = "and order_id between %(named)s and %(named)s"
+_CURRENCY: Final = "and currency = %(currency)s::text"
+_AMOUNT_MIN: Final = "and amount >= %(amount_min)s::int8"
+_AMOUNT_MAX: Final = "and amount <= %(amount_max)s::int8"
+_METHOD: Final = "and method_types & %(method_types)s::int4 <> 0"
+
+# The status in a form that no index is searched by: the list's own index has the column, that of the statuses lacks the
+# others, and would have each order read from the table.
+_STATUS_OF_LIST: Final = "and status || '' = any(%(statuses)s::text[])"
 _BEYOND: Final = {
     ascending: f"and (created_at, order_id) {'>' if ascending else '<'} (%(after_at)s, %(after_id)s)"
     for ascending in (False, True)
@@ -98,13 +110,68 @@ _DAY_END: Final = {
 _BEHIND_SKIPPED: Final = "and created_at {after} (select s.at from skipped s)"
 
 # The total of some customers.
-_CUSTOMERS_TOTAL: Final = """
+_EACH_TOTAL: Final = """
 with counted as (
   select coalesce(sum(o.n), 0)::int8 as total
-    from unnest(%(customers)s::uuid[]) as wanted(customer_id) cross join lateral (
+    from unnest({wanted}) as wanted(value) cross join lateral (
     select count(*) as n from payment_order
-     where merchant_id = %(merchant_id)s and customer_id = wanted.customer_id {in_range} {status} {due}) o)
+     where merchant_id = %(merchant_id)s and {column} = wanted.value {in_range} {more}) o)
 """
+
+# The orders of some cards. Those in flight are not in the index of cards, which would be written twice for each
+# payment: they are few, and have an index of their own.
+_CARDS_IN_FLIGHT: Final = """
+payment_order
+     where call_deadline_at is not null and merchant_id = %(merchant_id)s and last4s = any({wanted}) {in_range} {more}
+     order by call_deadline_at offset 0""".strip()
+_CARDS_TOTAL: Final = """
+with counted as (
+  select (coalesce(sum(o.n), 0) + (select count(*) from (select from {in_flight}) f))::int8 as total
+    from unnest({wanted}) as wanted(value) cross join lateral (
+    select count(*) as n from payment_order
+     where merchant_id = %(merchant_id)s and last4s = wanted.value and call_deadline_at is null {in_range} {more}) o)
+"""
+_CARDS_PLACES: Final = """
+select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross join lateral (
+  select created_at, order_id from payment_order
+   where merchant_id = %(merchant_id)s and last4s = wanted.value and call_deadline_at is null {in_range} {beyond} {more}
+   order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s
+union all
+select f.created_at, f.order_id from (select created_at, order_id from {in_flight}) f where true {beyond}"""
+
+# The total and the places under filters by the columns that the list's index has. Up to `lookups_max` orders are found
+# by one scan of the index for both; of more, a page is near the beginning of a scan. The order of each scan keeps it on
+# that index, also for a table without statistics.
+_COLUMNS_TOTAL: Final = """
+with few as materialized (
+  select created_at, order_id from payment_order where merchant_id = %(merchant_id)s {in_range} {more}
+   order by created_at, order_id limit %(lookups_max)s::int8 + 1),
+found as materialized (select count(*) as orders, count(*) <= %(lookups_max)s as is_all from few),
+counted as (
+  select case when f.is_all then f.orders else (
+           select count(*) from (
+             select from payment_order where merchant_id = %(merchant_id)s {in_range} {more}
+              order by created_at, order_id offset 0) o) end as total
+    from found f)
+"""
+_COLUMNS_PLACES: Final = """
+select created_at, order_id from few where (select f.is_all from found f) {beyond}
+union all
+(select created_at, order_id from payment_order
+  where not (select f.is_all from found f) and merchant_id = %(merchant_id)s {in_range} {beyond} {more}
+  order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8)"""
+
+# The one order with an external id, if the other filters let it pass.
+_NAMED_ORDER: Final = """
+(select * from payment_order
+  where merchant_id = %(merchant_id)s and order_id between %(named)s and %(named)s order by order_id limit 1) o
+ where true""".strip()
+_NAMED_TOTAL: Final = """
+with counted as (
+  select count(*) as total from {named_order} {in_range} {more})
+"""
+_NAMED_PLACES: Final = """
+select created_at, order_id from {named_order} {in_range} {beyond} {more}"""
 
 # One page: the places (time and id) from an index alone, then only the rows of the page. An order is looked up by its
 # id, here and in every search, as the first of a range. For an empty table every index costs the same, and the plan
@@ -123,26 +190,32 @@ select t.total, p.created_at, p.order_id, p.version, p.status, p.due_at, p.head,
 {condition} order by p.created_at {direction}, p.order_id {direction}
 """
 
-# The places of the list without status and customer.
+# The places of the list without status, customer and card.
 _PLACES: Final = """
 select created_at, order_id from payment_order
- where merchant_id = %(merchant_id)s {in_range} {beyond} {due}"""
+ where merchant_id = %(merchant_id)s {in_range} {beyond} {more}"""
 
 # The places of the list of some statuses or customers: as many as the page needs of each, in order.
 _EACH_PLACES: Final = """
 select s.created_at, s.order_id from unnest({wanted}) as wanted(value) cross join lateral (
   select created_at, order_id from payment_order
-   where merchant_id = %(merchant_id)s and {column} = wanted.value {in_range} {beyond} {status} {due}
+   where merchant_id = %(merchant_id)s and {column} = wanted.value {in_range} {beyond} {more}
    order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s"""
 
 
 def page_statements(
-    merchant_id: UUID, query: OrderQuery, now: datetime, customers: list[UUID] | None = None
+    merchant_id: UUID,
+    query: OrderQuery,
+    now: datetime,
+    customers: list[UUID] | None = None,
+    cards: list[str] | None = None,
+    named: UUID | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
     """Returns the statements for a page and their parameters. The first statement that returns a row has the answer.
 
-    The last one always returns a row. `now` is by the merchant's clock. `customers` are those that `query.customer`
-    refers to, None without such a filter. The statements read one order more than the page holds.
+    The last one always returns a row. `now` is by the merchant's clock. `customers` are those that `query.customer` and
+    `query.email` refer to, `cards` the values of `last4s` with `query.last4`, each None without such a filter. `named`
+    is the order with `query.external_id`; None finds no order. The statements read one order more than the page holds.
     """
     folded = None if query.search is None else fold_search(query.search)
     filters = _Filters(
@@ -151,6 +224,12 @@ def page_statements(
         customers=customers is not None,
         not_overdue=query.exclude_overdue,
         ascending=is_ascending(query),
+        named=query.external_id is not None,
+        cards=cards is not None,
+        currency=query.currency is not None,
+        amount_min=query.amount_min is not None,
+        amount_max=query.amount_max is not None,
+        methods=bool(query.methods),
     )
     skips = query.offset >= SKIPS_FROM and query.cursor is None and filters.days_tell_offset
     statements = [_listed(filters, skips=skips)]
@@ -158,12 +237,19 @@ def page_statements(
         statements = [_listed(filters, if_everywhere=True), _searched(filters)]
         if folded is not None and is_counted(folded) and not filters.beyond_lines and not filters.dates:
             statements.insert(0, _short(filters))
-    return statements, _parameters(merchant_id, query, now, customers, folded)
+    narrowed = {
+        "customers": customers,
+        "cards": cards,
+        "named": named,
+        "currency": query.currency,
+        "amount_min": None if query.amount_min is None else scaled(query.amount_min),
+        "amount_max": None if query.amount_max is None else scaled(query.amount_max),
+        "method_types": method_bits(query.methods),
+    }
+    return statements, _parameters(merchant_id, query, now, folded) | narrowed
 
 
-def _parameters(
-    merchant_id: UUID, query: OrderQuery, now: datetime, customers: list[UUID] | None, folded: str | None
-) -> dict[str, Any]:
+def _parameters(merchant_id: UUID, query: OrderQuery, now: datetime, folded: str | None) -> dict[str, Any]:
     start, end = _range(query)
     cursor = query.cursor
     first_bit, middle_bit, last_bit = (None if folded is None else gram_bits(folded)) or (None, None, None)
@@ -180,7 +266,6 @@ def _parameters(
         "email_lookups_max": EMAIL_LOOKUPS_MAX,
         "scanned_max": SCANNED_MAX,
         "statuses": [status.value for status in dict.fromkeys(query.statuses)],
-        "customers": customers,
         "folded": folded,
         "first_bit": first_bit,
         "middle_bit": middle_bit,
@@ -197,16 +282,38 @@ class _Filters(Struct, frozen=True, kw_only=True):
     customers: bool
     not_overdue: bool
     ascending: bool
+    named: bool
+    cards: bool
+    currency: bool
+    amount_min: bool
+    amount_max: bool
+    methods: bool
 
     @property
     def beyond_lines(self) -> bool:
         """Whether there is a filter that the lines of a search cannot answer."""
-        return self.statuses or self.customers or self.not_overdue
+        return self.statuses or self.not_overdue or self.beyond_counters
+
+    @property
+    def beyond_counters(self) -> bool:
+        """Whether there is a filter, other than dates and due dates, that the counters of days do not know."""
+        return self.customers or self.named or self.cards or bool(self.columns)
 
     @property
     def days_tell_offset(self) -> bool:
         """Whether the counters of days have just the orders of the list."""
-        return not self.dates and not self.customers and not self.not_overdue
+        return not self.dates and not self.not_overdue and not self.beyond_counters
+
+    @property
+    def columns(self) -> str:
+        """The filters by columns that the list's own index has."""
+        wanted = (
+            (self.currency, _CURRENCY),
+            (self.amount_min, _AMOUNT_MIN),
+            (self.amount_max, _AMOUNT_MAX),
+            (self.methods, _METHOD),
+        )
+        return " ".join(piece for is_wanted, piece in wanted if is_wanted)
 
     @property
     def pieces(self) -> dict[str, str]:
@@ -216,6 +323,10 @@ class _Filters(Struct, frozen=True, kw_only=True):
             "status": _STATUS if self.statuses else "",
             "due": _NOT_OVERDUE if self.not_overdue else "",
             "customer": _CUSTOMER if self.customers else "",
+            "card": _CARD if self.cards else "",
+            "named": _NAMED if self.named else "",
+            "named_order": _NAMED_ORDER,
+            "columns": self.columns,
             "beyond": _BEYOND[self.ascending],
             "direction": "asc" if self.ascending else "desc",
             **_BOUND[self.ascending],
@@ -228,9 +339,12 @@ def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = Fal
     `skips`, it starts behind the whole days that lie before the offset.
     """
     pieces = filters.pieces
-    if filters.customers:
-        total, places = _CUSTOMERS_TOTAL.format(**pieces), _EACH_PLACES
-        pieces |= {"wanted": "%(customers)s::uuid[]", "column": "customer_id"}
+    if filters.beyond_counters:
+        source = _source(filters)
+        total, places = source.total, source.places
+        pieces |= {"wanted": source.wanted, "column": source.column, "more": source.more.format(**pieces)}
+        pieces["in_flight"] = _CARDS_IN_FLIGHT.format(**pieces)
+        total = total.format(**pieces)
     else:
         overdue = _OVERDUE.format(**pieces) if filters.not_overdue else ""
         total, places = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if filters.statuses else _PLACES
@@ -238,7 +352,7 @@ def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = Fal
             end = _DAY_END[filters.ascending]
             total = total.rstrip() + _SKIPPED.format(**pieces, **end)
             pieces["in_range"] = _BEHIND_SKIPPED.format(**end)
-        pieces |= {"wanted": "%(statuses)s::text[]", "column": "status", "status": ""}
+        pieces |= {"wanted": "%(statuses)s::text[]", "column": "status", "more": pieces["due"]}
     condition = ""
     if if_everywhere:
         total, condition = total.rstrip() + "," + sql.EVERYWHERE, " where (select e.found from everywhere e)\n"
@@ -246,6 +360,32 @@ def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = Fal
     if skips:
         page = page.replace("%(offset)s", "(%(offset)s::int8 - (select s.orders from skipped s))")
     return total + page
+
+
+class _Source(Struct, frozen=True):
+    """Where a list under filters that no counter knows is read from: the statement of its total and of its places, and
+    the filters that remain.
+    """
+
+    total: str
+    places: str
+    more: str
+    wanted: str = ""
+    column: str = ""
+
+
+def _source(filters: _Filters) -> _Source:
+    """Returns the source that finds the fewest orders."""
+    if filters.named:
+        return _Source(_NAMED_TOTAL, _NAMED_PLACES, "{status} {due} {customer} {card} {columns}")
+    if filters.customers:
+        more = "{status} {due} {card} {columns}"
+        return _Source(_EACH_TOTAL, _EACH_PLACES, more, "%(customers)s::uuid[]", "customer_id")
+    if filters.cards:
+        return _Source(_CARDS_TOTAL, _CARDS_PLACES, "{status} {due} {columns}", "%(cards)s::text[]")
+    return _Source(
+        _COLUMNS_TOTAL, _COLUMNS_PLACES, f"{_STATUS_OF_LIST if filters.statuses else ''} {{due}} {{columns}}"
+    )
 
 
 @cache
@@ -260,6 +400,7 @@ def _searched(filters: _Filters) -> str:
     pieces = filters.pieces
     finds = sql.FINDS.format(in_span=sql.IN_SPAN if filters.dates else "")
     if filters.beyond_lines or filters.dates:
+        pieces["customer"] = " ".join(pieces[name] for name in ("customer", "card", "named", "columns"))
         listed = sql.LISTED_FILTERED if filters.beyond_lines else sql.LISTED
         return finds + listed.format(**pieces) + sql.LISTED_TOTAL + _page(filters, sql.LISTED_PLACES.format(**pieces))
     searched = sql.SEARCHED.format(scanned=sql.SCANNED.format(**pieces))

@@ -259,7 +259,7 @@ LISTED_FILTERED: Final = """
 too_many as materialized (select count(*) > %(lookups_max)s as found from found),
 listed as materialized (
   select created_at, order_id from found cross join lateral (
-    select status, due_at, customer_id from payment_order o
+    select status, due_at, customer_id, last4s, currency, amount, method_types from payment_order o
      where o.merchant_id = %(merchant_id)s and o.order_id between found.order_id and found.order_id
      order by o.order_id limit 1) o
    where not (select t.found from too_many t) {in_range} {status} {due} {customer}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from tests.api.bodies import NOW, order
+from tests.api.bodies import NOW, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.errors import ApiError
 from api.orders.list import parse_order_query
+from ledger.domain.orders.terms import MethodType
+from projections.lists.pages import OrderQuery
 
 HOSTILE = [
     "'", "''", '"', "`", "\\", "\\\\", "%", "_", "%%", "\\%", "--", "/*", "';--", "' or '1'='1", '" or ""="',
@@ -22,6 +25,7 @@ HOSTILE = [
 NAMES = [
     "customerId", "includeRelatedCustomers", "excludeOverdue", "status", "dateFrom", "dateTo", "startDate", "endDate", "search",
     "page", "limit", "offset", "cursor", "sortField", "sortOrder",
+    "externalId", "email", "currency", "amountMin", "amountMax", "paymentMethodType", "last4",
 ]  # fmt: skip
 
 
@@ -37,6 +41,18 @@ NAMES = [
         (f"search={'x' * 256}", "search"),
         (f"customerId={'x' * 256}", "customerId"),
         ("dateFrom=2026-02-02&dateTo=2026-02-01", "dateTo"),
+        ("amountMin=2&amountMax=1", "amountMax"),
+        ("amountMin=-1", "amountMin"),
+        ("amountMax=1e3", "amountMax"),
+        ("amountMax=1.00001", "amountMax"),
+        ("amountMin=1&amountMin=2", "amountMin"),
+        ("currency=EUR", "currency"),
+        ("paymentMethodType=CARD,CHECK", "paymentMethodType"),
+        ("last4=424", "last4"),
+        ("last4=42424", "last4"),
+        ("last4=%D9%A4%D9%A2%D9%A4%D9%A2", "last4"),
+        (f"externalId={'x' * 256}", "externalId"),
+        (f"email={'x' * 256}", "email"),
         ("startDate=2026-02-02T00:00:01Z&endDate=2026-02-02T00:00:00Z", "dateTo"),
     ],
 )
@@ -53,6 +69,46 @@ def test_filters_are_read_as_they_were_sent():
     )
     assert (query.customer, query.related, query.exclude_overdue, query.search) == ("cliente & 1", True, True, "%_\\ x")
     assert parse_order_query(b"search=&customerId=&excludeOverdue=", NOW) == parse_order_query(b"", NOW)
+
+
+def test_filters_by_the_terms_of_an_order_are_read_in_any_case():
+    query = parse_order_query(
+        b"externalId=a%26b&email=Ana%40example.com&currency=usd&amountMin=150.75&amountMax=150.750"
+        b"&paymentMethodType=card&paymentMethodType=spei,Paycash&last4=0007",
+        NOW,
+    )
+    assert (query.external_id, query.email, query.currency, query.last4) == ("a&b", "Ana@example.com", "USD", "0007")
+    assert query.amount_min == query.amount_max == Decimal("150.75")
+    assert query.methods == (MethodType.CARD, MethodType.SPEI, MethodType.PAYCASH)
+    assert parse_order_query(b"externalId=&email=&currency=&amountMin=&paymentMethodType=&last4=", NOW) == OrderQuery()
+
+
+@pytest.mark.anyio
+async def test_orders_are_listed_by_their_terms_and_payments(merchant: Merchant):
+    ana = {"externalId": "ana", "email": "Ana@Example.com"}
+    await merchant.create(paid_order(externalId="card", customer=ana, amount=284870))
+    await merchant.create(
+        paid_order(externalId="spei", paymentMethod={"type": "spei"}, amount=100, customer={"externalId": "eva"})
+    )
+    await merchant.create(order(externalId="dollars", currency="USD", amount=150.75, customer=ana))
+
+    async def listed(query: str) -> list[str]:
+        answer = await merchant.get(f"{ORDERS}?sortOrder=asc&{query}")
+        page = answer.json()
+        assert page["pagination"]["total"] == len(page["data"]), answer.text
+        return [row["externalId"] for row in page["data"]]
+
+    assert await listed("externalId=spei") == ["spei"]
+    assert await listed("externalId=spei&currency=USD") == []
+    assert await listed("email=ana@example.COM") == ["card", "dollars"]
+    assert await listed("email=ana@example.com&customerId=ana&currency=MXN") == ["card"]
+    assert await listed("currency=usd") == ["dollars"]
+    assert await listed("amountMin=284870&amountMax=284870") == ["card"]
+    assert await listed("amountMax=150.75") == ["spei", "dollars"]
+    assert await listed("paymentMethodType=CARD,SPEI") == ["card", "spei"]
+    assert await listed("last4=4242") == ["card"]
+    assert await listed("last4=4242&status=FAILED") == []
+    assert await listed("last4=4243") == []
 
 
 @pytest.mark.anyio
@@ -121,7 +177,9 @@ async def test_hostile_values_are_values(merchant: Merchant, name: str):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("query", ["search=only", "customerId=c", "status=PENDING", "excludeOverdue=true"])
+@pytest.mark.parametrize(
+    "query", ["search=only", "customerId=c", "status=PENDING", "excludeOverdue=true", "amountMin=1", "externalId=only"]
+)
 async def test_pages_far_beyond_the_end_are_empty_and_still_count(merchant: Merchant, query: str):
     await merchant.create(order(externalId="only", customer={"externalId": "c"}))
     for place in ("offset=999999999", "page=999999999&limit=100", "offset=1", "page=2"):
