@@ -990,6 +990,14 @@ SECRETS: Final = (
         ("tests/invoicing/test_provider_rules.py::test_the_provider_stamps_nothing_that_breaks_a_rule",),
     ),
     Mutant(
+        "document-mailed-by-two-workers",
+        "a stamped document is mailed once, also if two workers run its job",
+        "src/ledger/domain/invoices/decide/mail.py",
+        "if mail.deadline_at is not None and command.real_at < mail.deadline_at:",
+        "if mail.deadline_at is None and command.real_at is None:",
+        ("tests/domain/invoices/test_document_mail.py::test_a_stamped_document_is_mailed_once",),
+    ),
+    Mutant(
         "second-head-of-a-logo",
         "a PNG with two sizes is refused before it is opened",
         "src/ledger/invoicing/logos.py",

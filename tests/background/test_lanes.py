@@ -22,6 +22,7 @@ from ledger.background.pace import Pace
 from ledger.background.reactions.registry import HANDLERS
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, PACED_KINDS, RENEWALS_AT_ONCE
+from ledger.domain.invoices.due import InvoiceTimerKind
 from ledger.domain.orders.timers import REMINDER
 from ledger.domain.subscriptions.notices import NOTICE
 from ledger.notifications.contract import Notification
@@ -56,7 +57,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_the_kinds_with_messages_are_those_that_have_a_handler() -> None:
-    assert {REMINDER, NOTICE} == MAIL_KINDS
+    assert {REMINDER, NOTICE, InvoiceTimerKind.MAIL} == MAIL_KINDS
     assert HANDLERS.keys() > MAIL_KINDS | PACED_KINDS
 
 

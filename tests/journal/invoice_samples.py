@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.domain.orders.invoices import events as invoices
+from ledger.domain.orders.invoices import mail_events as mails
 from ledger.domain.orders.invoices.terms import (
     CancellationMotive,
     Concept,
@@ -163,6 +164,17 @@ INVOICES: dict[str, Any] = {
         pdf_key="m/d/u.pdf",
         xml_sha256="ab" * 32,
         at=LATER,
+        mail=True,
+    ),
+    "document-mail-requested.v1": mails.DocumentMailRequested(
+        document_id=INVOICE, notifier="smtp", deadline_at=LATER, at=AT
+    ),
+    "document-mail-postponed.v1": mails.DocumentMailPostponed(
+        document_id=INVOICE, code="DATA TIMEOUT", retry_at=LATER, at=AT, unknown=True
+    ),
+    "document-mailed.v1": mails.DocumentMailed(document_id=INVOICE, at=AT),
+    "document-mail-dropped.v1": mails.DocumentMailDropped(
+        document_id=INVOICE, because=mails.MailDroppedBecause.REFUSED, at=AT, code="RCPT 550 5.1.1"
     ),
     "document-refused.v1": invoices.DocumentRefused(
         document_id=INVOICE,

@@ -49,6 +49,15 @@ KINDS: dict[str, Callable[[Addressee, str], Message]] = {
     "failed for good and ended": lambda to, text: messages.payment_failed(
         to, plan=text, number="S-1", amount=AMOUNT, currency="MXN", failed_at=AT, next_attempt_at=None, ended=True
     ),
+    "electronic document": lambda to, text: messages.electronic_document(
+        to,
+        kind=MessageKind.CFDI_INVOICE,
+        number=text,
+        fiscal_uuid="5803EB8D-81CD-4557-8719-26632D2FA434",
+        amount=AMOUNT,
+        currency="MXN",
+        issued_at=AT,
+    ),
     "receipt": lambda to, text: messages.renewal_receipt(
         to, plan=text, number="S-1", amount=AMOUNT, currency="MXN", period_start=AT, period_end=LATER, paid_at=AT
     ),

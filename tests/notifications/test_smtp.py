@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.notifications.conftest import NOTIFICATION, PASSWORD, RECIPIENT, SENDER, USER, Server, Start
 
 from ledger.notifications.contract import (
+    Attachment,
     NotificationFailed,
     NotificationRefused,
     NotificationUnanswered,
@@ -56,6 +57,24 @@ async def test_a_mail_has_both_forms_and_an_id_that_is_derived(start: Start) -> 
     assert html is not None
     assert text.get_content().replace("\r\n", "\n") == NOTIFICATION.message.text
     assert html.get_content().strip() == NOTIFICATION.message.html
+
+
+async def test_files_are_attached_as_they_are(start: Start) -> None:
+    server = await start()
+    files = (
+        Attachment(name="a.xml", media_type="application/xml", content="<a>ñ</a>\r\n".encode()),
+        Attachment(name="a.pdf", media_type="application/pdf", content=bytes(range(256)) * 40),
+    )
+    await notifier(server).send(replace(NOTIFICATION, attachments=files), PATIENCE_S)
+    (mail,) = server.mails
+    attached = list(mail.iter_attachments())
+    assert [(each.get_filename(), each.get_content_type()) for each in attached] == [
+        (each.name, each.media_type) for each in files
+    ]
+    assert [each.get_content() for each in attached] == [each.content for each in files]
+    text = mail.get_body(("plain",))
+    assert text is not None
+    assert text.get_content().replace("\r\n", "\n") == NOTIFICATION.message.text
 
 
 @pytest.mark.parametrize(("tls", "scheme", "query"), [("implicit", "smtps", ""), ("starttls", "smtp", "")])

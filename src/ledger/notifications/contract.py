@@ -26,6 +26,9 @@ class MessageKind(StrEnum):
     TRIAL_WILL_END = "TRIAL_WILL_END"
     PAYMENT_FAILED = "PAYMENT_FAILED"
     RENEWAL_RECEIPT = "RENEWAL_RECEIPT"
+    CFDI_INVOICE = "CFDI_INVOICE"
+    CFDI_RECEIPT = "CFDI_RECEIPT"
+    CFDI_CREDIT_NOTE = "CFDI_CREDIT_NOTE"
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -38,6 +41,14 @@ class Message(Struct, frozen=True, kw_only=True):
     html: str
 
 
+class Attachment(Struct, frozen=True, kw_only=True):
+    """A file of a message. `name` and `media_type` are ASCII."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
 class Notification(Struct, frozen=True, kw_only=True):
     """A message to one recipient. `notification_id` is the same in every attempt: a mail's Message-ID is derived from
     it. `about` names the merchant and the order or subscription, for the log.
@@ -47,6 +58,7 @@ class Notification(Struct, frozen=True, kw_only=True):
     sender_name: str
     recipient: str
     message: Message
+    attachments: tuple[Attachment, ...] = ()
     about: Mapping[str, str] = {}
 
 

@@ -117,6 +117,25 @@ def renewal_receipt(
     return _message(to, MessageKind.RENEWAL_RECEIPT, price, rows, at=paid_at, plan=plan)
 
 
+def electronic_document(
+    to: Addressee,
+    *,
+    kind: MessageKind,
+    number: str,
+    fiscal_uuid: str,
+    amount: Decimal,
+    currency: str,
+    issued_at: datetime,
+) -> Message:
+    """Returns the message with a stamped CFDI, whose files are attached. `number` is its series and folio."""
+    rows: list[Row] = [
+        ("folio", number),
+        ("fiscal_uuid", fiscal_uuid),
+        ("issued", day(issued_at, to.time_zone, to.language)),
+    ]
+    return _message(to, kind, ("amount", money(amount, currency)), rows, at=issued_at, number=number)
+
+
 def _message(
     to: Addressee,
     kind: MessageKind,
@@ -125,6 +144,7 @@ def _message(
     *,
     at: datetime,
     plan: str = "",
+    number: str = "",
     references: Sequence[Row] = (),
     advice: str | None = None,
 ) -> Message:
@@ -136,6 +156,7 @@ def _message(
         "date": day(at, to.time_zone, to.language),
         "short_date": short_day(at, to.time_zone, to.language),
         "plan": one_line(plan),
+        "number": one_line(number),
     }
     name = first_name(to.customer_name)
     content = {

@@ -7,6 +7,7 @@ from typing import Final
 _REASONS: Final = {
     "NOTHING_OWED": "The order waits for no payment any more.",
     "NOT_NEEDED": "What the message was about has passed.",
+    "CANCELLED": "The document was cancelled.",
     "TURNED_OFF": "The merchant sends no reminders.",
     "ERASED": "The customer was erased.",
     "NO_ADDRESS": "The customer has no e-mail address.",

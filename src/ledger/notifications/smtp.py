@@ -143,6 +143,9 @@ class SmtpNotifier:
         mail.set_content(message.text, cte="quoted-printable")
         mail.add_alternative(message.html, subtype="html", cte="quoted-printable")
         mail["Content-Language"] = message.language
+        for file in notification.attachments:
+            main, _, minor = file.media_type.partition("/")
+            mail.add_attachment(file.content, maintype=main, subtype=minor, filename=file.name)
         return mail.as_bytes()
 
 

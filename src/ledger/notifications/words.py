@@ -56,6 +56,9 @@ _ES: Final = Words(
         "clabe": "CLABE",
         "reference": "Referencia",
         "convenio": "Convenio",
+        "folio": "Folio",
+        "fiscal_uuid": "Folio fiscal",
+        "issued": "Fecha de emisión",
     },
     references="Puede pagar con estos datos:",
     last_attempt="No habrá más intentos automáticos. Actualice su método de pago con {merchant} para conservar la "
@@ -94,6 +97,24 @@ _ES: Final = Words(
             "{merchant} recibió el pago de su suscripción a {plan}.",
             "Conserve este recibo. No es una factura electrónica (CFDI).",
         ),
+        MessageKind.CFDI_INVOICE: Sentences(
+            "Factura {number} de {merchant}: {amount}",
+            "Su factura electrónica",
+            "{merchant} le envía su factura electrónica (CFDI). El XML y el PDF van adjuntos.",
+            "Conserve el XML: es el comprobante fiscal. El PDF es su representación impresa.",
+        ),
+        MessageKind.CFDI_RECEIPT: Sentences(
+            "Recibo electrónico de pago {number} de {merchant}: {amount}",
+            "Su recibo electrónico de pago",
+            "{merchant} le envía el recibo electrónico de su pago (CFDI). El XML y el PDF van adjuntos.",
+            "Conserve el XML: es el comprobante fiscal. El PDF es su representación impresa.",
+        ),
+        MessageKind.CFDI_CREDIT_NOTE: Sentences(
+            "Nota de crédito {number} de {merchant}: {amount}",
+            "Su nota de crédito",
+            "{merchant} le envía la nota de crédito (CFDI) de su devolución. El XML y el PDF van adjuntos.",
+            "Conserve el XML: es el comprobante fiscal. El PDF es su representación impresa.",
+        ),
     },
 )
 
@@ -119,6 +140,9 @@ _EN: Final = Words(
         "clabe": "CLABE",
         "reference": "Reference",
         "convenio": "Convenio",
+        "folio": "Number",
+        "fiscal_uuid": "Fiscal UUID",
+        "issued": "Issued on",
     },
     references="You can pay with these details:",
     last_attempt="There will be no further automatic attempt. Update your payment method with {merchant} to keep the "
@@ -157,6 +181,24 @@ _EN: Final = Words(
             "Thank you for your payment",
             "{merchant} received the payment of your subscription to {plan}.",
             "Keep this receipt. It is not an electronic invoice (CFDI).",
+        ),
+        MessageKind.CFDI_INVOICE: Sentences(
+            "Invoice {number} from {merchant}: {amount}",
+            "Your electronic invoice",
+            "{merchant} sends you your electronic invoice (CFDI). The XML and the PDF are attached.",
+            "Keep the XML: it is the fiscal document. The PDF is its printed form.",
+        ),
+        MessageKind.CFDI_RECEIPT: Sentences(
+            "Payment receipt {number} from {merchant}: {amount}",
+            "Your electronic payment receipt",
+            "{merchant} sends you the electronic receipt (CFDI) of your payment. The XML and the PDF are attached.",
+            "Keep the XML: it is the fiscal document. The PDF is its printed form.",
+        ),
+        MessageKind.CFDI_CREDIT_NOTE: Sentences(
+            "Credit note {number} from {merchant}: {amount}",
+            "Your credit note",
+            "{merchant} sends you the credit note (CFDI) of your refund. The XML and the PDF are attached.",
+            "Keep the XML: it is the fiscal document. The PDF is its printed form.",
         ),
     },
 )

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.invoices import events as invoices
+from ledger.domain.orders.invoices import mail_events as mails
 from ledger.domain.subscriptions import events as subscriptions
 from ledger.domain.subscriptions import notice_events as notices
 from ledger.operations.orders.due.remind import reminder_call
+from ledger.operations.orders.invoices.mail import mail_call
 from ledger.operations.orders.invoices.provider_calls import document_call
 from ledger.operations.orders.processor_call import processor_call, withdrawal_call
 from ledger.operations.pipeline.calls import Call
@@ -29,6 +31,7 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     orders.PaymentCancelled: withdrawal_call,
     invoices.StampingRequested: document_call,
     invoices.DocumentCancellationRequested: document_call,
+    mails.DocumentMailRequested: mail_call,
     orders.ReminderRequested: reminder_call,
     subscriptions.ChargeBegun: charge_call,
     notices.NoticeRequested: notice_call,

@@ -193,6 +193,11 @@ REMINDERS = _counter(
     "Reminders of due dates: sent, postponed because the mail server did not accept them, dropped.",
     ("outcome",),
 )
+DOCUMENT_MAILS = _counter(
+    "ledger_document_mails_total",
+    "Messages with stamped documents: sent, postponed because the mail server did not accept them, dropped.",
+    ("outcome",),
+)
 SUBSCRIPTION_NOTICES = _counter(
     "ledger_subscription_notices_total",
     "Messages to customers of subscriptions: sent, postponed because the mail server did not accept them, dropped.",

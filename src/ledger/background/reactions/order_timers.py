@@ -25,6 +25,7 @@ from ledger.operations.orders.due.remind import remind_payer
 from ledger.operations.orders.due.timers import run_timer
 from ledger.operations.orders.invoices.cancel import update_cancellation
 from ledger.operations.orders.invoices.deadline import warn_of_deadline
+from ledger.operations.orders.invoices.mail import mail_document
 from ledger.operations.orders.invoices.stamp import stamp_due
 
 _SETS_NO_TIMER: Final = frozenset(
@@ -91,10 +92,15 @@ async def _ask_about_cancellation(
     await update_cancellation(ledger, merchant_id, order_id, document_id)
 
 
+async def _mail(ledger: Ledger, merchant_id: UUID, order_id: UUID, document_id: UUID, _: datetime) -> None:
+    await mail_document(ledger, merchant_id, order_id, document_id)
+
+
 HANDLERS: Final[Mapping[str, Handler]] = {
     **{kind: partial(_run, kind) for kind in TimerKind},
     REMINDER: _remind,
     InvoiceTimerKind.STAMP: _stamp,
     InvoiceTimerKind.RECEIPT_DEADLINE: _warn,
     InvoiceTimerKind.CANCELLATION: _ask_about_cancellation,
+    InvoiceTimerKind.MAIL: _mail,
 }

@@ -12,11 +12,12 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.invoices.due import InvoiceTimerKind
 from ledger.domain.orders.timers import REMINDER
 from ledger.domain.subscriptions.due import DUE
 from ledger.domain.subscriptions.notices import NOTICE
 
-MAIL_KINDS: Final = frozenset({REMINDER, NOTICE})
+MAIL_KINDS: Final = frozenset({REMINDER, NOTICE, InvoiceTimerKind.MAIL})
 """The kinds of due work that hand messages to the notifier."""
 
 PACED_KINDS: Final = frozenset({DUE})

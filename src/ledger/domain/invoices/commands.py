@@ -9,6 +9,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.customers.terms import AttemptOutcome
+from ledger.domain.orders.invoices.mail_events import MailDroppedBecause
 from ledger.domain.orders.invoices.terms import CancellationMotive, InvoicingPolicy, Issuer
 from ledger.domain.orders.terms import FiscalData
 from ledger.py311_speedups import fast_members
@@ -61,7 +63,7 @@ class StampNext(Struct, frozen=True, kw_only=True):
 
 
 class Stamped(Struct, frozen=True, kw_only=True):
-    """The provider stamped the document, and its files are stored."""
+    """The provider stamped the document, and its files are stored. `mail` is True if it is to be mailed."""
 
     fiscal_uuid: UUID
     invoice_id: str
@@ -69,6 +71,7 @@ class Stamped(Struct, frozen=True, kw_only=True):
     xml_key: str
     pdf_key: str
     xml_sha256: str
+    mail: bool = False
 
 
 class Refused(Struct, frozen=True):
@@ -100,6 +103,29 @@ class RecordStamping(Struct, frozen=True, kw_only=True):
 
     document_id: UUID
     outcome: StampingOutcome
+    at: datetime
+
+
+class MailDocument(Struct, frozen=True, kw_only=True):
+    """Mails a stamped document, if its message is due.
+
+    `withheld` is why the customer gets no such message. `real_at` is real time, and so is `deadline_at`, which ends the
+    attempt to hand the message to `notifier`.
+    """
+
+    document_id: UUID
+    notifier: str
+    deadline_at: datetime
+    real_at: datetime
+    at: datetime
+    withheld: MailDroppedBecause | None = None
+
+
+class RecordDocumentMail(Struct, frozen=True, kw_only=True):
+    """Records the outcome of an attempt to mail a document."""
+
+    document_id: UUID
+    outcome: AttemptOutcome
     at: datetime
 
 

@@ -64,11 +64,14 @@ class InvoiceSummary(Struct, frozen=True, kw_only=True):
 
 
 class InvoiceTimerKind(StrEnum):
-    """What is due: the next stamp, a warning about a receipt's deadline, a question about a pending cancellation."""
+    """What is due: the next stamp, a warning about a receipt's deadline, a question about a pending cancellation, the
+    message with a stamped document.
+    """
 
     STAMP = "STAMP"
     RECEIPT_DEADLINE = "RECEIPT_DEADLINE"
     CANCELLATION = "CANCELLATION"
+    MAIL = "DOCUMENT_MAIL"
 
 
 def fiscal_of(order: Order) -> FiscalData | None:
@@ -210,6 +213,9 @@ def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]
         if cancellation is not None and cancellation.status is CancellationStatus.PENDING:
             at = cancellation.updated_at + _pause(cancellation)
             timers.append((InvoiceTimerKind.CANCELLATION, document.document_id, at))
+        mail = document.mail
+        if mail is not None and mail.send_at is not None and mail.deadline_at is None:
+            timers.append((InvoiceTimerKind.MAIL, document.document_id, mail.send_at))
     return timers
 
 

@@ -257,4 +257,5 @@ def _stamped(document: Document, stamped: Stamped, at: datetime) -> DocumentStam
         pdf_key=stamped.pdf_key,
         xml_sha256=stamped.xml_sha256,
         at=at,
+        mail=stamped.mail,
     )

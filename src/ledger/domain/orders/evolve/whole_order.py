@@ -25,6 +25,7 @@ from ledger.domain.orders.evolve.payments import Folds
 from ledger.domain.orders.evolve.reminders import evolve_reminders
 from ledger.domain.orders.invoices.events import DocumentAnnounced, InvoiceEvent
 from ledger.domain.orders.invoices.evolve import evolve_invoices, without_receivers
+from ledger.domain.orders.invoices.mail_events import MailEvent
 from ledger.domain.orders.invoices.terms import CreditNoteTerms, RefundedParts
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Cancellation, Order
@@ -38,6 +39,11 @@ def _reminded(order: Order, event: ReminderEvent) -> Order:
 
 def _invoiced(order: Order, event: InvoiceEvent) -> Order:
     return replace(order, invoices=evolve_invoices(order.invoices, event), updated_at=event.at)
+
+
+def _mailed(order: Order, event: MailEvent) -> Order:
+    """Returns the order with the same time of its last change: a message to a person changes nothing of it."""
+    return replace(order, invoices=evolve_invoices(order.invoices, event))
 
 
 def _document_announced(order: Order, event: DocumentAnnounced) -> Order:
@@ -114,5 +120,6 @@ EVOLVE: Final[Folds] = {
     PayerForgotten: _payer_forgotten,
     **dict.fromkeys(get_args(ReminderEvent), _reminded),
     **dict.fromkeys(get_args(InvoiceEvent), _invoiced),
+    **dict.fromkeys(get_args(MailEvent), _mailed),
     DocumentAnnounced: _document_announced,
 }

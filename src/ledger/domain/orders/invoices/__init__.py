@@ -4,4 +4,5 @@ In reading order:
 
 - `terms`: the documents as events store them, and the merchant's settings that they follow. `events`: the storage
   format. `state`: an order's documents. `evolve`: from an event to the next state.
+- `mail_events`, `mail`: the events and the state of the message with a stamped document.
 """

@@ -17,6 +17,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.orders.invoices import mail_events
+from ledger.domain.orders.invoices.mail_events import MailEvent
 from ledger.domain.orders.invoices.terms import (
     CancellationMotive,
     DocumentTerms,
@@ -132,7 +134,8 @@ class StampingAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, r
 class DocumentStamped(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The provider stamped the document, and its files are stored.
 
-    `stamped_at` is the stamp's own time. `xml_sha256` is the SHA-256 of the stored XML, in hex.
+    `stamped_at` is the stamp's own time. `xml_sha256` is the SHA-256 of the stored XML, in hex. `mail` is True if the
+    document is to be mailed; it is absent in events of releases that mailed none.
     """
 
     document_id: UUID
@@ -143,6 +146,7 @@ class DocumentStamped(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     pdf_key: str
     xml_sha256: str
     at: datetime
+    mail: bool = False
 
 
 class DocumentRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -221,6 +225,7 @@ DocumentEvent = (
     | DocumentCancellationPending
     | DocumentCancelled
     | DocumentCancellationRefused
+    | MailEvent
 )
 """The events of one announced document."""
 
@@ -240,6 +245,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "document-cancellation-pending.v1": DocumentCancellationPending,
     "document-cancelled.v1": DocumentCancelled,
     "document-cancellation-refused.v1": DocumentCancellationRefused,
+    **mail_events.TOPICS,
 }
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {

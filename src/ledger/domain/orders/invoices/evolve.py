@@ -28,6 +28,13 @@ from ledger.domain.orders.invoices.events import (
     StampingRequested,
     StampingUnanswered,
 )
+from ledger.domain.orders.invoices.mail import DocumentMail, evolve_mail
+from ledger.domain.orders.invoices.mail_events import (
+    DocumentMailDropped,
+    DocumentMailed,
+    DocumentMailPostponed,
+    DocumentMailRequested,
+)
 from ledger.domain.orders.invoices.state import (
     EVERY_SLOT,
     CancellationStatus,
@@ -124,6 +131,9 @@ def _evolve_document(document: Document, event: DocumentEvent) -> Document:
                 failure=DocumentFailure(event.code, event.message, event.at),
                 retry_at=event.retry_at,
             )
+        case DocumentMailRequested() | DocumentMailPostponed() | DocumentMailed() | DocumentMailDropped():
+            mail = document.mail or DocumentMail(send_at=event.at)
+            return replace(document, mail=evolve_mail(mail, event))
         case _:
             return replace(document, cancellation=_evolve_cancellation(document.cancellation, event))
 
@@ -138,7 +148,15 @@ def _stamped(document: Document, event: DocumentStamped) -> Document:
         pdf_key=event.pdf_key,
         xml_sha256=event.xml_sha256,
     )
-    return replace(document, status=DocumentStatus.EMITTED, stamp=stamp, intent=None, failure=None, retry_at=None)
+    return replace(
+        document,
+        status=DocumentStatus.EMITTED,
+        stamp=stamp,
+        intent=None,
+        failure=None,
+        retry_at=None,
+        mail=DocumentMail(send_at=event.at) if event.mail else None,
+    )
 
 
 def _unknown(intent: StampingIntent) -> StampingIntent:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.events import UNNAMED, InvoicingEnabled
+from ledger.domain.orders.invoices.mail import DocumentMail
 from ledger.domain.orders.invoices.terms import (
     CancellationMotive,
     CreditNoteTerms,
@@ -106,7 +107,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
     `attempts` counts the calls to the provider, `refusals` the calls that it refused. `retry_at` is when the next
     attempt is due by the merchant's clock; None if only a request repeats the document. `is_counted` is True once the
-    merchant's counter has given it its folio.
+    merchant's counter has given it its folio. `mail` is the message with the stamped document, None if there is none.
     """
 
     slot: str
@@ -122,6 +123,7 @@ class Document(Struct, frozen=True, kw_only=True):
     cancellation: DocumentCancellation | None = None
     receipt_due_at: datetime | None = None
     is_counted: bool = False
+    mail: DocumentMail | None = None
 
     @property
     def document_id(self) -> UUID:

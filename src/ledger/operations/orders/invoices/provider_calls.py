@@ -15,6 +15,7 @@ from uuid import UUID
 
 import structlog
 
+from ledger.domain.customers.state import Customer
 from ledger.domain.invoices.commands import (
     CancellationOutcome,
     CancellationPending,
@@ -42,6 +43,7 @@ from ledger.invoicing.files import FilesUnavailable
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.invoices.mail import is_mailed
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
 from ledger.postgres.faults import Fault
 from ledger.telemetry.metrics import STAMPS
@@ -320,7 +322,9 @@ async def _outcome(
     document_id = document.document_id
     try:
         logo = await invoicing.issuers.logo_of(merchant_id)
-        pdf = await asyncio.to_thread(_print, answer.xml, await _language(ledger, merchant_id, order), logo)
+        found = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
+        customer = None if found is None else found.customer
+        pdf = await asyncio.to_thread(_print, answer.xml, _language(customer), logo)
         files = await invoicing.files.put(merchant_id, document_id, answer.fiscal_uuid, answer.xml, pdf)
     except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
         reason = str(fault) if isinstance(fault, FilesUnavailable) else type(fault).__name__
@@ -334,6 +338,7 @@ async def _outcome(
         xml_key=files.xml_key,
         pdf_key=files.pdf_key,
         xml_sha256=files.sha256,
+        mail=customer is not None and is_mailed(ledger, customer, document.terms.receiver.email),
     )
 
 
@@ -349,10 +354,9 @@ def _build(terms: DocumentTerms, issuer: Issuer, signer: Any) -> bytes:
     return build(terms, issuer, signer)
 
 
-async def _language(ledger: Ledger, merchant_id: UUID, order: Order) -> Language:
-    """Returns the language that the customer prefers (contract N49). Spanish after an erasure. Raises a Fault."""
-    found = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
-    return "en" if found is not None and found.customer.preferences.language == "en" else "es"
+def _language(customer: Customer | None) -> Language:
+    """Returns the language that the customer prefers (contract N49). Spanish after an erasure."""
+    return "en" if customer is not None and customer.preferences.language == "en" else "es"
 
 
 def _print(xml: bytes, language: Language, logo: bytes | None) -> bytes:
