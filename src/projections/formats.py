@@ -68,12 +68,12 @@ def for_people(amount: str, currency: str) -> str:
 
     Both supported currencies, MXN and USD, have a hundred minor units.
 
-    >>> for_people("10000", "MXN"), for_people("150.75", "USD"), for_people("5", "MXN")
-    ('MXN 100.00', 'USD 1.5075', 'MXN 0.05')
+    >>> for_people("150000", "MXN"), for_people("150.75", "USD"), for_people("5", "MXN")
+    ('$1,500.00 MXN', '$1.5075 USD', '$0.05 MXN')
     """
     whole, _, fraction = amount.partition(".")
     whole = whole.rjust(3, "0")
-    return f"{currency} {whole[:-2]}.{whole[-2:]}{fraction}"
+    return f"${int(whole[:-2]):,}.{whole[-2:]}{fraction} {currency}"
 
 
 def metadata_or_null(metadata: Raw | UnsetType) -> Raw | None:

@@ -70,7 +70,7 @@ async def looked_at(page: Page, address: str, said: dict[str, Any]) -> dict[str,
 async def answered(page: Page, address: str, said: dict[str, Any], button: str) -> None:
     """Answers the bank's question as a payer does."""
     await page.goto(address + path_of(said["payerAuthentication"]["stepUpUrl"]))
-    await expect(page.get_by_text("MXN 1500.00")).to_be_visible()
+    await expect(page.get_by_text("$1,500.00 MXN")).to_be_visible()
     await page.get_by_role("button", name=button).click()
     await expect(page.get_by_text("Vuelve a la tienda")).to_be_visible()
 

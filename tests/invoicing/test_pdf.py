@@ -17,6 +17,7 @@ from ledger.invoicing.certificates import generate_csd, load_signer
 from ledger.invoicing.cfdi.build import build
 from ledger.invoicing.pdf import words
 from ledger.invoicing.pdf.canvas import HEIGHT, Canvas, printable_text
+from ledger.invoicing.pdf.notes import Notes
 from ledger.invoicing.pdf.printable import read_printable
 from ledger.invoicing.pdf.render import render
 from ledger.invoicing.providers.seals import add_stamp, check_seal
@@ -86,7 +87,7 @@ def test_the_same_document_in_english_writes_numbers_and_dates_as_english_does(i
     shown, document = texts(render(invoice, language="en")), read_printable(invoice)
     for text in ("Invoice", "TEST DOCUMENT: NO FISCAL VALIDITY", words.moment(document.stamped_at, "en"), "IVA exempt"):
         assert text in shown, text
-    assert f"MXN {document.total:,.2f}" in shown
+    assert f"${document.total:,.2f} MXN" in shown
 
 
 def test_the_same_document_gives_the_same_bytes(invoice):
@@ -198,8 +199,37 @@ def test_times_are_written_as_people_of_the_language_write_them():
 
 def test_amounts_in_dollars_name_their_currency():
     assert words.in_words(Decimal("1.10"), "USD", "es") == "UN DÓLAR 10/100 USD"
-    assert words.money(Decimal("1234567.5"), "USD", "es") == "$1,234,567.50 USD"
-    assert words.money(Decimal("-0.1255"), "USD", "en") == "USD -0.1255"
+    assert words.money(Decimal("1234567.5"), "USD") == "$1,234,567.50 USD"
+    assert words.money(Decimal("-0.1255"), "USD") == "-$0.1255 USD"
+
+
+@pytest.mark.parametrize(
+    ("price", "quantity", "amount", "shown"),
+    [
+        ("86.206897", "1", "86.21", "86.21"),
+        ("86.206897", "3", "258.62", "86.206897"),
+        ("0.0125", "1000", "12.50", "0.0125"),
+        ("500.000000", "2", "1000.00", "500.00"),
+    ],
+)
+def test_a_unit_price_has_two_decimals_unless_its_line_needs_more(price, quantity, amount, shown):
+    assert words.unit_price(Decimal(price), Decimal(quantity), Decimal(amount)) == shown
+
+
+def test_a_credit_note_shows_the_reason_and_what_was_paid_with(signer, stamp):
+    parent = stamp(documents.invoice(signer))
+    notes = Notes(paid_with="VISA •••• 4242", reason="Taza rota " * 60)
+    shown = texts(render(stamp(documents.credit_note(signer, parent), UUID(int=9)), notes=notes))
+    assert "VISA •••• 4242" in shown
+    assert "Motivo de la devolución" in shown
+    assert sum(text.count("Taza rota") for text in shown) > 10
+
+
+def test_a_long_number_of_an_invoice_is_not_cut(signer, stamp):
+    number = "PO4T8Q2M7X1K-12-34-R1-R2-R3-R4-R5-R6-R7"
+    shown = texts(render(stamp(documents.receipt(signer, stamp(documents.invoice(signer, folio=number))), UUID(int=7))))
+    assert f"A-{number}" in "".join(shown)
+    assert "A-PO4T8Q2M7X1K" in "".join(shown)
 
 
 def test_the_modules_of_a_qr_code_are_where_its_matrix_has_them():

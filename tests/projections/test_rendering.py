@@ -61,7 +61,7 @@ def test_an_order_that_waits_for_its_payment() -> None:
         "status": "PENDING",
         "currency": "MXN",
         "amount": 10_000,
-        "amountFormatted": "MXN 100.00",
+        "amountFormatted": "$100.00 MXN",
         "subtotalAmount": 10_000,
         "surchargeAmount": None,
         "surchargeRate": None,
@@ -183,7 +183,7 @@ def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history
         "id": str(payment_id(1)),
         "status": "CAPTURED",
         "amount": "10000",
-        "amountFormatted": "MXN 100.00",
+        "amountFormatted": "$100.00 MXN",
         "subtotalAmount": "10000",
         "surchargeAmount": "0",
         "authorizedAmount": "10000",
@@ -255,13 +255,13 @@ def test_a_partial_approval_shows_the_asked_authorised_and_captured_amounts() ->
 @pytest.mark.parametrize(
     ("amount", "number", "text", "people"),
     [
-        ("10000", b"10000", "10000", "MXN 100.00"),
-        ("1E+4", b"10000", "10000", "MXN 100.00"),
-        ("150.50", b"150.5", "150.5", "MXN 1.505"),
-        ("150.75", b"150.75", "150.75", "MXN 1.5075"),
-        ("0.0001", b"0.0001", "0.0001", "MXN 0.000001"),
-        ("7", b"7", "7", "MXN 0.07"),
-        ("999999999999", b"999999999999", "999999999999", "MXN 9999999999.99"),
+        ("10000", b"10000", "10000", "$100.00 MXN"),
+        ("1E+4", b"10000", "10000", "$100.00 MXN"),
+        ("150.50", b"150.5", "150.5", "$1.505 MXN"),
+        ("150.75", b"150.75", "150.75", "$1.5075 MXN"),
+        ("0.0001", b"0.0001", "0.0001", "$0.000001 MXN"),
+        ("7", b"7", "7", "$0.07 MXN"),
+        ("999999999999", b"999999999999", "999999999999", "$9,999,999,999.99 MXN"),
     ],
 )
 def test_an_amount_has_one_spelling_everywhere(amount: str, number: bytes, text: str, people: str) -> None:
@@ -369,11 +369,11 @@ def test_a_time_is_cut_off_to_the_millisecond_in_utc() -> None:
 
 def test_an_amount_below_a_peso_keeps_its_zeros() -> None:
     assert [for_people(amount, "USD") for amount in ("0", "5", "50", "500", "0.5")] == [
-        "USD 0.00",
-        "USD 0.05",
-        "USD 0.50",
-        "USD 5.00",
-        "USD 0.005",
+        "$0.00 USD",
+        "$0.05 USD",
+        "$0.50 USD",
+        "$5.00 USD",
+        "$0.005 USD",
     ]
 
 

@@ -101,7 +101,7 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     currency: Currency
     amount: Annotated[Amount, Meta(description="subtotalAmount + surchargeAmount, in minor units (cents).")]
     amount_formatted: Annotated[
-        str, Meta(description="The amount for people, in major units.", examples=["MXN 100.00"])
+        str, Meta(description="The amount for people, in major units.", examples=["$1,500.00 MXN"])
     ]
     subtotal_amount: Annotated[
         Amount, Meta(description="The amount that the merchant requested, in minor units (cents). Never changes.")

@@ -65,7 +65,7 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     next_action: Annotated[NextAction | None, Meta(description="What a payment in REQUIRES_ACTION waits for.")]
     amount: Annotated[AmountText, Meta(description="The requested amount, as a decimal string in minor units.")]
     amount_formatted: Annotated[
-        str, Meta(description="The amount for people, in major units.", examples=["MXN 100.00"])
+        str, Meta(description="The amount for people, in major units.", examples=["$1,500.00 MXN"])
     ]
     subtotal_amount: AmountText
     surcharge_amount: AmountText

@@ -31,7 +31,7 @@ async def test_a_payer_who_accepts_is_authenticated(store: Storefront, merchant:
     asked = await store.client.get(page)
     assert asked.status_code == 200
     assert "Café Tacuba" in asked.text
-    assert "MXN 1500.00" in asked.text
+    assert "$1,500.00 MXN" in asked.text
     done = await store.client.post(page, content="decision=accept", headers=FORM)
     assert "Confirmaste el pago" in done.text
     assert session.authentication_transaction_id in done.text

@@ -1,8 +1,9 @@
-"""The printed form of a stamped document. It is made from the XML alone, so that it shows exactly the stamped values.
+"""The printed form of a stamped document. Its amounts are read from the XML alone, so that it shows the stamped ones.
 
 In reading order:
 
-- `printable`: what a page shows, read from the XML. `catalogs`: the names of SAT's codes.
+- `printable`: what a page shows, read from the XML. `notes`: what it shows beside. `catalogs`: the names of SAT's
+  codes.
 - `words`: labels, numbers and dates in Spanish and English; amounts in words.
 - `render`: the whole PDF. `head`, `tables`, `totals`: its parts. `page`: a document while it is drawn. `canvas`: fonts,
   colours and boxes.

@@ -118,6 +118,8 @@ def terms(page: Page) -> None:
         facts.append((labels["method"], described("payment_method", document.payment_method)))
     if document.payment_form:
         facts.append((labels["form"], described("payment_form", document.payment_form)))
+    if page.notes.paid_with:
+        facts.append((labels["paid_with"], page.notes.paid_with))
     if document.relation:
         facts.append((labels["relation"], described("relation", document.relation)))
     facts += [(labels["related"], each) for each in document.related]
@@ -126,4 +128,9 @@ def terms(page: Page) -> None:
         x, y = MARGIN + (n % 2) * half, page.y + (n // 2) * 4.2
         page.canvas.write_line(x, y, label, size=7, colour=FAINT, width=27)
         page.canvas.write_line(x + 27, y, value, size=7.5, style="B" if n == 0 else "", width=half - 28)
-    page.y += (len(facts) + 1) // 2 * 4.2 + 2.5
+    page.y += (len(facts) + 1) // 2 * 4.2
+    if page.notes.reason:
+        page.canvas.write_line(MARGIN, page.y, labels["reason"], size=7, colour=FAINT)
+        below = page.canvas.write_block(MARGIN + 35, page.y, INNER - 35, page.notes.reason, size=7.5, lines_max=3)
+        page.y = max(below, page.y + 4.2)
+    page.y += 2.5

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from ledger.invoicing.pdf import words
 from ledger.invoicing.pdf.canvas import MARGIN, Canvas, printable_text
+from ledger.invoicing.pdf.notes import NO_NOTES, Notes
 from ledger.invoicing.pdf.printable import Printable, Tax
 from ledger.invoicing.pdf.words import Language
 
@@ -13,8 +14,8 @@ from ledger.invoicing.pdf.words import Language
 class Page:
     """A document and its canvas. `y` is where the next part begins."""
 
-    def __init__(self, document: Printable, language: Language, logo: bytes | None) -> None:
-        self.document, self.language, self.logo = document, language, logo
+    def __init__(self, document: Printable, language: Language, logo: bytes | None, notes: Notes = NO_NOTES) -> None:
+        self.document, self.language, self.logo, self.notes = document, language, logo, notes
         self.labels = words.LABELS[language]
         self.canvas = Canvas(self.labels["page"], self.labels["printed"], language)
         self.canvas.set_title(f"{self.labels[document.kind]} {document.number}")
@@ -28,7 +29,7 @@ class Page:
 
     def tax(self, tax: Tax, currency: str) -> str:
         """Returns a tax with its amount, and its rate if it has one: "IVA 16% $160.00 MXN"."""
-        amount = "" if tax.factor == "Exento" else f" {words.money(tax.amount, currency, self.language)}"
+        amount = "" if tax.factor == "Exento" else f" {words.money(tax.amount, currency)}"
         return f"{self.tax_label(tax)}{amount}"
 
     def tax_label(self, tax: Tax) -> str:

@@ -43,7 +43,7 @@ def _concept(page: Page, line: Line, columns: list[Column]) -> None:
         line.unit,
         line.product_key,
         None,
-        words.number(line.unit_price, decimals=2),
+        words.unit_price(line.unit_price, line.quantity, line.amount),
         words.number(line.discount, decimals=2) if line.discount else "",
         words.number(line.amount, decimals=2),
     )
@@ -70,12 +70,12 @@ def _description(page: Page, x: float, y: float, lines: list[str], notes: list[s
 def payments(page: Page) -> None:
     labels = page.labels
     columns = [
-        Column(labels["uuid"], INNER - 106),
-        Column(labels["invoice"], 18, "C"),
-        Column(labels["installment"], 12, "C"),
-        Column(labels["previous"], 26, "R"),
+        Column(labels["uuid"], INNER - 120),
+        Column(labels["invoice"], 36, "C"),
+        Column(labels["installment"], 10, "C"),
+        Column(labels["previous"], 25, "R"),
         Column(labels["paid"], 24, "R"),
-        Column(labels["remaining"], 26, "R"),
+        Column(labels["remaining"], 25, "R"),
     ]
     for payment in page.document.payments:
         _payment(page, payment, columns)
@@ -91,17 +91,21 @@ def _payment(page: Page, payment: PaymentLine, columns: list[Column]) -> None:
     canvas.write_line(MARGIN + 95, page.y, f"{labels['form']}: {form}", size=8)
     page.y = canvas.heading(columns, page.y + 5)
     for document in payment.documents:
+        canvas.pen(7.5)
+        number = canvas.wrapped(document.number, columns[1].width)
         cells = (
             document.fiscal_uuid,
-            document.number,
+            None,
             document.installment,
             *(words.number(each, decimals=2) for each in (document.previous, document.paid, document.remaining)),
         )
         x = MARGIN
         for column, text in zip(columns, cells, strict=True):
-            canvas.write_line(x, page.y + 1.2, text, size=7.5, width=column.width, align=column.align)
+            for n, each in enumerate(number if text is None else (text,)):
+                y = page.y + 1.2 + n * 3.4
+                canvas.write_line(x, y, each, size=7.5, width=column.width, align=column.align)
             x += column.width
-        page.y += 6
+        page.y += 6 + (len(number) - 1) * 3.4
         canvas.rule(page.y)
     if payment.taxes:
         note = " · ".join(page.tax(tax, payment.currency) for tax in payment.taxes)

@@ -35,7 +35,7 @@ def totals(page: Page) -> None:
     canvas.box(RIGHT - 80, y, 80, 8.5, ACCENT)
     white = (255, 255, 255)
     canvas.write_line(RIGHT - 79, y + 2.2, labels["total"], size=10, style="B", colour=white)
-    total = words.money(document.total, document.currency, page.language)
+    total = words.money(document.total, document.currency)
     canvas.write_line(RIGHT - 60, y + 2, total, size=11, style="B", colour=white, width=60, align="R")
     spelled = words.in_words(document.total, document.currency, page.language)
     canvas.write_block(MARGIN, page.y + 1.5, INNER - 84, spelled, size=7.5)

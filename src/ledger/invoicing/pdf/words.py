@@ -1,17 +1,19 @@
 """Labels, numbers and dates of printed documents in Spanish and English, and amounts in words.
 
-A Spanish page writes `$1,160.00 MXN` and `31 de enero de 2026`, an English one `MXN 1,160.00` and `January 31, 2026`.
+Both write `$1,160.00 MXN`. A Spanish page writes `31 de enero de 2026`, an English one `January 31, 2026`.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Final, Literal
 
 from ledger.month_names import MONTHS
 
 Language = Literal["es", "en"]
+
+_CENT: Final = Decimal("0.01")
 
 LABELS: Final[dict[str, dict[str, str]]] = {
     "es": {
@@ -28,6 +30,7 @@ LABELS: Final[dict[str, dict[str, str]]] = {
         "provider": "Proveedor de certificación (RFC)", "seal": "Sello digital del CFDI",
         "sat_seal": "Sello digital del SAT", "chain": "Cadena original del complemento de certificación digital",
         "printed": "Este documento es una representación impresa de un CFDI 4.0.", "page": "Página",
+        "paid_with": "Pagado con", "reason": "Motivo de la devolución",
         "test": "DOCUMENTO DE PRUEBA: SIN VALIDEZ FISCAL", "type": "Tipo de comprobante",
     },
     "en": {
@@ -44,15 +47,25 @@ LABELS: Final[dict[str, dict[str, str]]] = {
         "provider": "Certification provider (RFC)", "seal": "Digital seal of the CFDI",
         "sat_seal": "Digital seal of SAT", "chain": "Original chain of the certification",
         "printed": "This document is a printed representation of a CFDI 4.0.", "page": "Page",
+        "paid_with": "Paid with", "reason": "Reason of the refund",
         "test": "TEST DOCUMENT: NO FISCAL VALIDITY", "type": "Type of document",
     },
 }  # fmt: skip
 
 
-def money(amount: Decimal, currency: str, language: Language) -> str:
-    """Returns an amount in major units as people of the language write it, with at least two decimals."""
-    text = number(amount, decimals=2)
-    return f"${text} {currency}" if language == "es" else f"{currency} {text}"
+def money(amount: Decimal, currency: str) -> str:
+    """Returns an amount in major units as people in Mexico write it, with at least two decimals: `$1,160.00 MXN`."""
+    return f"{'-' if amount < 0 else ''}${number(abs(amount), decimals=2)} {currency}"
+
+
+def unit_price(price: Decimal, quantity: Decimal, amount: Decimal) -> str:
+    """Returns the price of one unit with two decimals, or with all that it has if its line's amount needs them.
+
+    An invoice states a price before taxes with up to six decimals, of which most lines need two.
+    """
+    short = price.quantize(_CENT, rounding=ROUND_HALF_UP)
+    is_enough = (short * quantity).quantize(_CENT, rounding=ROUND_HALF_UP) == amount
+    return number(short if is_enough else price, decimals=2)
 
 
 def number(value: Decimal, *, decimals: int = 0) -> str:

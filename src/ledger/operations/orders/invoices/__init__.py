@@ -4,6 +4,7 @@ In reading order:
 
 - `provider_calls`: the calls to the stamping provider. `document_request`: how a request that makes them is answered.
 - `stamp`: announces documents that are due, and starts their stamping. `cancel`: cancels stamped documents.
-- `mail`: mails stamped documents. `deadline`: warns of missing receipts.
+- `printed_notes`: what a printed document shows of its order. `mail`: mails stamped documents.
+- `deadline`: warns of missing receipts.
 - `policy`: the settings of the merchant. `stampable`: refuses new orders that no invoice can state.
 """

@@ -42,8 +42,10 @@ from ledger.invoicing.contract import CancelRequest, ProviderTimedOut, ProviderU
 from ledger.invoicing.files import FilesUnavailable
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import IssuerMissing
+from ledger.invoicing.pdf.notes import Notes
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.invoices.mail import is_mailed
+from ledger.operations.orders.invoices.printed_notes import printed_notes
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
 from ledger.postgres.faults import Fault
 from ledger.telemetry.metrics import STAMPS
@@ -324,7 +326,9 @@ async def _outcome(
         logo = await invoicing.issuers.logo_of(merchant_id)
         found = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
         customer = None if found is None else found.customer
-        pdf = await asyncio.to_thread(_print, answer.xml, _language(customer), logo)
+        pdf = await asyncio.to_thread(
+            _print, answer.xml, _language(customer), logo, printed_notes(order, document.terms)
+        )
         files = await invoicing.files.put(merchant_id, document_id, answer.fiscal_uuid, answer.xml, pdf)
     except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
         reason = str(fault) if isinstance(fault, FilesUnavailable) else type(fault).__name__
@@ -359,7 +363,7 @@ def _language(customer: Customer | None) -> Language:
     return "en" if customer is not None and customer.preferences.language == "en" else "es"
 
 
-def _print(xml: bytes, language: Language, logo: bytes | None) -> bytes:
+def _print(xml: bytes, language: Language, logo: bytes | None, notes: Notes) -> bytes:
     from ledger.invoicing.pdf.render import render
 
-    return render(xml, language=language, logo=logo)
+    return render(xml, language=language, logo=logo, notes=notes)
