@@ -122,7 +122,7 @@ class Issuers:
         self._keys = keys
         self._is_sandbox = is_sandbox
         self._signers = TtlCache[UUID, "Signer"](_SIGNERS_MAX, _SIGNER_TTL_S)
-        self._known = TtlCache[UUID, Issuer](_ISSUERS_MAX, _ISSUER_TTL_S)
+        self._known = TtlCache[UUID, tuple[Issuer | None]](_ISSUERS_MAX, _ISSUER_TTL_S)
 
     async def stop(self) -> None:
         await self._database.stop()
@@ -153,14 +153,12 @@ class Issuers:
 
         Makes no certificate, in the sandbox either. Raises DatabaseUnavailable.
         """
-        issuer = self._known.get(merchant_id)
-        if issuer is None:
+        known = self._known.get(merchant_id)
+        if known is None:
             row = await self._read(merchant_id, None)
-            if row is None:
-                return None
-            issuer = _decode(row.issuer)
-            self._known.put(merchant_id, issuer)
-        return issuer
+            known = (None if row is None else _decode(row.issuer),)
+            self._known.put(merchant_id, known)
+        return known[0]
 
     async def signer_of(self, merchant_id: UUID, number: str | None = None) -> tuple[Issuer, Signer]:
         """Returns the issuer that seals the merchant's new documents, and its signer.

@@ -14,7 +14,8 @@ import structlog
 from msgspec import Struct
 
 from ledger.domain.merchants.state import Merchant
-from ledger.domain.streams import MERCHANTS
+from ledger.domain.plans.state import Plan
+from ledger.domain.streams import MERCHANTS, PLANS
 from ledger.invoicing.invoicing import Invoicing
 from ledger.journal.journal import Journal
 from ledger.notifications.contract import Notifier
@@ -33,6 +34,8 @@ _log = structlog.get_logger()
 
 _MERCHANTS_MAX: Final = 50_000
 _MERCHANT_TTL_S: Final = 2.0
+_PLANS_MAX: Final = 20_000
+_PLAN_TTL_S: Final = 2.0
 
 
 class CallTimeouts(Struct, frozen=True, kw_only=True):
@@ -77,6 +80,7 @@ class Ledger:
         self.timeouts = Timeouts()
         self.slices = journal.slices
         self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
+        self._plans = TtlCache[UUID, Plan](_PLANS_MAX, _PLAN_TTL_S)
         self._running = DetachedTasks(_log_failure)
 
     @property
@@ -98,6 +102,19 @@ class Ledger:
     def forget_merchant(self, merchant_id: UUID) -> None:
         """Drops what is cached of a merchant, because the merchant has changed."""
         self._merchants.drop(merchant_id)
+
+    async def plan(self, merchant_id: UUID, plan_id: UUID) -> Plan | None:
+        """Returns a plan, at most two seconds old: thousands of renewals at once have the same. Raises a Fault."""
+        plan = self._plans.get(plan_id)
+        if plan is None:
+            plan, _ = await self.journal.load(merchant_id, PLANS, plan_id)
+            if plan is not None:
+                self._plans.put(plan_id, plan)
+        return plan
+
+    def forget_plan(self, plan_id: UUID) -> None:
+        """Drops what is cached of a plan, because the plan has changed."""
+        self._plans.drop(plan_id)
 
     def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Runs an operation to its end in a task of its own, even if the caller that awaits it is cancelled."""

@@ -30,6 +30,7 @@ from ledger.domain.ids import parse_uuid
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
+from ledger.domain.plans.state import Plan as SubscriptionPlan
 from ledger.domain.rejections import Rejected, RequestInProgress
 from ledger.domain.streams import IDEMPOTENCY_RECORDS, ORDERS, Stream
 from ledger.journal.append import Change, Claim, VersionConflict
@@ -273,6 +274,8 @@ class UnitOfWork:
                 self.ledger.customers.put(self.merchant_id, change.after, version)
             elif isinstance(change.after, Merchant):
                 self.ledger.forget_merchant(self.merchant_id)
+            elif isinstance(change.after, SubscriptionPlan):
+                self.ledger.forget_plan(change.stream_id)
         self._accepted = True
         self._calls_open += calls
         if calls and self._cause is None:

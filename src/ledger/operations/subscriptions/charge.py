@@ -28,7 +28,7 @@ from ledger.domain.rejections import (
     Rejected,
     RequestInProgress,
 )
-from ledger.domain.streams import ORDERS, PLANS, SUBSCRIPTIONS, Stream
+from ledger.domain.streams import ORDERS, SUBSCRIPTIONS, Stream
 from ledger.domain.subscriptions import charge_ids
 from ledger.domain.subscriptions.commands import (
     ChargeFailed,
@@ -118,8 +118,7 @@ class ChargeCall(Call, frozen=True, kw_only=True):
         """Returns the plan of the invoice as it is now: its keys and taxes are those of the invoices from now on."""
         invoice = self.subscription.invoice_of(self.order_id)
         plan_id = self.subscription.plan_id if invoice is None else invoice.plan_id
-        plan, _ = await self.ledger.journal.load(self.merchant_id, PLANS, plan_id)
-        return plan
+        return await self.ledger.plan(self.merchant_id, plan_id)
 
     def _refused(self, code: str) -> ChargeFailed:
         ids = {"merchant_id": str(self.merchant_id), "subscription_id": str(self.stream_id)}
