@@ -979,7 +979,7 @@ SECRETS: Final = (
         "src/ledger/operations/orders/create.py",
         "if invoicing is not None and request.customers_fiscal is not CustomersFiscal.IF_THERE:",
         "if invoicing is None:",
-        ("tests/api/invoices/test_stamp.py::test_an_amount_with_a_fraction_of_a_centavo_is_not_stamped",),
+        ("tests/api/invoices/test_stamp.py::test_a_foreign_currency_needs_an_exchange_rate",),
     ),
     Mutant(
         "document-stamped-against-sats-rules",
