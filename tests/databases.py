@@ -89,6 +89,16 @@ class Databases:
                 self._fresh = _Fresh(_catalogs(connection), {table: _copied(connection, table) for table in tables})
         return name
 
+    def empty(self, url: str) -> None:
+        """Restores the tables of a lent database. Its connections stay, and its sequences go on: a ledger holds blocks.
+
+        Fails if a test has changed the catalogs: such a test needs a database of its own.
+        """
+        assert self._fresh is not None, "it was lent"
+        with psycopg.connect(url, autocommit=True) as connection:
+            assert _catalogs(connection) == self._fresh.catalogs, "the test changes the catalogs: lend it a database"
+            self._restore(connection, [row for row in connection.execute(_TABLES) if row[2] == "r"])
+
     def _emptied(self, name: str) -> bool:
         """Restores the database to its first state, without connections, and returns whether that succeeded."""
         assert self._fresh is not None, "it was lent"
@@ -98,19 +108,23 @@ class Databases:
                 tables = connection.execute(_TABLES).fetchall()
                 if sum(size for _, size, _ in tables) > _BYTES_MAX or _catalogs(connection) != self._fresh.catalogs:
                     return False
-                statements = ["set session_replication_role = replica"]
-                statements += [
-                    f"delete from {table}" if kind == "r" else f"select setval('{table}', 1, false)"
-                    for table, size, kind in tables
-                    if size
-                ]
-                connection.execute("; ".join(statements))  # type: ignore[arg-type]
-                for table, rows in self._fresh.rows.items():
-                    with connection.cursor().copy(f"copy {table} from stdin") as copy:  # type: ignore[arg-type]
-                        copy.write(rows)
+                self._restore(connection, tables)
         except psycopg.Error:
             return False
         return True
+
+    def _restore(self, connection: Connection, tables: list[tuple[Any, ...]]) -> None:
+        assert self._fresh is not None, "it was lent"
+        statements = ["set session_replication_role = replica"]
+        statements += [
+            f"delete from {table}" if kind == "r" else f"select setval('{table}', 1, false)"
+            for table, size, kind in tables
+            if size
+        ]
+        connection.execute("; ".join(statements))  # type: ignore[arg-type]
+        for table, rows in self._fresh.rows.items():
+            with connection.cursor().copy(f"copy {table} from stdin") as copy:  # type: ignore[arg-type]
+                copy.write(rows)
 
     def _drop(self, name: str) -> None:
         with psycopg.connect(self._server_url, autocommit=True) as connection:

@@ -10,7 +10,16 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from tests.operations.conftest import Open, ledger, merchant, open_another, register
+from tests.operations.conftest import (
+    Open,
+    database_url,
+    ledger,
+    merchant,
+    module_ledger,
+    module_url,
+    open_another,
+    register,
+)
 
 from ledger.background.effects import Effect, SetTimer
 from ledger.background.reactions.dispatcher import Dispatcher
@@ -19,7 +28,16 @@ from ledger.journal.reader import SeenEvent
 from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import Connection, connect
 
-__all__ = ["Open", "ledger", "merchant", "open_another", "register"]
+__all__ = [
+    "Open",
+    "database_url",
+    "ledger",
+    "merchant",
+    "module_ledger",
+    "module_url",
+    "open_another",
+    "register",
+]
 
 LOOK_AFTER = "look-after"
 NO_PAYMENT = UUID(int=0)

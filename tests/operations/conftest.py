@@ -4,12 +4,15 @@ charges.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.databases import Databases
 from tests.sealing import MASTER_KEY
 from uuid_utils.compat import uuid7
 
@@ -67,32 +70,56 @@ def an_order(external_id: str, payment: PaymentInput | None = None, **changes: A
 Open = Callable[[], Coroutine[Any, Any, Ledger]]
 
 
+@pytest.fixture(scope="module")
+def module_url(databases: Databases) -> Iterator[str]:
+    """A database for the tests of one module, one after the other."""
+    with databases.lent() as url:
+        yield url
+
+
+@pytest.fixture
+def database_url(databases: Databases, module_url: str) -> Iterator[str]:
+    """The module's database, which is empty at the beginning of each test."""
+    yield module_url
+    databases.empty(module_url)
+
+
+@asynccontextmanager
+async def opening(url: str) -> AsyncIterator[Open]:
+    """Yields a function that opens ledgers on the database of `url`, each with connections of its own."""
+    settings = Settings(
+        database_url=url,
+        database_vault_url=url,
+        master_key=MASTER_KEY,
+        sandbox_deadline_s=0.5,
+        processor_timeout_s=20.0,
+    )
+    async with AsyncExitStack() as stack:
+        yield lambda: stack.enter_async_context(open_ledger(settings))
+
+
+@pytest.fixture(scope="module")
+async def module_ledger(module_url: str) -> AsyncIterator[Ledger]:
+    """A ledger that stays open for the tests of one module: opening one costs more than most tests."""
+    async with opening(module_url) as open_one:
+        yield await open_one()
+
+
+@pytest.fixture
+async def ledger(module_ledger: Ledger, database_url: str) -> AsyncIterator[Ledger]:
+    """The module's ledger, on an empty database. What a test sets on it ends with the test, as its operations do."""
+    del database_url
+    ledger = copy(module_ledger)
+    ledger.processor = copy(ledger.processor)
+    yield ledger
+    await ledger.drain()
+
+
 @pytest.fixture
 async def open_another(database_url: str) -> AsyncIterator[Open]:
-    """Opens ledgers on the same database, each with connections of its own, as several processes have."""
-    contexts = []
-
-    async def open_one() -> Ledger:
-        context = open_ledger(
-            Settings(
-                database_url=database_url,
-                database_vault_url=database_url,
-                master_key=MASTER_KEY,
-                sandbox_deadline_s=0.5,
-                processor_timeout_s=20.0,
-            )
-        )
-        contexts.append(context)
-        return await context.__aenter__()
-
-    yield open_one
-    for context in reversed(contexts):
-        await context.__aexit__(None, None, None)
-
-
-@pytest.fixture
-async def ledger(open_another: Open) -> Ledger:
-    return await open_another()
+    """Opens ledgers on the same database, as several processes have."""
+    async with opening(database_url) as open_one:
+        yield open_one
 
 
 @pytest.fixture

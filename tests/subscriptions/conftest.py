@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.operations.conftest import ledger, merchant, open_another
+from tests.operations.conftest import database_url, ledger, merchant, module_ledger, module_url, open_another
 from tests.subscriptions.shop import Shop
 
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 
-__all__ = ["ledger", "merchant", "open_another"]
+__all__ = ["database_url", "ledger", "merchant", "module_ledger", "module_url", "open_another"]
 
 
 @pytest.fixture

@@ -269,7 +269,9 @@ async def test_a_charge_that_is_approved_for_a_part_is_given_back(shop: Shop, nu
     assert (order.net, order.amount_refunded) == (0, Decimal(5_000))
 
 
-async def test_a_refused_subscription_is_requested_again_also_after_another_conflict(shop: Shop) -> None:
+async def test_a_refused_subscription_is_requested_again_also_after_another_conflict(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A conflict about another stream comes between: the external id is known to be taken all the same."""
     plan = await shop.plan()
     with pytest.raises(ChargeRefused):
@@ -288,6 +290,6 @@ async def test_a_refused_subscription_is_requested_again_also_after_another_conf
             met.append("the external id")
             raise
 
-    shop.ledger.journal.commit = disturbed  # type: ignore[method-assign]
+    monkeypatch.setattr(shop.ledger.journal, "commit", disturbed)
     made = await shop.subscribe(plan, external_id="s1")
     assert (made.subscription_id, met) == (refused, ["the external id", "another stream"])
