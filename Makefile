@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(UPGRADE)
 TESTS ?= property_tests tests
-JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 1)
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 2)
 PYTEST = $(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) \
   --maxprocesses 4 --dist worksteal
 STAMP := $(VENV)/.installed
@@ -22,7 +22,7 @@ run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
 
 # make test POSTGRES=15 runs on Debian's PostgreSQL 15 instead of the embedded one; TESTS=tests/journal runs one package; JOBS=1
-# runs one test after another. Every job has its own server and often waits, so the default is one job more than processors.
+# runs one test after another. Every job has its own server and often waits, so the default is two jobs more than processors.
 test: $(TOOLS)
 	$(PYTEST)
 

@@ -91,7 +91,7 @@ async def test_a_payer_who_accepts_pays(browser: Browser, address: str, store: S
     assert complaints == []
 
 
-@pytest.mark.parametrize("number", [CHALLENGED, REDIRECTED])
+@pytest.mark.parametrize("number", [CHALLENGED, pytest.param(REDIRECTED, marks=pytest.mark.long)])
 async def test_a_payer_who_refuses_pays_nothing(browser: Browser, address: str, store: Storefront, number: str):
     merchant = await store.register()
     said = await created(merchant, number)

@@ -25,7 +25,7 @@ async def store(settings: Settings) -> AsyncIterator[Storefront]:
         yield storefront
 
 
-@pytest.mark.parametrize("javascript", [True, False])
+@pytest.mark.parametrize("javascript", [pytest.param(True, marks=pytest.mark.long), False])
 @pytest.mark.parametrize(("button", "said"), [("Confirmar el pago", Approved), ("Rechazar el pago", Declined)])
 async def test_a_payer_answers_the_challenge(
     browser: Browser, address: str, store: Storefront, button: str, said: type, javascript: bool

@@ -82,7 +82,10 @@ async def test_an_operation_opens_with_its_example_and_can_be_tried(reference: O
     assert complaints == []
 
 
-@pytest.mark.parametrize(("scheme", "darkened"), [("light", "none"), ("dark", "invert(0.9) hue-rotate(180deg)")])
+@pytest.mark.parametrize(
+    ("scheme", "darkened"),
+    [pytest.param("light", "none", marks=pytest.mark.long), ("dark", "invert(0.9) hue-rotate(180deg)")],
+)
 async def test_the_page_is_dark_where_the_browser_prefers_dark(reference: Opened, scheme: Any, darkened: str):
     page, _, complaints = reference
     await page.set_viewport_size({"width": 1200, "height": 900})

@@ -17,7 +17,7 @@ from campaigns.chaos.installation import Installation, installed
 from campaigns.chaos.running import LEDGER, Running, new_merchant
 from campaigns.races.simultaneous import RaceRequest, race, statuses
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 ORDERS = 40
 

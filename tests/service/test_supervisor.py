@@ -144,6 +144,7 @@ def test_kill_9_takes_children_and_postgres_down_and_a_new_start_recovers(data_d
         eventually(lambda: not any(is_alive(pid) for pid in pids))
 
 
+@pytest.mark.long
 def test_kill_9_of_postgres_and_parent_together_loses_nothing(data_dir):
     with Running(data_dir) as service:
         service.ready()
@@ -162,6 +163,7 @@ def test_a_second_service_on_the_same_directory_names_the_first_ones_pid(shared)
     assert shared.count()
 
 
+@pytest.mark.long
 def test_of_two_starts_that_race_on_an_empty_directory_one_serves(nothing):
     with Running(nothing) as one, Running(nothing) as other:
         loser = eventually(lambda: next((each for each in (one, other) if each.process.poll() is not None), None), 20)
