@@ -16,7 +16,7 @@ TOOLS := $(VENV)/.tools
 # Tests start hundreds of processes of ours: without its bytecode on the disk, each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long check bench chaos fuzz docs lock clean
+.PHONY: run test test-long check bench chaos fuzz docs openapi-tools lock clean
 
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
@@ -52,6 +52,16 @@ fuzz: $(TOOLS)
 docs: $(TOOLS)
 	$(BIN)/python -m docs.generate
 
+# Linters of the description and generators of clients, in pinned versions, where Node and Java are: `make test-long` then runs
+# them, and skips them otherwise.
+OPENAPI_TOOLS := .openapi-tools
+openapi-tools:
+	mkdir -p $(OPENAPI_TOOLS)
+	cp tests/api/openapi/tools/package.json $(OPENAPI_TOOLS)/
+	npm install --prefix $(OPENAPI_TOOLS) --no-audit --no-fund --no-package-lock
+	$(PYTHON) -m venv $(OPENAPI_TOOLS)/python
+	$(OPENAPI_TOOLS)/python/bin/python -m pip install --quiet -r tests/api/openapi/tools/requirements.txt
+
 # The environment is created once: a stamp is older than its lock only after the lock has changed. Running needs less than
 # half of what testing needs, so the tools are installed for the targets that use them.
 $(STAMP): requirements.lock pyproject.toml
@@ -73,4 +83,4 @@ lock:
 	$(COMPILE) --constraint requirements.lock --constraint requirements-traces.lock --extra dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OPENAPI_TOOLS) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

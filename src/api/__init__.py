@@ -5,7 +5,7 @@ Nothing here decides about money or holds SQL. `docs/reference/contract.md` has 
 In reading order:
 
 - `app`: every route on one page. `operation`: what the published description has of one operation. `description`: the
-  OpenAPI document, made from the routes. `openapi`: its parts.
+  OpenAPI document, made from the routes. `error_answers`: its answers with an error. `openapi`: its other parts.
 - `response`: an answer. `errors`: the interface's own errors.
 - `decoding`: from a body or a query to values, with all that is wrong in one answer.
 - `http`: what happens to every request: authentication, rate limits, errors.

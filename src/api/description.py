@@ -13,14 +13,12 @@ from typing import Any, Final
 from starlette.routing import Route
 
 from api.decoding.field_warnings import FieldWarning
+from api.error_answers import IGNORED, JSON, STRUCTS, ErrorAnswers, answer
 from api.http.endpoint import Endpoint
-from api.http.error_responses import Conflict, Error, TooManyRequests, Unavailable
-from api.openapi import components, examples
-from api.openapi.error_descriptions import words
+from api.openapi import components
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.operation import (
-    DECLINES,
     MERCHANT,
     PAYMENT_METHODS,
     PLANS,
@@ -37,10 +35,7 @@ from projections.orders.documents import OrderDocument
 Json = dict[str, Any]
 
 _VERSION: Final = "1.0.0"  # of the whole interface; the addresses of orders begin with v2
-_JSON: Final = "application/json"
-_ORDERS, _CUSTOMERS, _SERVICE = "Payment orders", "Customers", "Service"
-_RATED: Final = frozenset({200, 201, 400, 404, 409, 422, 429})  # statuses with RateLimit headers
-_IGNORED: Final = "Ledger-Ignored-Fields"
+_ORDERS, _INVOICES, _CUSTOMERS, _SERVICE = "Payment orders", "Electronic invoices", "Customers", "Service"
 
 _WARNINGS: Final = {
     "type": "array",
@@ -48,8 +43,6 @@ _WARNINGS: Final = {
     "description": "Only in the answer to a request with a body, and only if there are any: fields that were accepted and "
     "probably mean something else than their author expects.",
 }
-
-_REPEATED: Final = frozenset({404, 409, 422})  # statuses that are answered again under the same Idempotency-Key
 
 _ABOUT: Final = """
 Payment orders: create them, collect their payments, and follow their progress. Customers: who pays them.
@@ -79,9 +72,10 @@ def describe(routes: Iterable[Route]) -> Json:
     """Returns the interface as an OpenAPI 3.1 document. Payer pages, `/docs` and `/openapi.json` are left out."""
     paths: dict[str, Json] = {}
     used: list[OperationSpec] = []
+    errors = ErrorAnswers()
     for route in routes:
         for method, spec, has_key in _operations(route):
-            paths.setdefault(route.path, {})[method] = _operation(spec, has_key=has_key)
+            paths.setdefault(route.path, {})[method] = _operation(spec, errors, has_key=has_key)
             used.append(spec)
     return {
         "openapi": "3.1.0",
@@ -89,12 +83,17 @@ def describe(routes: Iterable[Route]) -> Json:
             "title": "Payment ledger",
             "version": _VERSION,
             "description": _ABOUT.strip(),
+            "contact": {"name": "The operator of the service"},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "The service that serves this description."}],
         "security": [{"apiKey": []}],
         "tags": [
             {"name": _ORDERS, "description": "Create, read, charge, capture, refund and cancel payment orders."},
+            {
+                "name": _INVOICES,
+                "description": "Stamp the electronic invoices (CFDI) of orders, download, cancel and count them.",
+            },
             {"name": _CUSTOMERS, "description": "Create, read, change and erase customers."},
             {
                 "name": PRODUCTS,
@@ -121,7 +120,7 @@ def describe(routes: Iterable[Route]) -> Json:
             {"name": _SERVICE, "description": "Health and metrics of the service, and reports of payment processors."},
         ],
         "paths": paths,
-        "components": _components(used),
+        "components": _components(used, errors),
     }
 
 
@@ -152,18 +151,18 @@ def _operations(route: Route) -> Iterator[tuple[str, OperationSpec, bool]]:
         yield "get", PROBES[route.path], False
 
 
-def _operation(spec: OperationSpec, *, has_key: bool) -> Json:
+def _operation(spec: OperationSpec, errors: ErrorAnswers, *, has_key: bool) -> Json:
     operation: Json = {
         "operationId": spec.name,
         "tags": [spec.tag if has_key else _SERVICE],
         "summary": spec.summary,
         "description": inspect.cleandoc(spec.description),
-        "parameters": [*spec.parameters, *_header_parameters(has_key=has_key)],
-        "responses": _answers(spec, has_key=has_key),
+        "parameters": [*filter(components.is_canonical, spec.parameters), *_header_parameters(has_key=has_key)],
+        "responses": _answers(spec, errors, has_key=has_key),
     }
     if spec.takes is not None:
         content = {"schema": components.reference(spec.takes), "examples": dict(spec.examples)}
-        operation["requestBody"] = {"required": not spec.optional, "content": {_JSON: content}}
+        operation["requestBody"] = {"required": not spec.optional, "content": {JSON: content}}
     if not has_key:
         operation["security"] = []
     return operation
@@ -174,67 +173,19 @@ def _header_parameters(*, has_key: bool) -> list[Json]:
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
-def _answers(spec: OperationSpec, *, has_key: bool) -> Json:
+def _answers(spec: OperationSpec, errors: ErrorAnswers, *, has_key: bool) -> Json:
     answers: Json = {}
     replayed = ["Idempotent-Replayed"] if spec.replays else []
     for status, (meaning, struct) in spec.answers.items():
-        rate = [*RATE, _IGNORED] if has_key else []
-        answers[str(status)] = _answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
+        rate = [*RATE, IGNORED] if has_key else []
+        answers[str(status)] = answer(meaning, components.reference(struct), ["x-request-id", *rate, *replayed])
         if issubclass(struct, OrderDocument) and spec.takes is not None:
             answers[str(status)]["links"] = _links(LINKS if struct is OrderDocument else {**LINKS, **REFUND_LINKS})
     for media in spec.texts:
         answers["200"]["content"][media] = {"schema": {"type": "string"}}
     if spec.text is not None:
-        answers["200"] = _answer(spec.text, {"type": "string"}, ["x-request-id"], "text/plain")
-    for status, codes in spec.codes.items():
-        answers[str(status)] = _error(status, codes, has_key=has_key, has_order=spec.has_order)
-        if "REQUEST_IN_PROGRESS" in codes:
-            answers[str(status)]["headers"] |= {"Retry-After": ANSWER_HEADERS["Retry-After"] | {"required": False}}
-        if status in _REPEATED:
-            answers[str(status)]["headers"] |= _headers(replayed)
-    return dict(sorted(answers.items()))
-
-
-def _error(status: int, codes: tuple[str, ...], *, has_key: bool, has_order: bool) -> Json:
-    """Returns an error answer: which codes it may have, and when."""
-    meaning = "\n".join(f"- `{code}`: {words(code, status)}" for code in codes)
-    rate = [*RATE, *([_IGNORED] if status != 429 else [])] if has_key and status in _RATED else []
-    retry = ["Retry-After"] if status in (429, 503) else []
-    answer = _answer(meaning, _error_schema(status, codes, has_order=has_order), ["x-request-id", *rate, *retry])
-    if errors := {code: examples.error(code) for code in codes if code in examples.MESSAGES}:
-        answer["content"][_JSON]["examples"] = errors
-    return answer
-
-
-def _error_schema(status: int, codes: tuple[str, ...], *, has_order: bool) -> Json:
-    plain = tuple(code for code in codes if not has_order or code not in DECLINES)
-    struct: Any = {
-        429: TooManyRequests,
-        409: Conflict,
-        422: Conflict,
-        503: Unavailable if "PROCESSOR_UNAVAILABLE" in codes else Error,
-    }.get(status, Error)
-    schema = _with_codes(components.reference(struct), plain)
-    declined = tuple(code for code in codes if code not in plain)
-    if not declined:
-        return schema
-    return {"oneOf": [_with_codes(components.reference(Declined), declined), schema]}
-
-
-def _with_codes(schema: Json, codes: tuple[str, ...]) -> Json:
-    return {"allOf": [schema, {"properties": {"code": {"enum": list(codes)}}}]}
-
-
-def _answer(meaning: str, schema: Json, headers: Iterable[str], media: str = _JSON) -> Json:
-    return {
-        "description": meaning,
-        "headers": _headers(headers),
-        "content": {media: {"schema": schema}},
-    }
-
-
-def _headers(names: Iterable[str]) -> Json:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+        answers["200"] = answer(spec.text, {"type": "string"}, ["x-request-id"], "text/plain")
+    return dict(sorted((answers | errors.references(spec, has_key=has_key)).items()))
 
 
 def _links(names: Iterable[str]) -> Json:
@@ -249,24 +200,16 @@ def _warns(spec: OperationSpec) -> bool:
     return spec.takes is not None and spec is not KEEP_MESSAGE
 
 
-def _components(used: Iterable[OperationSpec]) -> Json:
-    structs: list[Any] = [
-        Error,
-        Conflict,
-        TooManyRequests,
-        Unavailable,
-        Declined,
-        FieldWarning,
-    ]
-    for spec in used:
-        structs += [struct for _, struct in spec.answers.values()]
-        structs += [] if spec.takes is None else [spec.takes]
+def _components(used: Iterable[OperationSpec], errors: ErrorAnswers) -> Json:
+    answered = [*STRUCTS, FieldWarning, *(struct for spec in used for _, struct in spec.answers.values())]
+    taken = [spec.takes for spec in used if spec.takes is not None]
     warned = [struct for spec in used if _warns(spec) for _, struct in spec.answers.values()]
-    schemas = components.schemas(list(dict.fromkeys(structs)))
+    schemas = components.schemas(answered, taken)
     components.add_member(schemas, [Declined, *warned], "warnings", _WARNINGS)
     parameters: Mapping[str, Json] = REQUEST_HEADERS
     return {
-        "schemas": schemas,
+        "schemas": dict(sorted((schemas | errors.schemas()).items())),
+        "responses": errors.responses(),
         "parameters": dict(parameters),
         "headers": dict(ANSWER_HEADERS),
         "links": {**LINKS, **REFUND_LINKS},

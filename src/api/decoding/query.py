@@ -31,6 +31,7 @@ _LIMIT_MAX: Final = 100
 _LIMIT_DEFAULT: Final = 20
 _WHOLE_MAX: Final = 999_999_999
 _FIELDS_MAX: Final = 100
+_REQUIRED: Final = "Required. "
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 PLACE_PARAMETERS: Final[Parameters] = {
@@ -169,6 +170,9 @@ def _described(name: str, description: str, schema: Json) -> Json:
         "allowEmptyValue": True,
         "schema": schema,
     }
+    if description.startswith(_REQUIRED):
+        parameter |= {"description": description.removeprefix(_REQUIRED), "required": True}
+        del parameter["allowEmptyValue"]
     return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter
 
 

@@ -1,18 +1,26 @@
-"""The description's schemas of structs: msgspec's, except that a `Decimal` is a JSON number."""
+"""The description's schemas of structs: msgspec's, except that a `Decimal` is a JSON number.
+
+A field whose text begins with "Required." may be absent for the decoder alone, whose parser names every wrong field at
+once: the schema requires it. Other names of a field, whose text begins with "Alias of", are accepted and left out.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+
+from api.decoding.unknown_names import structs_in
 
 Json = dict[str, Any]
 
 _DECIMAL: Final = {"type": "string", "format": "decimal"}
 _PATH: Final = "#/components/schemas/"
 _ECHO: Final = "OfOrder"
+_REQUIRED: Final = "Required. "
+_ALIAS: Final = "Alias of "
 _NAMES: Final = {
     "OrderDocument": "PaymentOrder",
     "CustomerDocument": "CustomerOfOrder",
@@ -24,18 +32,92 @@ _NAMES: Final = {
 
 def reference(struct: Any) -> Json:
     """Returns a reference to a struct's schema."""
-    return {"$ref": f"{_PATH}{_name(struct.__name__)}"}
+    return reference_to(_name(struct.__name__))
 
 
-def schemas(structs: Sequence[Any]) -> dict[str, Json]:
-    """Returns the schemas of these structs and of the structs inside them, by name, in alphabetical order."""
-    _, found = msgspec.json.schema_components(structs, ref_template=_PATH + "{name}")
-    named = {_name(name): _as_written(schema) for name, schema in found.items()}
+def reference_to(name: str) -> Json:
+    """Returns a reference to the schema with this name."""
+    return {"$ref": f"{_PATH}{name}"}
+
+
+def is_canonical(described: Json) -> bool:
+    """Returns whether a parameter or a property is none of the other names that are accepted for one."""
+    return not described.get("description", "").startswith(_ALIAS)
+
+
+def schemas(answered: Sequence[Any], taken: Sequence[Any]) -> dict[str, Json]:
+    """Returns the schemas of the structs of answers and of requests, and of those inside them, by name, in alphabetical
+    order.
+    """
+    _, found = msgspec.json.schema_components([*answered, *taken], ref_template=_PATH + "{name}")
+    named = {_name(name): _without_aliases(_as_written(schema)) for name, schema in found.items()}
+    for struct in dict.fromkeys(part for each in taken for part in _parts(each)):
+        _as_sent(named[_name(struct.__name__)], struct)
     for name, schema in named.items():
         if "properties" in schema:
             schema["title"] = name
             _explain_echo(schema, named.get(name.removesuffix(_ECHO), {}))
-    return {name: named[name] for name in sorted(named)}
+    used = _used([_name(struct.__name__) for struct in (*answered, *taken)], named)
+    return {name: named[name] for name in sorted(used)}
+
+
+def _parts(struct: Any) -> Iterator[Any]:
+    """Yields a struct and those inside it."""
+    yield struct
+    for field in msgspec.structs.fields(struct):
+        for part in structs_in(field.type):
+            yield from _parts(part)
+
+
+def _used(names: Iterable[str], named: Mapping[str, Json]) -> set[str]:
+    """Returns these schemas and those to which they refer: what only another name of a field has is left out."""
+    waiting, used = list(names), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in used:
+            used.add(name)
+            waiting += _references(named[name])
+    return used
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
+    elif isinstance(schema, dict):
+        for name, part in schema.items():
+            if name == "$ref" and isinstance(part, str):
+                yield part.removeprefix(_PATH)
+            yield from _references(part)
+
+
+def _without_aliases(schema: Json) -> Json:
+    if "properties" in schema:
+        schema["properties"] = {name: one for name, one in schema["properties"].items() if is_canonical(one)}
+    return schema
+
+
+def _as_sent(schema: Json, struct: Any) -> None:
+    """Makes of a struct's schema that of a request: with what has to be sent, and whether it has any further fields."""
+    needed = [name for name, one in schema["properties"].items() if one.get("description", "").startswith(_REQUIRED)]
+    for name in needed:
+        schema["properties"][name] = _without_null(schema["properties"][name])
+    if needed:
+        schema["required"] = list(dict.fromkeys([*schema.get("required", ()), *needed]))
+    if not struct.__struct_config__.forbid_unknown_fields:
+        schema["additionalProperties"] = True
+
+
+def _without_null(schema: Json) -> Json:
+    """Returns the schema of a field that has to be sent: null is the same as absent."""
+    schema = schema | {"description": schema["description"].removeprefix(_REQUIRED)}
+    options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
+    if "anyOf" in schema and len(options) == 1:
+        del schema["anyOf"]
+        schema = options[0] | schema
+    elif options:
+        schema["anyOf"] = options
+    return schema
 
 
 def add_member(named: Mapping[str, Json], structs: Iterable[Any], member: str, schema: Json) -> None:
@@ -62,7 +144,7 @@ def _explain_echo(answered: Json, sent: Json) -> None:
     for field, schema in answered["properties"].items():
         description = fields.get(field, {}).get("description")
         if description is not None and "description" not in schema:
-            schema["description"] = description.replace("Required. ", "")
+            schema["description"] = description
 
 
 def _as_written(schema: Any) -> Any:
@@ -73,6 +155,10 @@ def _as_written(schema: Any) -> Any:
     if schema.items() >= _DECIMAL.items():
         return {name: _as_written(part) for name, part in schema.items() if name != "format"} | {"type": "number"}
     written = {name: _as_written(part) for name, part in schema.items()}
+    if written.get("enum") == [True]:
+        written = {"type": "boolean", "const": True} | {name: part for name, part in written.items() if name != "enum"}
+    if {} in written.get("anyOf", ()):  # any value: no schema restricts it
+        del written["anyOf"]
     if isinstance(target := schema.get("$ref"), str):
         folder, _, name = target.rpartition("/")
         written["$ref"] = f"{folder}/{_name(name)}"

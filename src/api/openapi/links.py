@@ -1,6 +1,8 @@
 """The links of an answer with an order: the operations on that order, and which values of the answer they take.
 
-Link every operation on an order: clients that follow links, and the test run that does, reach no others.
+Link every operation on an order: clients that follow links, and the test run that does, reach no others. Give no link a
+`requestBody`: OpenAPI 3.1 allows any value, but generators of clients refuse all but a text. What a body takes of the
+answer is in the link's description.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ Json = dict[str, Any]
 _ID: Final = "$response.body#/id"
 _PAYMENT_ID: Final = "$response.body#/payment/id"
 _REFUND_ID: Final = "$response.body#/refund/id"
-_AUTHENTICATION: Final = "$response.body#/payerAuthentication"
 
 LINKS: Final[Mapping[str, Json]] = {
     "get": {"operationId": "getPaymentOrder", "parameters": {"id": _ID}},
@@ -26,21 +27,21 @@ LINKS: Final[Mapping[str, Json]] = {
     "stamp": {"operationId": "stampPaymentOrder", "parameters": {"id": _ID}},
     "getFiles": {"operationId": "getCfdiUrl", "parameters": {"id": _ID}},
     "getFilesByPost": {"operationId": "createCfdiUrl", "parameters": {"id": _ID}},
-    "cancelInvoice": {"operationId": "cancelCfdi", "parameters": {"id": _ID}, "requestBody": {"motive": "02"}},
+    "cancelInvoice": {"operationId": "cancelCfdi", "parameters": {"id": _ID}},
     "sendDeviceData": {
         "operationId": "submitDeviceData",
+        "description": "`referenceId` is `payerAuthentication.referenceId`.",
         "parameters": {"id": _ID},
-        "requestBody": {"referenceId": f"{_AUTHENTICATION}/referenceId"},
     },
     "validate": {
         "operationId": "validatePayerAuthentication",
+        "description": "`authenticationTransactionId` is `payerAuthentication.authenticationTransactionId`.",
         "parameters": {"id": _ID},
-        "requestBody": {"authenticationTransactionId": f"{_AUTHENTICATION}/authenticationTransactionId"},
     },
     "listPayments": {"operationId": "listPayments", "parameters": {"id": _ID}},
     "getPayment": {"operationId": "getPayment", "parameters": {"id": _ID, "paymentId": _PAYMENT_ID}},
     "listRefunds": {"operationId": "listRefunds", "parameters": {"id": _ID}},
-    "contest": {"operationId": "reportDispute", "requestBody": {"paymentId": _PAYMENT_ID, "outcome": "OPENED"}},
+    "contest": {"operationId": "reportDispute", "description": "`paymentId` is `payment.id`."},
 }
 """The links of every answer that is an order."""
 

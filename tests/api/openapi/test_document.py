@@ -15,7 +15,7 @@ from docs.generation.errors import known_codes
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.api.bodies import NOW, by_card, card, charge, line, order, paid_order
-from tests.api.openapi.description import DESCRIBED, assert_described, operations
+from tests.api.openapi.description import DESCRIBED, assert_described, operations, response_of
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import DECLINED_WHEN_SAVED, PLANS, SUBSCRIPTIONS, planned, saved
 
@@ -67,6 +67,32 @@ def test_the_description_is_openapi_3_1():
 def test_the_committed_description_is_not_stale():
     committed = (REFERENCE / "openapi.json").read_text(encoding="utf-8")
     assert committed == as_json(describe_interface(Settings())), "run `make docs`"
+
+
+def test_generators_of_clients_find_what_they_accept():
+    assert [name for name, link in DESCRIBED["components"]["links"].items() if "requestBody" in link] == []
+    assert '"enum": [true]' not in json.dumps(DESCRIBED)
+    tags = {tag["name"] for tag in DESCRIBED["tags"]}
+    assert {tag for found in operations().values() for tag in found["tags"]} <= tags
+    for found in operations().values():
+        for status, response in found["responses"].items():
+            if status >= "400" and found["operationId"] != "isReady":
+                assert response.keys() == {"$ref"}, (
+                    f"{found['operationId']} {status} is not one of components.responses"
+                )
+
+
+def test_other_names_of_a_field_are_left_out_and_what_has_to_be_sent_is_required():
+    schemas = DESCRIBED["components"]["schemas"]
+    texts = [one.get("description", "") for schema in schemas.values() for one in schema.get("properties", {}).values()]
+    texts += [one.get("description", "") for found in operations().values() for one in found["parameters"]]
+    assert [text for text in texts if text.startswith(("Alias of ", "Required. "))] == []
+    created = schemas["CreatePaymentOrder"]
+    assert created["required"] == ["amount", "currency", "externalId", "customer"]
+    assert created["properties"]["customer"]["$ref"] == "#/components/schemas/Customer"
+    assert "externalMerchantReference" not in created["properties"]
+    assert schemas["PaymentMethod"]["properties"].keys() == {"type", "cardDetails", "persist", "paymentMethodId", "cvc"}
+    assert schemas["ProductToImport"]["additionalProperties"] is True
 
 
 def test_every_route_is_described_and_every_description_is_routed():
@@ -219,9 +245,9 @@ async def test_subscriptions_are_answered_as_described(merchant: Merchant):
 
 
 def test_the_examples_of_answers_are_as_they_are_described():
-    for found in operations().values():
-        for response in found["responses"].values():
-            for content in response["content"].values():
+    for (method, path), found in operations().items():
+        for status in found["responses"]:
+            for content in response_of(method, path, status)["content"].values():
                 validator = Draft202012Validator({**content["schema"], "components": DESCRIBED["components"]})
                 for example in content.get("examples", {}).values():
                     validator.validate(example["value"])
@@ -298,7 +324,7 @@ async def test_the_service_serves_its_description(store: Storefront):
         assert_described(await store.client.get(path), "get", path)
     figures = await store.client.get(METRICS)
     assert figures.status_code in (200, 404)
-    described = DESCRIBED["paths"][METRICS]["get"]["responses"][str(figures.status_code)]["content"]
+    described = response_of("get", METRICS, figures.status_code)["content"]
     assert figures.headers["content-type"].partition(";")[0] in described
 
 
