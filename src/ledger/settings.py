@@ -49,6 +49,10 @@ class SettingWrong(CannotRun):
         self.variable = variable
 
 
+_PER_MINUTE: Final = {"production": 100, "sandbox": 1200}
+_PER_SECOND: Final = {"production": 10, "sandbox": 100}
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a process. `read_settings` makes them; they are passed as a value and never changed."""
 
@@ -333,17 +337,22 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(ge=1, le=4096, description="The largest number of commands in one commit.", extra={"unit": "commands"}),
     ] = 256
     requests_per_minute: Annotated[
-        int,
+        Annotated[int, Meta(ge=0)] | None,
         Meta(
-            ge=0,
-            description="The rate limit of each API key whose merchant has none of its own; 0 means unlimited. The "
-            "API processes of one `serve` count together.",
+            description="The rate limit of each API key whose merchant has none of its own; 0 means unlimited; unset: "
+            f"{_PER_MINUTE['production']} in production, {_PER_MINUTE['sandbox']} in the sandbox. The API processes of one "
+            "`serve` count together.",
             extra={"unit": "requests"},
         ),
-    ] = 100
+    ] = None
     requests_per_second: Annotated[
-        int, Meta(ge=0, description="The same limit for one second.", extra={"unit": "requests"})
-    ] = 10
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description=f"The same limit for one second; unset: {_PER_SECOND['production']} in production, "
+            f"{_PER_SECOND['sandbox']} in the sandbox.",
+            extra={"unit": "requests"},
+        ),
+    ] = None
     merchant_rate_factor: Annotated[
         int,
         Meta(
@@ -430,6 +439,15 @@ def public_url(settings: Settings) -> str:
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}{settings.base_path}"
 
 
+def request_limits(settings: Settings) -> tuple[int, int]:
+    """Returns how many requests a key may make per minute and per second if its merchant has no limits of its own."""
+    per_minute, per_second = settings.requests_per_minute, settings.requests_per_second
+    return (
+        _PER_MINUTE[settings.environment] if per_minute is None else per_minute,
+        _PER_SECOND[settings.environment] if per_second is None else per_second,
+    )
+
+
 def errors_url(settings: Settings) -> str:
     """Returns the address of the service's page about errors."""
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}/docs/errors"
@@ -475,7 +493,8 @@ def _type_name(type_: Any) -> str:
     if any(get_origin(option) is Literal for option in options):
         return " | ".join(_type_name(option) for option in options)
     words = {int: "whole number", float: "number", str: "text", Path: "path"}
-    return next(words[part] for part in (*options, type_) if part in words)
+    plain = [get_args(option)[0] if get_origin(option) is Annotated else option for option in options]
+    return next(words[part] for part in (*plain, type_) if part in words)
 
 
 def _converted(variable: str, value: object, type_: Any) -> Any:
@@ -512,7 +531,7 @@ def _expected(type_: Any, meta: Meta) -> str:
     ]
     words = _type_name(type_)
     if of_options:
-        return f"{words.replace(' | ', ' or a ')}{', ' if bounds else ''}{' and '.join(bounds)}"
+        return f"{'' if '|' in words else 'a '}{words.replace(' | ', ' or a ')}{', ' if bounds else ''}{' and '.join(bounds)}"
     return f"{'one of' if '|' in words else 'a'} {words}{', ' if bounds else ''}{' and '.join(bounds)}"
 
 

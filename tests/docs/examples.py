@@ -71,7 +71,7 @@ class Shell:
 
     def __init__(self, service, **replaced):
         self._replaced = {
-            "http://127.0.0.1:8000": service.url,
+            "http://127.0.0.1:${LEDGER_PORT:-8000}": service.url,
             ".ledger/": f"{service.data_dir}/",
             ".venv/bin/python": sys.executable,
             ".venv/bin/ledger": "ledger",

@@ -30,6 +30,7 @@ PRACTISED = (
     "bill-subscriptions",
     "manage-customers",
     "stamp-invoices",
+    "connect-a-stamping-provider",
     "send-reminders",
 )
 

@@ -12,7 +12,7 @@ from ledger.operations.merchants.registration import merchant_of
 from ledger.security.api_keys import hash_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.seeding import demo
-from ledger.seeding.demo import DemoAccess, provide, welcome
+from ledger.seeding.demo import DemoAccess, provide, stored, welcome
 from ledger.settings import CannotRun
 from ledger.wiring import open_ledger
 
@@ -117,5 +117,12 @@ async def test_the_welcome_text_names_all_that_a_first_request_needs(settings, s
     access = await provide(settings)
     text = welcome(settings, access)
     orders, reference = "http://127.0.0.1:8000/api/v2/payment-orders", "http://127.0.0.1:8000/docs\n"
-    for needed in (access.api_key, str(access.merchant_id), orders, reference, "--data @"):
+    for needed in (str(access.merchant_id), orders, reference, "--data @"):
         assert needed in text
+    assert access.api_key in text.splitlines()[-2], "the key is the last thing that is shown"
+    assert stored(settings) == access
+
+
+async def test_what_was_never_prepared_is_not_shown(settings):
+    with pytest.raises(CannotRun, match="has no demo"):
+        stored(settings)

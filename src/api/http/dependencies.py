@@ -25,7 +25,7 @@ from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.postgres.listener import Listener
 from ledger.security.api_keys import NewKey, new_key
 from ledger.security.secrets import Purpose, load_secrets
-from ledger.settings import Settings
+from ledger.settings import Settings, request_limits
 from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.wiring import open_ledger
 from projections.merchants import CHANGES, merchant_in
@@ -87,12 +87,13 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             closing(RateLimiter(SHARED_DIRECTORY, merchant_factor=settings.merchant_rate_factor))
         )
         secrets = load_secrets(settings)
+        per_minute, per_second = request_limits(settings)
         authenticator = Authenticator(
             queries.find_key,
             secrets.key(Purpose.API_KEY_PEPPER),
             settings.environment,
-            per_minute=settings.requests_per_minute,
-            per_second=settings.requests_per_second,
+            per_minute=per_minute,
+            per_second=per_second,
         )
         await _follow_merchants(settings.database_url, ledger, authenticator, stack)
         await stack.enter_async_context(_writing_key_uses(authenticator, queries))

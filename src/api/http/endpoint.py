@@ -141,4 +141,7 @@ class RouteTable(Router):
             if found := match(path):
                 scope["route"], scope["path_params"] = candidate, found.groupdict()
                 return candidate.app
-        raise no_such_operation()
+        raise no_such_operation(has_slash_too_many=path.endswith("/") and self._has(path.rstrip("/")))
+
+    def _has(self, path: str) -> bool:
+        return path in self._exact or any(match(path) for match, _ in self._patterns)

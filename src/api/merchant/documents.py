@@ -33,6 +33,13 @@ KEY_ID: Final[Json] = {
 }
 
 
+class RequestLimits(Struct, kw_only=True, rename="camel"):
+    """The requests that the key of the request may make. All keys of a merchant share a further limit (contract N75)."""
+
+    requests_per_minute: Annotated[int, Meta(description="In a minute; 0 means unlimited.")]
+    requests_per_second: Annotated[int, Meta(description="In a second; 0 means unlimited.")]
+
+
 class ApiKeyDocument(Struct, kw_only=True, rename="camel"):
     """An API key of the merchant. Its secret is not stored."""
 
@@ -78,6 +85,12 @@ class RevokedApiKeyDocument(ApiKeyDocument, kw_only=True, rename="camel"):
     """An API key after its revocation."""
 
     deleted: Annotated[Literal[True], Meta(description="Always true: the key is refused from now on.")] = True
+
+
+def limits_of(request: ApiRequest) -> RequestLimits:
+    """Returns the rate limits that are in force for the request's key."""
+    principal = request.principal
+    return RequestLimits(requests_per_minute=principal.per_minute, requests_per_second=principal.per_second)
 
 
 def key_document(key: ListedKey) -> ApiKeyDocument:

@@ -1,4 +1,4 @@
-"""GET /v1/meta: the unit of money, the currencies, and the key of the request (contract section 3)."""
+"""GET /v1/meta: the unit of money, the currencies, and the key of the request with its limits (contract section 3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.merchant.documents import Moment, Scopes
+from api.merchant.documents import Moment, RequestLimits, Scopes, limits_of
 from api.operation import ANY, MERCHANT, OperationSpec
 from api.response import ApiResponse, json_response
 from ledger.security.api_keys import Scope
@@ -33,6 +33,7 @@ class ServiceMeta(Struct, kw_only=True, rename="camel"):
     environment: Annotated[Literal["sandbox", "production"], Meta(description="In the sandbox no money moves.")]
     merchant_id: Annotated[UUID, Meta(description="The merchant of the API key.")]
     api_key: UsedKey
+    limits: Annotated[RequestLimits, Meta(description="The rate limits in force.")]
 
 
 async def show_meta(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -49,6 +50,7 @@ async def show_meta(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         environment=deps.environment,
         merchant_id=principal.merchant_id,
         api_key=used,
+        limits=limits_of(request),
     )
     return json_response(200, meta)
 

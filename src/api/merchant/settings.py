@@ -17,7 +17,7 @@ from api.errors import invalid, required
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
-from api.merchant.documents import Moment, forget_keys
+from api.merchant.documents import Moment, RequestLimits, forget_keys, limits_of
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, MERCHANT, OperationSpec, codes_of
 from api.response import REPLAYED, ApiResponse, json_response
@@ -68,6 +68,10 @@ class MerchantDocument(Struct, kw_only=True, rename="camel"):
     name: Annotated[str, Meta(description="The merchant's name.")]
     environment: Annotated[Literal["sandbox", "production"], Meta(description="In the sandbox no money moves.")]
     settings: Annotated[MerchantSettingsDocument, Meta(description="The settings.")]
+    limits: Annotated[
+        RequestLimits,
+        Meta(description="The rate limits in force: those of the settings, where they are null the service's."),
+    ]
     created_at: Annotated[Moment, Meta(description="When the merchant was registered.")]
     updated_at: Annotated[Moment, Meta(description="When its settings or keys changed last.")]
 
@@ -98,7 +102,8 @@ def parse_settings_change(body: bytes, current: MerchantSettings) -> Mapping[str
 
 async def show_merchant(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/merchant: the merchant of the API key, with its settings."""
-    return json_response(200, _document(await deps.queries.merchant(request.principal.merchant_id), deps.environment))
+    found = await deps.queries.merchant(request.principal.merchant_id)
+    return json_response(200, _document(found, deps.environment, limits_of(request)))
 
 
 async def change_merchant(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -117,15 +122,20 @@ async def change_merchant(deps: Dependencies, request: ApiRequest) -> ApiRespons
         updated_at=merchant.updated_at,
         closed_at=merchant.closed_at,
     )
-    return json_response(200, _document(found, deps.environment), REPLAYED if result.repeated else ())
+    return json_response(
+        200, _document(found, deps.environment, limits_of(request)), REPLAYED if result.repeated else ()
+    )
 
 
-def _document(merchant: FoundMerchant, environment: Literal["sandbox", "production"]) -> MerchantDocument:
+def _document(
+    merchant: FoundMerchant, environment: Literal["sandbox", "production"], limits: RequestLimits
+) -> MerchantDocument:
     return MerchantDocument(
         id=merchant.merchant_id,
         name=merchant.name,
         environment=environment,
         settings=msgspec.convert(msgspec.to_builtins(merchant.settings), MerchantSettingsDocument),
+        limits=limits,
         created_at=moment(merchant.created_at),
         updated_at=moment(merchant.updated_at),
     )

@@ -6,9 +6,10 @@ The words are those of docs/reference/errors.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
+from itertools import repeat
 from string import Template
 from typing import Final
 
@@ -33,7 +34,14 @@ h1, h2 { line-height: 1.25; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: .375rem .75rem; border-bottom: 1px solid #8888; text-align: left; vertical-align: top; }
 tr:target { background: #fc05; }
-code { overflow-wrap: anywhere; }
+code { overflow-wrap: break-word; }
+@media (max-width: 40rem) {
+  thead { display: none; }
+  table, tbody, tr, td { display: block; }
+  tr { padding: .5rem 0; border-bottom: 1px solid #8888; }
+  td { padding: 0; border: 0; }
+  td::before { content: attr(data-column) " "; opacity: .7; }
+}
 </style>
 </head>
 <body>
@@ -67,8 +75,11 @@ def page(statuses: Callable[[], Mapping[str, Collection[int]]]) -> ASGIApp:
 def _page(statuses: Mapping[str, Collection[int]]) -> str:
     codes = [(code, [(status, words(code, status)) for status in sorted(statuses[code])]) for code in sorted(WORDS)]
     rows = [
-        f'<tr id="{code}"><td>{_lines(str(status) for status, _ in found)}</td><td><code>{code}</code></td>'
-        f"<td>{_lines(dict.fromkeys(_html(text) for _, text in found))}</td></tr>"
+        (
+            _lines(str(status) for status, _ in found),
+            _html(f"`{code}`"),
+            _lines(dict.fromkeys(_html(text) for _, text in found)),
+        )
         for code, found in codes
     ]
     declines = [
@@ -76,20 +87,28 @@ def _page(statuses: Mapping[str, Collection[int]]) -> str:
         for each in DECLINES.values()
     ]
     return _PAGE.substitute(
-        codes=_table(("status", "code", "when"), rows),
-        fields=_table(("code", "meaning"), _rows((f"`{code}`", FIELD_WORDS[code]) for code in sorted(FIELD_WORDS))),
-        declines=_table(("declineCode", "retryable", "advice", "message"), _rows(declines)),
-        advice=_table(("advice", "what to do"), _rows((f"`{each}`", text) for each, text in ADVICE_WORDS.items())),
+        codes=_table(("status", "code", "when"), rows, [f' id="{code}"' for code, _ in codes]),
+        fields=_texts(("code", "meaning"), ((f"`{code}`", FIELD_WORDS[code]) for code in sorted(FIELD_WORDS))),
+        declines=_texts(("declineCode", "retryable", "advice", "message"), declines),
+        advice=_texts(("advice", "what to do"), ((f"`{each}`", text) for each, text in ADVICE_WORDS.items())),
     )
 
 
-def _table(columns: Iterable[str], rows: Iterable[str]) -> str:
+def _texts(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a table of texts with code between backticks."""
+    return _table(columns, [[_html(cell) for cell in row] for row in rows], repeat(""))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Iterable[str]], ids: Iterable[str]) -> str:
+    """Returns a table of cells of HTML. A narrow screen shows each cell on a line of its own, after its column."""
     head = "".join(f"<th>{column}</th>" for column in columns)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"
+    body = "\n".join(f"<tr{id_}>{_cells(columns, row)}</tr>" for row, id_ in zip(rows, ids, strict=False))
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
-def _rows(rows: Iterable[Iterable[str]]) -> list[str]:
-    return ["<tr>" + "".join(f"<td>{_html(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+def _cells(columns: Sequence[str], row: Iterable[str]) -> str:
+    named = zip(columns, row, strict=True)
+    return "".join(f'<td data-column="{column}">{cell}</td>' for column, cell in named)
 
 
 def _lines(texts: Iterable[str]) -> str:
@@ -97,5 +116,5 @@ def _lines(texts: Iterable[str]) -> str:
 
 
 def _html(text: str) -> str:
-    """Returns text with code between backticks as HTML."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
+    """Returns text with code between backticks as HTML. Code may break after an underscore, and nowhere else."""
+    return re.sub(r"`([^`]*)`", lambda code: f"<code>{code[1].replace('_', '_<wbr>')}</code>", escape(text))

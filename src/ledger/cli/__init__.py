@@ -8,4 +8,5 @@ In reading order:
   about merchants.
 - `jobs`, `messages`, `payouts`: what could not be done yet. `reconcile`: compares the processor's records with the log.
 - `replay`: the events of an order or a subscription. `seed`: runs a scenario.
+  `demo`: shows the demo's key.
 """

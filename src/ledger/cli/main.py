@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ledger.cli import jobs, keys, merchants, messages, payouts, reconcile, replay, seed, service
+from ledger.cli import demo, jobs, keys, merchants, messages, payouts, reconcile, replay, seed, service
 from ledger.settings import CannotRun
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(messages.app, name="messages")
 app.command()(seed.seed)
+app.command()(demo.demo)
 app.command()(replay.replay)
 app.command()(reconcile.reconcile)
 app.command()(payouts.payouts)

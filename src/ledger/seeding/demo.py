@@ -95,18 +95,25 @@ def welcome(settings: Settings, access: DemoAccess) -> str:
     api, order = f"{url_of(settings)}{settings.base_path}", _relative_to_here(seeds_dir() / FIRST_ORDER)
     return f"""
 {MERCHANT}, a coffee roaster in Coatepec, is the demo's merchant: five months of orders are there to be read.
-
-  API       {api}
-  reference {url_of(settings)}/docs
-  API key   {access.api_key}   (sandbox only, kept in {settings.data_dir / ACCESS_FILE})
-  merchant  {access.merchant_id}
-
 A first payment order, once the service is ready:
 
   curl {api}/v2/payment-orders -H 'x-api-key: {access.api_key}' \\
     -H 'content-type: application/json' --data @{shlex.quote(str(order))}
 
+  API       {api}
+  reference {url_of(settings)}/docs
+  merchant  {access.merchant_id}
+  API key   {access.api_key}   (sandbox only; `ledger demo` shows it again)
+
 """
+
+
+def stored(settings: Settings) -> DemoAccess:
+    """Returns what the last start of the demo has stored. Raises CannotRun if there is none."""
+    access = _load(settings)
+    if access is None:
+        raise CannotRun(f"{settings.data_dir} has no demo: `make run`, or `ledger serve --demo`, makes one")
+    return access
 
 
 def seeds_dir() -> Path:

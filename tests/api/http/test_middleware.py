@@ -85,6 +85,8 @@ async def test_an_unknown_address_is_a_404_even_without_a_key(store: Storefront)
     ):
         answer = await store.client.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+        only_a_slash = path in (f"{ORDERS}/", f"{ORDERS}/x/charge/")
+        assert ("leave out the slash at its end" in answer.json()["message"]) is only_a_slash
 
 
 async def test_a_method_that_a_path_does_not_have_is_a_405(store: Storefront, merchant: Merchant):

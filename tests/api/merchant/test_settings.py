@@ -14,6 +14,7 @@ from tests.api.storefront import JSON, Merchant, Storefront
 from api.merchant.settings import CHANGE_MERCHANT, ChangeMerchantSettings, MerchantSettingsDocument
 from ledger.domain.merchants.settings import SETTINGS
 from ledger.security.api_keys import Scope
+from ledger.settings import Settings, read_settings, request_limits
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +115,20 @@ async def test_a_merchant_does_not_lift_its_own_rate_limits(store: Storefront):
     answer = await put(limited, {"settings": {"requestsPerMinute": 0, "requestsPerSecond": 30}})
     assert [error["field"] for error in answer.json()["errors"]] == ["settings.requestsPerMinute"]
     assert answer.json()["errors"][0]["code"] == "READ_ONLY"
-    assert (await limited.get(MERCHANT)).json()["settings"]["requestsPerMinute"] == 60
+    for where in (MERCHANT, META):
+        assert (await limited.get(where)).json()["limits"] == {"requestsPerMinute": 60, "requestsPerSecond": 30}
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        (Settings(), (1200, 100)),
+        (Settings(environment="production"), (100, 10)),
+        (read_settings({"LEDGER_REQUESTS_PER_MINUTE": "0", "LEDGER_REQUESTS_PER_SECOND": "7"}), (0, 7)),
+    ],
+)
+def test_a_merchant_without_limits_of_its_own_has_those_of_the_environment(settings: Settings, limits: tuple[int, int]):
+    assert request_limits(settings) == limits
 
 
 async def test_a_repeated_change_is_answered_alike(merchant: Merchant):
@@ -154,6 +168,7 @@ async def test_meta_describes_the_units_and_the_key(store: Storefront, merchant:
     assert (document["moneyUnit"], document["currencies"]) == ("minor", {"MXN": 2, "USD": 2})
     assert (document["environment"], document["merchantId"]) == ("sandbox", str(merchant.merchant_id))
     assert document["apiKey"]["scopes"] is None
+    assert document["limits"].keys() == {"requestsPerMinute", "requestsPerSecond"}
     webhooks = await store.another_key(merchant, scopes=["webhooks"])
     assert (await webhooks.get(META)).json()["apiKey"]["scopes"] == ["webhooks"]
     assert (await store.client.get(META)).status_code == 401

@@ -20,8 +20,9 @@ async def test_every_code_has_a_row_with_its_statuses(store: Storefront):
     answer = await store.client.get("/docs/errors")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    rows = re.findall(r'<tr id="(\w+)"><td>(.*?)</td>', answer.text)
+    rows = re.findall(r'<tr id="(\w+)"><td data-column="status">(.*?)</td>', answer.text)
     assert {code: tuple(map(int, statuses.split("<br>"))) for code, statuses in rows} == known_codes()
+    assert "<code>REFUND_<wbr>AMOUNT_<wbr>EXCEEDS_<wbr>BALANCE</code>" in answer.text, "a code breaks between its words"
 
 
 async def test_every_refusal_has_the_address_of_its_code(store: Storefront):
