@@ -19,7 +19,7 @@ _INSTALMENTS: Final = "each payment is made at once"
 _SAVE: Final = "set paymentMethod.persist"
 _PLAN: Final = "send planId"
 _CARD: Final = "send paymentMethodId"
-_RETURN: Final = "after the payer's page, read the order by GET …/{id}"
+_RETURN: Final = "send returnUrl with the payment; after the payer's page, read the order by GET …/{id}"
 _PERIOD: Final = "a subscription counts its periods from startDate, or from trialEnd"
 
 ADVICE: Final = {

@@ -37,6 +37,16 @@ def alias_of(name: str) -> Meta:
 
 _RFC: Final = "^[A-Za-z&Ññ]{3,4}[ -]?[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])[ -]?[A-Za-z0-9]{3}$"
 
+RETURN_URL_MAX: Final = 2048
+
+ReturnUrl = Annotated[
+    str,
+    Meta(
+        max_length=RETURN_URL_MAX,
+        examples=["https://shop.example.com/checkout/return"],
+        extra_json_schema={"pattern": "^https?://"},
+    ),
+]
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
 LongText = Annotated[str, Meta(max_length=DESCRIPTION_MAX)]
 Id = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]

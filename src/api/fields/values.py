@@ -9,7 +9,9 @@ import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from email_validator import EmailNotValidError, validate_email
@@ -31,6 +33,8 @@ _WITHOUT_CHECK_DIGIT: Final = frozenset({PUBLIC_IN_GENERAL, "XEXX010101000"})
 """SAT's numbers of those who have none: the public in general, and foreigners."""
 _DIGITS: Final = frozenset("0123456789")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+# What every browser reads alike: no space, no quotation mark and no backslash, which some take for a slash.
+_PLAIN_URL: Final = re.compile(r"https?://[!#-;=?-\[\]_a-z~]+", re.ASCII | re.IGNORECASE)
 LAST_MOMENT: Final = time(23, 59, 59, 999_999)
 """The time of the end of a day."""
 
@@ -47,6 +51,40 @@ def one_of_aliases(name: str, value: T | None, alias: str, other: T | None) -> T
 def external_id(value: str | None, alias: str | None) -> str | None:
     """Returns the id that the merchant chose, under either of its names. Raises ApiError (400)."""
     return printable(one_of_aliases("externalId", value, "externalMerchantReference", alias), "externalId")
+
+
+def return_url(text: str | None, field: str = "returnUrl") -> str | None:
+    """Returns the address to which a payer returns, as it was sent: https, or http on this machine, which the sandbox alone
+    takes (`require_https`). Raises ApiError (400): a browser must neither run it nor send it a user's name.
+    """
+    if text is None:
+        return None
+    wrong = invalid(field, "must be an address like https://shop.example.com/return, without a user", "INVALID_FORMAT")
+    if not _PLAIN_URL.fullmatch(text):
+        raise wrong
+    try:
+        url = urlsplit(text)
+        host, _ = url.hostname, url.port
+    except ValueError:
+        raise wrong from None
+    if not host or "@" in url.netloc or (url.scheme != "https" and not _is_loopback(host)):
+        raise wrong
+    return text
+
+
+def require_https(text: str | None, environment: str, field: str = "returnUrl") -> None:
+    """Raises ApiError (400) for an address without https in production."""
+    if text is not None and environment == "production" and not text.lower().startswith("https:"):
+        raise invalid(field, "must begin with https:// in production", "INVALID_FORMAT")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def virtual_terminal(value: bool | None, alias: bool | None) -> bool | None:

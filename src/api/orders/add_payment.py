@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from api.decoding.bodies import BodyDecoder
 from api.decoding.types import LongText
-from api.fields.values import require_whole
+from api.fields.values import require_https, require_whole
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
@@ -48,6 +48,7 @@ async def add_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     parsed = parse_payment(body, merchant_now(deps, request))
     require_whole(request.principal.settings, ("amount", parsed.amount))
+    require_https(parsed.return_url, deps.environment)
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await operation.add_payment(deps.ledger, request.actor, reference, parsed, key)

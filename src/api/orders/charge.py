@@ -11,11 +11,19 @@ from msgspec.structs import replace
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import is_harmless, search_texts
-from api.decoding.types import Id, Metadata, PositiveNumber, alias_of
+from api.decoding.types import Id, Metadata, PositiveNumber, ReturnUrl, alias_of
 from api.fields.metadata import metadata
 from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
 from api.fields.people import BillingAddress, DeviceInformation, billing_address, require_billing_address
-from api.fields.values import external_id, is_given, positive_amount, require_whole, virtual_terminal
+from api.fields.values import (
+    external_id,
+    is_given,
+    positive_amount,
+    require_https,
+    require_whole,
+    return_url,
+    virtual_terminal,
+)
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
@@ -43,6 +51,12 @@ class ChargePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     external_merchant_reference: Annotated[Id | None, alias_of("externalId")] = None
     billing_address: Annotated[BillingAddress | None, Meta(description="Required with a card.")] = None
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
+    return_url: Annotated[
+        ReturnUrl | None,
+        Meta(
+            description="Where the payer returns after a redirect: an https address, in the sandbox also one of this machine."
+        ),
+    ] = None
     virtual_terminal: Annotated[bool | None, Meta(description="True skips 3-D Secure.")] = None
     is_virtual_terminal: Annotated[bool | None, alias_of("virtualTerminal")] = None
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored with the payment.")] = (
@@ -69,6 +83,7 @@ def payment_input(sent: ChargePaymentOrder, body: bytes, now: datetime, errors: 
         amount = errors.check(positive_amount, sent.amount, "amount") if is_given(sent.amount) else None
         payment_id = errors.check(external_id, sent.external_id, sent.external_merchant_reference)
         virtual = errors.check(virtual_terminal, sent.virtual_terminal, sent.is_virtual_terminal)
+        returns_to = errors.check(return_url, sent.return_url)
         billing = errors.check(billing_address, sent.billing_address)
         content = errors.check(metadata, sent.metadata)
         method = None
@@ -87,6 +102,7 @@ def payment_input(sent: ChargePaymentOrder, body: bytes, now: datetime, errors: 
         virtual_terminal=bool(virtual),
         billing_address=billing,
         device_information=sent.device_information,
+        return_url=returns_to,
         metadata=content or UNSET,
     )
 
@@ -100,6 +116,7 @@ async def charge(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     parsed = parse_charge(body, merchant_now(deps, request))
     require_whole(request.principal.settings, ("amount", parsed.amount))
+    require_https(parsed.return_url, deps.environment)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await charge_order(deps.ledger, request.actor, request.order_reference(), parsed, key)
     return order_response(result, 200, deps, request)

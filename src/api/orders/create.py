@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import is_harmless, search_texts
-from api.decoding.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata, alias_of
+from api.decoding.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata, ReturnUrl, alias_of
 from api.errors import invalid, required
 from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
 from api.fields.metadata import metadata
@@ -32,7 +32,9 @@ from api.fields.values import (
     external_id,
     one_of_aliases,
     positive_amount,
+    require_https,
     require_whole,
+    return_url,
     virtual_terminal,
 )
 from api.http.dependencies import Dependencies
@@ -86,6 +88,12 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     ] = None
     billing_address: Annotated[BillingAddress | None, Meta(description="Required with a card.")] = None
     device_information: Annotated[DeviceInformation | None, Meta(description="For fraud checks.")] = None
+    return_url: Annotated[
+        ReturnUrl | None,
+        Meta(
+            description="Where the payer returns after a redirect: an https address, in the sandbox also one of this machine."
+        ),
+    ] = None
     metadata: Annotated[Metadata | UnsetType, Meta(description="Arbitrary JSON object, stored as it was sent.")] = UNSET
     due_date: Annotated[
         DayOrMoment | None,
@@ -133,6 +141,7 @@ def _order_input(
         virtual = sent.virtual_terminal
         if sent.is_virtual_terminal is not None:
             virtual = errors.check(virtual_terminal, virtual, sent.is_virtual_terminal)
+        returns_to = errors.check(return_url, sent.return_url)
         billing = None if sent.billing_address is None else errors.check(billing_address, sent.billing_address)
         due_date = None if sent.due_date is None else errors.check(_due_date, sent.due_date, now)
         content = sent.metadata if sent.metadata is UNSET else errors.check(metadata, sent.metadata)
@@ -177,7 +186,9 @@ def _order_input(
         terms=ordered,
         customer=customer,
         # The billing address and the payer's device are the order's, not its payment's.
-        payment=None if sent.pending or method is None else replace(method, virtual_terminal=bool(virtual)),
+        payment=None
+        if sent.pending or method is None
+        else replace(method, virtual_terminal=bool(virtual), return_url=returns_to),
         exchange_rate=rate,
         customers_fiscal=CustomersFiscal.REQUIRED if takes_customers else CustomersFiscal.BY_SETTING,
     )
@@ -219,6 +230,8 @@ async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         products = await deps.queries.products_by_id(request.principal.merchant_id, named)
     parsed = _order_input(sent, body, now, products, errors)
     require_whole(request.principal.settings, ("amount", parsed.terms.amount), currency=parsed.terms.currency)
+    if parsed.payment is not None:
+        require_https(parsed.payment.return_url, deps.environment)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_order(deps.ledger, request.actor, parsed, key)
     warn_of_past_due_date(result.order)

@@ -52,6 +52,7 @@ code { overflow-wrap: anywhere; }
 _SCRIPT: Final = """
 const page = document.body.dataset;
 if (page.goOn) document.forms[0].requestSubmit();
+if (page.returnTo && window.parent === window && !window.opener) location.replace(page.returnTo);
 if (page.notice) {
   const message = JSON.parse(page.notice);
   for (const other of [window.parent, window.opener]) {
@@ -101,7 +102,8 @@ _HEADERS: Final[Headers] = (
 
 
 class Html(Struct, frozen=True, kw_only=True):
-    """A page. `content` is HTML; `notice` is JSON for the page around it; with `goes_on` its form submits itself.
+    """A page. `content` is HTML; `notice` is JSON for the page around it; with `goes_on` its form submits itself. A
+    page of its own window goes to `returns_to`, an address of http or https.
 
     `texts` has the language of the page.
     """
@@ -112,10 +114,12 @@ class Html(Struct, frozen=True, kw_only=True):
     content: str
     notice: str | None = None
     goes_on: bool = False
+    returns_to: str | None = None
 
     def encode(self) -> bytes:
         data = f' data-notice="{escape(self.notice)}"' if self.notice else ""
         data += ' data-go-on="yes"' if self.goes_on else ""
+        data += f' data-return-to="{escape(self.returns_to)}"' if self.returns_to else ""
         return _PAGE.substitute(
             language=self.texts.language,
             note=escape(self.texts.sandbox),
@@ -148,6 +152,11 @@ def form(*buttons: tuple[str, str]) -> str:
     )
     choices = [first.format(""), *(button.format(' class="other"') for button in others)]
     return f'<form method="post">{"".join(choices)}</form>'
+
+
+def link(address: str, text: str) -> str:
+    """Returns a paragraph with a link. The caller has checked that the address is one of http or https."""
+    return f'<p><a href="{escape(address)}">{escape(text)}</a></p>'
 
 
 def for_developers(summary: str, text: str, code: str) -> str:

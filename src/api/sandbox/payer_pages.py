@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +19,7 @@ from api.fields.payer_language import accepted_language
 from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.orders.responses import customers_language
-from api.sandbox.html import Html, facts, for_developers, form, paragraph, send_html
+from api.sandbox.html import Html, facts, for_developers, form, link, paragraph, send_html
 from api.sandbox.payer_texts import TEXTS, PayerTexts
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.statuses import NextAction
@@ -145,12 +146,27 @@ def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerText
     title, words = texts.accepted if accepted else texts.refused
     next_step = texts.next_step_accepted if accepted else texts.next_step_refused
     next_request = _next_request(visit, session, "validate", authenticationTransactionId=session.transaction_id)
+    back = _return_address(session)
     return Html(
         texts=texts,
         title=title,
-        content=paragraph(words) + for_developers(texts.for_developers, next_step, next_request),
+        content=paragraph(words)
+        + (link(back, texts.back) if back else "")
+        + for_developers(texts.for_developers, next_step, next_request),
         notice=_notice(session, stage, "ACCEPTED" if accepted else "REFUSED"),
+        returns_to=back,
     )
+
+
+def _return_address(session: Session) -> str | None:
+    """Returns the merchant's address with the order's id in its query, or None without one. The outcome is not in it: the
+    merchant asks the ledger, and believes no address that a payer can write.
+    """
+    if session.return_url is None:
+        return None
+    parts = urlsplit(session.return_url)
+    query = "&".join([*filter(None, [parts.query]), f"paymentOrderId={session.order_id}"])
+    return urlunsplit(parts._replace(query=query))
 
 
 def _not_found(texts: PayerTexts) -> Html:

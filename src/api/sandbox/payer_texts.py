@@ -27,6 +27,7 @@ class PayerTexts(Struct, frozen=True, kw_only=True):
     refuse: str
     accepted: tuple[str, str]
     refused: tuple[str, str]
+    back: str
     for_developers: str
     next_step: str
     next_step_accepted: str
@@ -58,6 +59,7 @@ _SPANISH: Final = PayerTexts(
     refuse="Rechazar el pago",
     accepted=("Confirmaste el pago", "Vuelve a la tienda, que termina el pago. Ya puedes cerrar esta página."),
     refused=("Rechazaste el pago", "No se hará ningún cargo. Vuelve a la tienda si quieres pagar de otra forma."),
+    back="Volver a la tienda",
     for_developers="Para el equipo de desarrollo",
     next_step="El siguiente paso es de tu servidor:",
     next_step_accepted="El siguiente paso es de tu servidor, y responde 200:",
@@ -91,6 +93,7 @@ _ENGLISH: Final = PayerTexts(
         "Go back to the shop, which completes the payment. You can close this page now.",
     ),
     refused=("You refused the payment", "You will not be charged. Go back to the shop to pay in another way."),
+    back="Back to the shop",
     for_developers="For the development team",
     next_step="The next step is your server's:",
     next_step_accepted="The next step is your server's, and is answered 200:",

@@ -13,6 +13,8 @@ from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session
 from tests.api.storefront import Merchant, Storefront
 
 from api.app import routes
+from api.errors import ApiError
+from api.fields.values import require_https, return_url
 from api.http.dependencies import DependencyHolder
 from api.sandbox.html import Html
 from api.sandbox.payer_texts import TEXTS
@@ -36,6 +38,51 @@ async def test_a_payer_who_accepts_is_authenticated(store: Storefront, merchant:
     assert "Confirmaste el pago" in done.text
     assert session.authentication_transaction_id in done.text
     assert isinstance(await validated(store, merchant, session), Approved)
+
+
+async def test_a_payer_returns_to_the_merchants_address(store: Storefront, merchant: Merchant):
+    method = by_card(cardDetails=card(number=REDIRECTED))
+    address = "https://shop.example.com/back?cart=7&q=a%20b#end"
+    asked = await merchant.create(paid_order(paymentMethod=method, returnUrl=address))
+    assert asked.status_code == 201, asked.text
+    page = path_of(asked.json()["payerAuthentication"]["stepUpUrl"])
+    assert "data-return-to" not in (await store.client.get(page)).text
+    done = await store.client.post(page, content="decision=accept", headers=FORM)
+    back = f"https://shop.example.com/back?cart=7&q=a%20b&paymentOrderId={asked.json()['id']}#end"
+    assert re.findall(r'(?:data-return-to|href)="(http[^"]*)"', unescape(done.text)) == [back, back]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//shop.example.com",
+        "http://shop.example.com/",
+        "http://localhost.example.com/",
+        "http://127.0.0.1.example.com/",
+        "https://",
+        "https://ana@shop.example.com/",
+        "https://shop.example.com\\@evil.example.com/",
+        "https://shop.example.com/ x",
+        'https://shop.example.com/"onload=',
+        "https://shop.example.com:port/",
+        "https://[::1",
+        " https://shop.example.com/",
+    ],
+)
+async def test_an_address_that_a_browser_must_not_follow_is_refused(merchant: Merchant, address: str):
+    answer = await merchant.create(paid_order(returnUrl=address))
+    assert (answer.status_code, [each["field"] for each in answer.json()["errors"]]) == (400, ["returnUrl"])
+
+
+@pytest.mark.parametrize("address", ["http://localhost:3000/back", "http://127.0.0.1/", "HTTP://[::1]:8080/"])
+def test_this_machine_is_an_address_of_the_sandbox_alone(address: str):
+    assert return_url(address) == address
+    require_https(address, "sandbox")
+    with pytest.raises(ApiError):
+        require_https(address, "production")
+    require_https("HTTPS://shop.example.com/", "production")
 
 
 @pytest.mark.parametrize("number", [CHALLENGED, FRICTIONLESS])

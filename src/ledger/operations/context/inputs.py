@@ -77,7 +77,7 @@ class CustomersFiscal(Enum):
 class PaymentInput(Struct, frozen=True, kw_only=True):
     """How one payment is to be made. `card` and `card_summary` come together, `persist` saves that card.
 
-    `saved_method_id` names a saved card, and `saved_cvc` is what the payer entered for it.
+    `return_url` is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is what the payer entered for it.
 
     A caller that may repeat the request fixes `payment_id`: an order that has this payment already gets no other.
     """
@@ -94,6 +94,7 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
     virtual_terminal: bool = False
     billing_address: BillingAddress | None = None
     device_information: DeviceInformation | None = None
+    return_url: str | None = None
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
 

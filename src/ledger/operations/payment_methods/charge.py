@@ -59,7 +59,7 @@ async def decide_with_card(
     """
     if request.saved_method_id is not None:
         return await _by_saved_card(uow, customer_id, request, payment, decide, billing)
-    secrets = SecretInputs(card=request.card)
+    secrets = SecretInputs(card=request.card, return_url=request.return_url)
     events = decide(payment)
     if not (request.persist and events):
         return DecidedPayment(payment=payment, events=events, secrets=secrets)
@@ -98,7 +98,10 @@ async def _by_saved_card(
     )
     unchanged = uow.change(PAYMENT_METHODS, stream_of(customer_id), ())
     return DecidedPayment(
-        payment=payment, events=decide(payment), changes=(unchanged,), secrets=SecretInputs(saved_card=card)
+        payment=payment,
+        events=decide(payment),
+        changes=(unchanged,),
+        secrets=SecretInputs(saved_card=card, return_url=request.return_url),
     )
 
 

@@ -33,6 +33,7 @@ class SecretInputs(Struct, frozen=True, kw_only=True):
     card: Card | None = None
     saved_card: SavedCard | None = None
     destination: Destination | None = None
+    return_url: str | None = None
 
 
 NO_SECRETS: Final = SecretInputs()
@@ -100,6 +101,7 @@ def send_request(
                     virtual_terminal=payment.started.virtual_terminal,
                     authenticate=not payment.started.virtual_terminal,
                     saved_card=secrets.saved_card is not None,
+                    return_url=secrets.return_url,
                     **about,
                 )
             )

@@ -28,14 +28,14 @@ _VERSION: Final = "2.2.0"
 # A new session.
 _OPEN: Final = """
 insert into sandbox_authentication (transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id,
-                                    payment_id, amount, currency, card_bin, card_last4, stage, challenges)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                                    payment_id, amount, currency, card_bin, card_last4, stage, challenges, return_url)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
 # A session, by its transaction id or its reference id.
 _FIND: Final = """
 select transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id, payment_id, amount, currency,
-       card_bin, card_last4, stage, challenges, accepted
+       card_bin, card_last4, stage, challenges, return_url, accepted
   from sandbox_authentication where transaction_id = %s or reference_id = %s
 """
 
@@ -79,6 +79,7 @@ class Session(Struct, frozen=True, kw_only=True):
     card_last4: str
     stage: NextAction | None
     challenges: bool
+    return_url: str | None
     accepted: bool | None
 
 
@@ -141,6 +142,7 @@ def open_session(request: AuthorizationRequest, authentication: Authentication, 
             card_last4=number[-4:],
             stage=_STAGES[authentication],
             challenges=authentication is not Authentication.DEVICE_DATA,
+            return_url=request.return_url,
             accepted=None,
         )
         await connection.execute(_OPEN, _row(session))
