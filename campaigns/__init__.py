@@ -10,6 +10,7 @@ In reading order:
 - `unknown_outcomes`: a payment processor that fails in every way. `fake_processor`: that processor.
 - `stamped_once`: kills while documents are stamped.
 - `subscriptions`: a year of renewals, and kills during renewals.
+- `walker`: random walks over subscriptions and invoices.
 - `races`: simultaneous requests for the same money. `vault`: a change of the sealing key while saved cards pay.
 - `wrong_requests`, `fuzz`: requests with mistakes as people make them, malformed ones, and generated ones.
 - `mutants`: each guard taken out once, and the test that notices it.

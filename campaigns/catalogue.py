@@ -59,6 +59,12 @@ CAMPAIGNS: Final = {
             "campaigns.subscriptions.kills",
         ),
         Campaign(
+            "walker",
+            "random requests about subscriptions and invoices over years of the clock leave no centavo without its document",
+            "half an hour",
+            "campaigns.walker.command",
+        ),
+        Campaign(
             "races",
             "no simultaneous requests to two API processes capture or refund more than there is",
             "half an hour",
