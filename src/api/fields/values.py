@@ -54,8 +54,8 @@ def external_id(value: str | None, alias: str | None) -> str | None:
 
 
 def return_url(text: str | None, field: str = "returnUrl") -> str | None:
-    """Returns the address to which a payer returns, as it was sent: https, or http on this machine, which the sandbox alone
-    takes (`require_https`). Raises ApiError (400): a browser must neither run it nor send it a user's name.
+    """Returns the address to which a payer returns, as it was sent: https, or http on this machine, which the sandbox
+    alone takes (`require_https`). Raises ApiError (400): a browser must neither run it nor send it a user's name.
     """
     if text is None:
         return None

@@ -34,7 +34,7 @@ KEY_ID: Final[Json] = {
 
 
 class RequestLimits(Struct, kw_only=True, rename="camel"):
-    """The requests that the key of the request may make. All keys of a merchant share a further limit (contract N75)."""
+    """The requests that the key of the request may make. A merchant's keys share a further limit (contract N75)."""
 
     requests_per_minute: Annotated[int, Meta(description="In a minute; 0 means unlimited.")]
     requests_per_second: Annotated[int, Meta(description="In a second; 0 means unlimited.")]

@@ -159,8 +159,8 @@ def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerText
 
 
 def _return_address(session: Session) -> str | None:
-    """Returns the merchant's address with the order's id in its query, or None without one. The outcome is not in it: the
-    merchant asks the ledger, and believes no address that a payer can write.
+    """Returns the merchant's address with the order's id in its query, or None without one. The outcome is not in it:
+    the merchant asks the ledger, and believes no address that a payer can write.
     """
     if session.return_url is None:
         return None

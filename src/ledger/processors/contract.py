@@ -68,10 +68,9 @@ class AuthorizationRequest(Request, frozen=True, kw_only=True):
     """A request to authorise `amount` minor units. With `capture`, the same call captures them.
 
     `authenticate` allows the processor to ask for the payer's authentication first; without it, as at a virtual
-    terminal, the processor must not. `saved_card` means that the card number is stored from an earlier payment. `return_url` is
-    where the processor's page sends the payer afterwards. If
-    the payer has to act first, this call captures nothing, and the request that ends the authentication repeats
-    `capture`.
+    terminal, the processor must not. `saved_card` means that the card number is stored from an earlier payment.
+    `return_url` is where the processor's page sends the payer afterwards. If the payer has to act first, this call
+    captures nothing, and the request that ends the authentication repeats `capture`.
     """
 
     amount: Decimal

@@ -77,7 +77,8 @@ class CustomersFiscal(Enum):
 class PaymentInput(Struct, frozen=True, kw_only=True):
     """How one payment is to be made. `card` and `card_summary` come together, `persist` saves that card.
 
-    `return_url` is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is what the payer entered for it.
+    `return_url` is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is
+    what the payer entered for it.
 
     A caller that may repeat the request fixes `payment_id`: an order that has this payment already gets no other.
     """
