@@ -26,7 +26,7 @@ TAKERS: Final[Mapping[str, str]] = {
     "deposit": "a deposit (sandbox: `POST /sandbox/deposits`)",
     "dispute": "a dispute (sandbox: `POST /sandbox/disputes`)",
     "settlement": "a settlement batch (sandbox: `POST /sandbox/settlements`)",
-    "confirmation": "the processor's confirmation or refusal of a pending refund",
+    "confirmation": "the confirmation or refusal of a pending refund: the processor's, or the merchant's of what it pays out",
     "due": "a delayed capture or void falls due",
     "expiry": "time: a reference, a session or an authorisation ends",
     "recovery": "the recovery, where a call had no answer",

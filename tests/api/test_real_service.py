@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from campaigns.chaos.service import Service
-from tests.api.bodies import by_card, card, charge, encoded, order, paid_order
+from tests.api.bodies import ABSENT, by_card, card, charge, encoded, order, paid_order
 from tests.api.invoices.test_split_order_documents import FISCAL
 from tests.api.isolation.objects import CUSTOMERS, PLANS, PRODUCTS, SUBSCRIPTIONS
 from tests.api.openapi.description import operations
@@ -79,6 +79,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     shop = Shop(service)
     split_tender(shop)
     held_and_cancelled(shop)
+    paid_out(shop)
     authenticated(shop)
     outside(shop)
     to_the_card = {"amount": 1000, "paymentId": shop.get(f"{ORDERS}/split/payments/part")["id"]}
@@ -212,6 +213,18 @@ def held_and_cancelled(shop: Shop) -> None:
     assert shop.post(f"{ORDERS}/held/capture", {"amount": 50_000})["amountPaid"] == 50_000
     assert shop.post(f"{ORDERS}/held/release", {})["amountReleased"] == 100_000
     assert shop.post(f"{ORDERS}/held/cancel", {"refundCaptured": True})["status"] == "REFUNDED"
+
+
+def paid_out(shop: Shop) -> None:
+    """A transfer, refunded in two parts: one by hand, one to an account. The bank may have confirmed both by then."""
+    waiting = shop.post(ORDERS, order(externalId="payout", pending=ABSENT, paymentMethod={"type": "spei"}))
+    clabe = waiting["payment"]["speiDetails"]["clabe"]
+    shop.post(f"{SANDBOX}/deposits", {"clabe": clabe, "amount": 150_000})
+    shop.post(f"{ORDERS}/payout/refund", {"amount": 1000, "externalId": "by-hand"})
+    assert shop.post(f"{ORDERS}/payout/refunds/by-hand/confirm", {})["refund"]["status"] == "SUCCEEDED"
+    shop.post(f"{ORDERS}/payout/refund", {"amount": 1000, "externalId": "to-account"})
+    named = shop.ask("PUT", f"{ORDERS}/payout/refunds/to-account/destination", {"clabe": "032180000118359719"})
+    assert named.status_code in (200, 409), named.text
 
 
 def authenticated(shop: Shop) -> None:

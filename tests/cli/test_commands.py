@@ -183,6 +183,7 @@ def test_empty_lists_report_that_they_are_empty(ledger):
     assert ledger("merchants", "list").done.startswith("There is no merchant yet")
     assert ledger("jobs", "list").done == "no job has failed\n"
     assert ledger("messages", "list").done == "no message waits for an order\n"
+    assert ledger("payouts").done == "no refund waits for its merchant\n"
 
 
 def test_doctor_reports_every_part_of_an_installation(ledger, settings, database_url):

@@ -127,6 +127,12 @@ async def _cancel_payment(context: ScenarioContext, order: dict[str, Any]) -> ht
     return await context.post("cancel", f"{ORDERS}/{context.order_id}/cancel", {"paymentId": payment_id})
 
 
+async def _confirm_refund(context: ScenarioContext, _: dict[str, Any]) -> httpx.Response:
+    refunds = (await context.merchant.get(f"{ORDERS}/{context.order_id}/refunds")).json()["data"]
+    name = refunds[-1]["id"] if refunds else str(uuid4())
+    return await context.post("confirmation", f"{ORDERS}/{context.order_id}/refunds/{name}/confirm", {})
+
+
 OPERATIONS: dict[str, Attempt] = {
     "create again": _create_again,
     "charge": _order_request("charge", "charge", GOOD),
@@ -145,6 +151,7 @@ OPERATIONS: dict[str, Attempt] = {
     "cancel a part": _cancel_payment,
     "refund a part": _order_request("refund", "refund", {"amount": 1000}),
     "refund all": _order_request("refund", "refund", {"amount": 10_000}),
+    "confirm a refund": _confirm_refund,
     "deposit a part": _sandbox_request("deposit", "deposits", lambda payment: _deposit_to(payment, 1000)),
     "deposit all": _sandbox_request("deposit", "deposits", lambda payment: _deposit_to(payment, 10_000)),
     "open a dispute": _dispute("OPENED", amount=1000),

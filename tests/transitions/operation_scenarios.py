@@ -32,6 +32,7 @@ from tests.transitions.steps import (
     cancel_payment,
     capture,
     charge,
+    confirm_refund,
     create,
     deposit,
     device_data,
@@ -163,6 +164,7 @@ MESSAGES = [
         refund(4000),
         advance_clock("PT5S"),
     ),
+    scenario("a payout by hand is confirmed", create(SPEI), deposit(10_000), refund(4000), confirm_refund()),
     scenario("a payout of a part arrives", create(SPEI), deposit(10_000), refund(4000), advance_clock("PT5S")),
     scenario(
         "the payout of a cancellation arrives",

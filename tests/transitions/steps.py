@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.api.bodies import card
+from tests.api.storefront import ORDERS
 from tests.transitions.context import SANDBOX, ScenarioContext
 
 Step = Callable[[ScenarioContext], Awaitable[Any]]
@@ -120,6 +121,16 @@ def refund(amount: int, *, n: int = 1, holder: str | None = None) -> Step:
         body = {"amount": amount, "paymentId": (await context.read_payment(-n))["id"]}
         to = {} if holder is None else {"destination": {"clabe": CLABE_OF_ANA, "accountHolder": holder}}
         await context.post_to_order("refund", "refund", body | to)
+
+    return step
+
+
+def confirm_refund() -> Step:
+    """Confirms the payout of the newest refund."""
+
+    async def step(context: ScenarioContext) -> None:
+        refunds = (await context.merchant.get(f"{ORDERS}/{context.order_id}/refunds")).json()["data"]
+        await context.post_to_order("confirmation", f"refunds/{refunds[-1]['id']}/confirm", {})
 
     return step
 
