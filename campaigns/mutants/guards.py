@@ -67,6 +67,7 @@ _EMBEDDED: Final = "src/ledger/postgres/embedded"
 _ACCESS_TESTS: Final = "tests/postgres/test_embedded_access.py"
 _CLOCK: Final = "src/ledger/background/clock"
 _MOVE_TESTS: Final = "tests/background/test_moves.py"
+_PAYER_PAGES: Final = "tests/api/sandbox/test_payer_pages.py"
 _STAMPING: Final = "src/ledger/domain/invoices/decide/stamping.py"
 _NOTE_TESTS: Final = "tests/domain/invoices/test_failed_notes.py"
 _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
@@ -1052,6 +1053,22 @@ SECRETS: Final = (
         "if len(changes) < STREAMS_MIN:",
         "if len(changes) < 1_000_000:",
         ("tests/operations/test_imports.py::test_orders_of_other_merchants_do_not_wait_behind_a_large_import",),
+    ),
+    Mutant(
+        "a-payer-sent-to-an-address-that-runs",
+        "a payer's browser neither runs nor misreads the merchant's returnUrl",
+        "src/api/fields/values.py",
+        "    if not _PLAIN_URL.fullmatch(text):\n        raise wrong\n",
+        "",
+        (f"{_PAYER_PAGES}::test_an_address_that_a_browser_must_not_follow_is_refused",),
+    ),
+    Mutant(
+        "a-payer-sent-out-of-https",
+        "a payer returns to an address with https, but for this machine",
+        "src/api/fields/values.py",
+        '(url.scheme != "https" and not _is_loopback(host))',
+        "False",
+        (f"{_PAYER_PAGES}::test_an_address_that_a_browser_must_not_follow_is_refused",),
     ),
 )
 
