@@ -245,6 +245,12 @@ def test_the_rest_of_a_capture_lapses_with_its_authorisation() -> None:
     assert timers_of(order) == ()
 
 
+def test_a_lapse_ends_no_reference_by_which_the_payer_is_to_pay_the_rest() -> None:
+    lapsed = replace(ended(because=e.ReleasedBecause.LAPSED, reference=None), at=NOON + timedelta(days=8))
+    order = given(*HALF_TAKEN, *reference_open(2, 4000)).when(expire()).then(lapsed)
+    assert order.payments[1].status is PaymentStatus.REQUIRES_ACTION
+
+
 # ---------------------------------------------------------------- what is asked of the payer
 
 

@@ -78,7 +78,8 @@ def released(
 ) -> list[OrderEvent]:
     """Returns the events of a hold that has ended: none if that is recorded already.
 
-    On an order of one tender the references for the rest end with it: the merchant expects no more money.
+    On an order of one tender the references for the rest end with what the merchant has released: it expects no more
+    money. An authorisation that lapses ends none: by them the merchant still asks for the rest.
     """
     if payment.hold_ended_at is not None:
         return []
@@ -89,6 +90,8 @@ def released(
         at=at,
         processor_reference=outcome.processor_reference,
     )
+    if because is ReleasedBecause.LAPSED:
+        return [ended]
     return [ended, *cancel_references(order, CancelledBecause.RELEASED, at)]
 
 
