@@ -29,7 +29,12 @@ from ledger.domain.orders import processor_outcomes as o
 from ledger.domain.orders.refund import RefundStatus
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import Destination, DestinationType
-from ledger.domain.rejections import InvalidField, InvalidOrderState, RefundInProgress, RefundNotFound
+from ledger.domain.rejections import (
+    InvalidField,
+    InvalidOrderState,
+    RefundInProgress,
+    RefundNotFound,
+)
 
 OTHER = "032180000118359719"
 SENT = deposited(1, 10000)
@@ -180,3 +185,20 @@ def test_an_erased_payer_leaves_no_account() -> None:
     [event] = given(*forgotten).when(deposit(10000, sender=CLABE)).then_events()
     assert event.sender_clabe is None
     assert payment_id(1) == ONE
+
+
+def test_no_processor_pays_out_what_another_refund_has_paid_by_then() -> None:
+    """A refund that failed is reported as paid after all, while a second one waits for the merchant."""
+    first = refund_requested(1, 10000, payout=True)
+    failed = e.RefundRefused(refund_id=refund_id(1), payment_id=ONE, code="X", at=NOON)
+    second = refund_requested(1, 10000, 2, payout=True, by_merchant=True)
+    late = given(*DEPOSITED, first, failed, second).when(
+        record_refund(o.Refunded(amount=Decimal(10000), processor_reference="r"))
+    )
+    [reported] = late.then_events()
+    assert isinstance(reported, e.LateRefundReported)
+    history = (*DEPOSITED, first, failed, second, reported)
+    given(*history).when(to_account(n=2)).then_rejected(
+        InvalidOrderState, currentStatus=folded(history).status, allowedStatuses=()
+    )
+    assert given(*history).when(confirm_payout(2)).then_events(), "the merchant may have paid it"

@@ -29,12 +29,17 @@ def decide_refund_destination(order: Order, command: ChangeRefundDestination) ->
         return []
     events: list[OrderEvent] = []
     for part in _paid_out_by_hand(order, refund, "Its destination cannot be changed any more"):
+        payment = order.payment(part.payment_id)
+        if part.amount > payment.captured - payment.refunded:
+            raise wrong_state(
+                order, "The money has gone back by an earlier refund that was reported late: it is not paid out again."
+            )
         about: dict[str, Any] = {"refund_id": refund.refund_id, "payment_id": part.payment_id, "at": command.at}
         events.append(RefundDestinationChanged(destination=command.destination, **about))
         if part.by_merchant:
             request = PayoutRequested(
                 amount=part.amount,
-                processor=order.payment(part.payment_id).processor,
+                processor=payment.processor,
                 idempotency_key=f"{refund.refund_id}:{part.payment_id}",
                 deadline_at=command.deadline_at,
                 **about,
