@@ -16,6 +16,7 @@ from tests.operations.test_repeated_calls import CLABE, deposit, recording
 
 from ledger.domain.orders.refund import RefundStatus
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import InvalidOrderState
 from ledger.operations.context.inputs import Actor, ConfirmationInput, RefundInput
 from ledger.operations.context.ledger import Ledger
@@ -26,6 +27,7 @@ from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.postgres.connection import connect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorUnavailable
+from projections.orders import open_calls
 from projections.orders.pending_payouts import PendingPayout, pending_payouts
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +116,34 @@ async def test_operators_see_what_waits_for_a_merchant(ledger: Ledger, merchant:
     assert (payout.merchant_id, payout.amount, payout.currency) == (merchant.merchant_id, Decimal(4_000), "MXN")
     await confirm_payout(ledger, merchant, "1", "back", ConfirmationInput())
     assert await listed(database_url, ledger) == []
+
+
+async def test_operators_see_what_waits_of_money_that_came_in_after_a_full_refund(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    order = (await create_order(real(ledger), merchant, an_order("1", SPEI))).order
+    for n in (1, 2):
+        await deposit(ledger, merchant, order, f"deposit-{n}")
+        await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(10_000), external_id=f"back-{n}"))
+        if n == 1:
+            await confirm_payout(ledger, merchant, "1", "back-1", ConfirmationInput())
+    assert (await order_named(ledger, merchant, "1")).status is OrderStatus.PARTIALLY_REFUNDED
+    assert [each.amount for each in await listed(database_url, ledger)] == [10_000]
+    await confirm_payout(ledger, merchant, "1", "back-2", ConfirmationInput())
+    assert await listed(database_url, ledger) == []
+
+
+async def test_an_open_payout_is_as_old_as_its_account(
+    ledger: Ledger, merchant: Actor, open_another: Open, database_url: str
+) -> None:
+    await waiting(ledger, merchant)
+    down = real(await open_another())
+    wrap(down, "pay_out", lambda _: _down)
+    await name_account(down, merchant)
+    async with await connect(database_url, "test") as connection:
+        announced = await (await connection.execute(open_calls.ANNOUNCED)).fetchall()
+        asked = await connection.execute("select command_id from event where topic = 'payout-requested.v1'")
+        assert announced == await asked.fetchall(), "not as old as the refund, which waited for the merchant"
 
 
 async def _down(_: Any) -> Any:

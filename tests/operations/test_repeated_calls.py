@@ -67,14 +67,14 @@ class Payout(Action):
         return await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(4_000), destination=CLABE), key)
 
 
-async def deposit(ledger: Ledger, merchant: Actor, order: Any) -> None:
+async def deposit(ledger: Ledger, merchant: Actor, order: Any, name: str = "deposit-1") -> None:
     """Has the sandbox's bank receive the order's money, and records it."""
     [payment] = order.payments
     assert payment.reference is not None
     message = await bank(ledger).deposit(
         Deposit(
             merchant_id=merchant.merchant_id,
-            message_id="deposit-1",
+            message_id=name,
             sent_to=payment.reference.reference,
             amount=Decimal(10_000),
             at=order.updated_at,

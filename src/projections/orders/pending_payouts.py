@@ -16,12 +16,22 @@ from msgspec import Struct
 from ledger.domain.orders.state import Order
 from ledger.postgres.connection import Connection
 
-# The orders with a refund under way, by the index of statuses, one merchant after the other.
+# The orders with a refund under way, by the index of statuses, one merchant after the other. The refund of money that
+# came in after the payment had ended does not show in its status, nor in the order's: of the orders with references
+# (bits 2 and 4), those with such a payment are read too. A row with an open call has no payments.
 _REFUNDING: Final = """
 select m.merchant_id, o.order_id from merchant m
- cross join lateral (select order_id, created_at from payment_order
-                      where merchant_id = m.merchant_id and status = any('{REFUND_PROCESSING,CANCELLATION_REQUESTED}')
-                      order by status, created_at, order_id) o
+ cross join lateral (
+   (select order_id from payment_order
+     where merchant_id = m.merchant_id and status = any('{REFUND_PROCESSING,CANCELLATION_REQUESTED}')
+     order by status, created_at, order_id)
+   union all
+   (select order_id from payment_order
+     where merchant_id = m.merchant_id and status = any('{PARTIALLY_REFUNDED,PARTIALLY_PAID,COMPLETED}')
+       and coalesce(method_types, 2) & 6 <> 0
+       and (call_deadline_at is not null or position('"status":"REFUNDED"'::bytea in payments) > 0
+            or position('"status":"FAILED"'::bytea in payments) > 0)
+     order by status, created_at, order_id)) o
 """
 
 LoadOrder = Callable[[UUID, UUID], Awaitable[Order | None]]
