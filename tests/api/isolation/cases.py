@@ -51,6 +51,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", _ORDERS): Case(
         {
             "query.customerId": "customer",
+            "query.externalId": "order",
             "query.search": "search",
             "query.cursor": NOTHING("a position in the list, see the test of cursors"),
         }
