@@ -23,6 +23,7 @@ _BEGIN_WITH = (
     "tests/transitions/test_every_operation.py",
     "tests/campaigns/test_unknown_outcomes.py",
     "tests/campaigns/chaos/test_short.py",
+    "tests/browser/test_reference_page.py",
 )
 
 
