@@ -19,7 +19,8 @@ from ledger.postgres.embedded.data_dir import make_data_dir
 from ledger.postgres.embedded.ownership import own_directory
 
 # A session ends before its server writes over a file of its log. Each new file would be written twice, first with zeros.
-_SETTINGS = {"max_connections": "400", "wal_init_zero": "off"}
+# Its databases are small: every page of a large cache would be a new page of memory, and every drop would search it.
+_SETTINGS = {"max_connections": "400", "wal_init_zero": "off", "shared_buffers": "64MB"}
 
 
 @contextmanager
