@@ -7,7 +7,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
   --no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(UPGRADE)
 TESTS ?= property_tests tests
-JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 1) + 2)
+PROCESSORS := $(shell nproc 2>/dev/null || echo 1)
+JOBS ?= $(shell expr $(PROCESSORS) + 2)
 PYTEST = $(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) \
   --maxprocesses 4 --dist worksteal
 STAMP := $(VENV)/.installed
@@ -27,6 +28,8 @@ test: $(TOOLS)
 	$(PYTEST)
 
 # The long runs of the same programmes: campaigns, every crash of a payment, the pages' commands, more random examples.
+# Many of them run whole services of their own.
+test-long: JOBS = $(shell expr $(PROCESSORS) + 1)
 test-long: $(TOOLS)
 	$(PYTEST) -m long
 

@@ -40,13 +40,15 @@ EXCUSED = {
     r"400 (VALIDATION_ERROR )?SECURITY_CODE_NOT_ALLOWED .*": "the text decides what is a security code",
     r"400 VALIDATION_ERROR CARD_NUMBER_NOT_ALLOWED .*": "the same as the next, beside another error",
     r"400 VALIDATION_ERROR CONFLICTING_FIELDS .*": "the same as the first, beside another error",
+    r"400 VALIDATION_ERROR INVALID_FORMAT (\S*\.)?returnUrl .*": "a format is only a hint, and a payer returns to an address of the web",
+    r"400 VALIDATION_ERROR (INVALID_VALUE|OUT_OF_RANGE|INVALID_FORMAT) paidAt .*": "a payout lies between its refund and now",
     r"400 VALIDATION_ERROR (INVALID_VALUE|OUT_OF_RANGE|INVALID_FORMAT) expiresAt .*": "a key expires in the future",
     r"400 VALIDATION_ERROR INVALID_VALUE settings\.timeZone .*": "a database lists the time zones",
     r"400 VALIDATION_ERROR INVALID_VALUE settings\.surchargeRate .*": "schemas do not describe how a number is written",
     r"400 VALIDATION_ERROR READ_ONLY settings\..*": "only the operator changes the rate limits",
     r"400 VALIDATION_ERROR INVALID_VALUE \S*\.(taxSystem|cfdiUse) .*": "the regime follows from the tax number, the use from the regime",
     r"400 VALIDATION_ERROR INVALID_VALUE \S*\.zipCode .*": "a catalogue lists the postal codes",
-    r"400 VALIDATION_ERROR INVALID_VALUE \S*\.(productKey|unitKey|taxes\[\d+\]\.(rate|factor)) .*": "catalogues list the products, "
+    r"400 VALIDATION_ERROR INVALID_VALUE (\S*\.)?(productKey|unitKey|taxes\[\d+\]\.(rate|factor)) .*": "catalogues list the products, "
     "the units and the rates of taxes",
     r"400 VALIDATION_ERROR \w+ (settings\.)?exchangeRate .*": "schemas do not describe how a number is written",
     r"400 VALIDATION_ERROR \w+ (certificate|privateKey|password|image) .*": "schemas do not describe what a file contains",

@@ -70,12 +70,11 @@ class Shell:
     """A second terminal in the project's directory, which keeps its variables."""
 
     def __init__(self, service, **replaced):
-        self._replaced = {
+        self._replaced = replaced | {
             "http://127.0.0.1:${LEDGER_PORT:-8000}": service.url,
             ".ledger/": f"{service.data_dir}/",
             ".venv/bin/python": sys.executable,
             ".venv/bin/ledger": "ledger",
-            **replaced,
         }
         self._bash = subprocess.Popen(
             ["bash", "-u", "-o", "pipefail"],
