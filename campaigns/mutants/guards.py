@@ -91,6 +91,22 @@ MONEY: Final = (
         ("tests/api/http/test_unknown_names.py::test_a_merchant_may_refuse_every_unknown_name",),
     ),
     Mutant(
+        "choice-that-is-ignored",
+        "a request that names one payment or document acts on no other one because its operation lacks the name",
+        "src/api/decoding/unknown_names.py",
+        "elif not place and self._refuse_choice(name, known):",
+        "elif not place and self._refuse_choice and not name:",
+        ("tests/api/http/test_unknown_names.py::test_a_choosing_name_widens_no_request",),
+    ),
+    Mutant(
+        "invoice-cancelled-for-its-receipt",
+        "a cancellation that names its document by complementId does not cancel the invoice",
+        "src/api/orders/invoices/cancel.py",
+        "motive=sent.motive, document_id=document_id,",
+        "motive=sent.motive, document_id=sent.document_id,",
+        ("tests/api/invoices/test_stamp.py::test_an_invoice_with_receipts_is_cancelled_after_them",),
+    ),
+    Mutant(
         "name-that-comes-twice",
         "an amount that a body has twice moves no money",
         "src/api/decoding/repeated_names.py",

@@ -14,9 +14,10 @@ from urllib.parse import parse_qs, unquote_plus
 
 from msgspec import Struct
 
+from api.decoding.choosing_names import chosen_alike
 from api.decoding.field_errors import FieldErrors
 from api.decoding.types import TEXT_MAX
-from api.decoding.unknown_names import known_name, shown
+from api.decoding.unknown_names import by_spelling, known_name, shown, spelling_of
 from api.errors import ApiError, FieldError, conflicting, invalid
 from api.operation import Json
 
@@ -95,7 +96,7 @@ def refuse_parameters(query: bytes) -> None:
 
 def _unknown_parameter(name: str, known: Collection[str]) -> ApiError:
     """Returns the 400 about a parameter that is none of those of the operation."""
-    meant = known_name(name, known)
+    meant = known_name(name, known) or chosen_alike(spelling_of(name), by_spelling(known))
     if meant is not None:
         problem = f"is unknown: did you mean {meant}?"
     elif known:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, inspect
 
+from api.decoding.choosing_names import CHOICES, chosen_alike
 from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.foreign_names import ADVICE
 from api.errors import ApiError, FieldError
@@ -40,10 +41,13 @@ class UnknownFieldPolicy(Struct, frozen=True):
     """What becomes of unknown fields that could be harmless: they are ignored with a warning, or refused.
 
     The body's own `read_only` fields are what the operation answers: who sends them back expects nothing of them.
+    `choices` is what a field of an operation on money or documents could choose (`choosing_names`): a name that does,
+    and that the operation lacks, is refused.
     """
 
     rejects: bool = False
     read_only: frozenset[str] = frozenset()
+    choices: frozenset[str] = frozenset()
 
 
 _WARNS: Final = UnknownFieldPolicy()
@@ -64,6 +68,13 @@ def foreign(path: str, advice: str) -> ApiError:
     problem = f"is unknown here, and moves money in other APIs: {advice}"
     error = FieldError(path, problem, UNKNOWN_FIELD)
     return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}", errors=(error,))
+
+
+def chooses(path: str, what: str) -> ApiError:
+    """Returns the 400 about a field by which other operations choose what they act on: one payment, one document."""
+    problem = f"is unknown here, and chooses {what} elsewhere: this operation has no such choice, so leave it out"
+    error = FieldError(path, problem, UNKNOWN_FIELD)
+    return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}.", errors=(error,))
 
 
 def rejected(path: str) -> ApiError:
@@ -135,10 +146,25 @@ class UnknownNames:
             self._refuse(foreign(f"{place}{name}", advice))
         elif not place and name in self._policy.read_only:
             self.ignored[name] = None
+        elif not place and self._refuse_choice(name, known):
+            return
         elif self._policy.rejects:
             self._refuse(rejected(f"{place}{name}"))
         else:
             self.ignored.setdefault(_without_indices(place) + name, f"{place}{name}")
+
+    def _refuse_choice(self, name: str, known: Collection[str]) -> bool:
+        """Returns whether a name chooses what a request acts on. Such a name is refused, not ignored."""
+        spelling = spelling_of(name)
+        what = CHOICES.get(spelling)
+        if what is None:
+            return False
+        alike = chosen_alike(spelling, by_spelling(known))
+        if alike is not None:
+            self._refuse(misspelt(name, alike))
+        elif what in self._policy.choices:
+            self._refuse(chooses(name, what))
+        return alike is not None or what in self._policy.choices
 
     def _refuse(self, error: ApiError) -> None:
         if len(self.errors) < _NAMED_MAX:

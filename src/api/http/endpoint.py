@@ -12,9 +12,10 @@ from msgspec import Struct
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.decoding.choosing_names import choices_left
 from api.decoding.field_warnings import WARNINGS, with_warnings
 from api.decoding.query import refuse_parameters
-from api.decoding.unknown_names import IGNORED, POLICY, UnknownFieldPolicy, ignored_header
+from api.decoding.unknown_names import IGNORED, POLICY, UnknownFieldPolicy, ignored_header, spelling_of
 from api.errors import method_not_allowed, no_such_operation
 from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
@@ -32,6 +33,8 @@ SUBSCRIPTIONS: Final = api_keys.Scope.SUBSCRIPTIONS
 
 _CHANGES: Final = frozenset({"PUT", "PATCH"})
 """The methods whose body may be what was read before."""
+_MOVES: Final = frozenset({WRITE, SUBSCRIPTIONS, api_keys.Scope.FISCAL})
+"""The scopes of the operations on money and on fiscal documents."""
 
 Handler = Callable[[Dependencies, ApiRequest], Awaitable[ApiResponse]]
 
@@ -58,6 +61,12 @@ class ScopedOperation(Struct, frozen=True):
         """Returns the names of the fields of its answers."""
         return frozenset(name for _, answer in self.spec.answers.values() for name in answer.__struct_encode_fields__)
 
+    @property
+    def choices(self) -> frozenset[str]:
+        """Returns what a field of its body could choose, if it acts on money or documents of what its path names."""
+        in_path = [each["name"] for each in self.spec.parameters if each["in"] == "path"]
+        return choices_left(map(spelling_of, in_path)) if in_path and self.scope in _MOVES else frozenset()
+
 
 class Endpoint:
     """The operations of one path, by method; HEAD is GET without the body."""
@@ -69,9 +78,11 @@ class Endpoint:
         read_only = {method: each.answered_fields | read for method, each in operations.items() if method in _CHANGES}
         self._policies = {
             (method, setting): UnknownFieldPolicy(
-                rejects=setting is UnknownFields.REJECT, read_only=read_only.get(method, frozenset())
+                rejects=setting is UnknownFields.REJECT,
+                read_only=read_only.get(method, frozenset()),
+                choices=operation.choices,
             )
-            for method in operations
+            for method, operation in operations.items()
             for setting in UnknownFields
         }
         if "GET" in operations:

@@ -23,7 +23,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "other.",
     "UNKNOWN_FIELD": "A field is unknown, and its name is that of another one at its place but for case, `_`, `-` or two "
     "letters: `errors` names the one that was probably meant. Or a field moves money in other payment APIs: `errors` has "
-    "what to send instead. Or the merchant's setting `unknownFields` is REJECT.",
+    "what to send instead. Or it chooses one payment or document in other operations, and would be ignored here. Or the merchant's setting `unknownFields` is REJECT.",
     "UNKNOWN_PARAMETER": "The query has a parameter that the operation does not have: `errors` names the one that was "
     "probably meant, or those that there are.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "
@@ -151,7 +151,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "DUPLICATE_ID": "An earlier product of the import has the same id.",
     "UNKNOWN_PARAMETER": "The operation has no such parameter.",
     "UNKNOWN_FIELD": "It does not exist, and a field at the same place has almost the same name, or it moves money in "
-    "other APIs, or the merchant's `unknownFields` is REJECT.",
+    "other APIs, or it chooses what other operations act on, or the merchant's `unknownFields` is REJECT.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
 }

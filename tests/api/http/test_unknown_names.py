@@ -12,10 +12,10 @@ import pytest
 from tests.api.bodies import by_card, card, order, paid_order
 from tests.api.openapi.description import DESCRIBED, assert_described, operations
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
-from tests.api.subscriptions.billing import PLANS, monthly
+from tests.api.subscriptions.billing import PLANS, SUBSCRIPTIONS, monthly
 
 from api.decoding.query import parse_parameters, refuse_parameters
-from api.decoding.unknown_names import known_name
+from api.decoding.unknown_names import known_name, spelling_of
 from api.errors import ApiError
 from ledger.domain.merchants.settings import UnknownFields
 
@@ -267,6 +267,51 @@ async def test_a_field_that_moves_money_in_other_apis_is_refused_with_what_to_se
     )
     assert advice in error["message"]
     assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 0
+
+
+CHOOSING = (
+    "documentId", "complement_id", "receiptId", "cfdiId", "paymentIds", "payment_id", "captureId", "transactionId",
+    "refundId", "invoiceId", "cardId", "paymentMethodId",
+)  # fmt: skip
+ACTING = [(method, path) for method, path in WITH_BODY if "{id}" in path and path.startswith((ORDERS, SUBSCRIPTIONS))]
+
+
+@pytest.mark.parametrize(("method", "path"), ACTING)
+async def test_a_choosing_name_widens_no_request(paid: tuple[Merchant, bytes], method: str, path: str):
+    """Ignored, it would have the invoice cancelled in place of a receipt, and the newest payment captured."""
+    merchant, before = paid
+    schema = DESCRIBED["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+    known = {spelling_of(name) for each in resolved(schema) for name in each["properties"]}
+    if path.endswith("/cfdi-cancel"):
+        known.add(spelling_of("complementId"))  # another name of documentId
+    in_path = {spelling_of(step[1:-1]) for step in path.split("/") if step.startswith("{")}
+    unknown = [name for name in CHOOSING if spelling_of(name) not in known | in_path]
+    answer = await merchant.client.request(
+        method,
+        address(path, msgspec.json.decode(before)["id"]),
+        content=msgspec.json.encode(dict.fromkeys(unknown)),
+        headers=merchant.key | JSON,
+    )
+    refused = {each["field"] for each in answer.json()["errors"] if each["code"] == "UNKNOWN_FIELD"}
+    assert (answer.status_code, refused) == (400, set(unknown)), answer.text
+    assert (await merchant.get(f"{ORDERS}/{msgspec.json.decode(before)['id']}")).content == before
+
+
+async def test_a_name_that_chooses_is_refused_with_the_one_to_send(paid: tuple[Merchant, bytes]):
+    merchant, before = paid
+    one = f"{ORDERS}/{msgspec.json.decode(before)['id']}"
+    for path, name, problem in (
+        (f"{one}/capture", "captureId", "is unknown: did you mean paymentId?"),
+        (f"{one}/cfdi-url", "documentId", "is unknown: did you mean complementId?"),
+        (f"{SUBSCRIPTIONS}/{ANY_ID}/retry", "invoiceId", "this operation has no such choice, so leave it out"),
+    ):
+        answer = (await merchant.post(path, {name: ANY_ID})).json()
+        assert answer["code"] == "UNKNOWN_FIELD"
+        assert problem in answer["errors"][0]["message"]
+    asked = (await merchant.get(f"{one}/cfdi-url?documentId={ANY_ID}")).json()["errors"]
+    assert asked[0]["message"] == "is unknown: did you mean complementId?"
+    new = await merchant.create(order(externalId="own-id", transactionId="7"))  # creates what it is about
+    assert (new.status_code, new.json()["warnings"][0]["field"]) == (201, "transactionId")
 
 
 async def test_the_header_is_short_and_repeats_no_card_number(store: Storefront):

@@ -261,7 +261,9 @@ async def test_an_invoice_with_receipts_is_cancelled_after_them(merchant: Mercha
     await merchant.post(STAMPING, {"mode": "REFUSE", "times": 1, **WORDS})
     refused = await merchant.post(path, {"motive": "02", "documentId": receipt["id"]})
     assert refused.json()["complements"][0]["cancellation"]["failureReason"] == WORDS["message"]
-    done = await merchant.post(path, {"motive": "02", "documentId": receipt["id"]})
+    differing = await merchant.post(path, {"motive": "02", "documentId": order_id, "complementId": receipt["id"]})
+    assert (differing.status_code, differing.json()["code"]) == (400, "CONFLICTING_FIELDS")
+    done = await merchant.post(path, {"motive": "02", "complementId": receipt["id"]})
     assert done.json()["complements"][0]["cancellation"]["status"] == "CANCELLED"
     assert (await merchant.post(path, {"motive": "03"})).json()["invoiceCancellation"]["status"] == "CANCELLED"
 

@@ -121,7 +121,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         _ORDER | {"body.complementId": "document"}, body={}, own={"path.id": "document's order"}
     ),
     ("POST", f"{_ORDERS}/{{id}}/cfdi-cancel"): Case(
-        _ORDER | {"body.documentId": "document"},
+        _ORDER | {"body.documentId": "document", "body.complementId": "document"},
         body={"motive": "02"},
         own={"path.id": "document's order"},
     ),

@@ -8,7 +8,9 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.decoding.bodies import BodyDecoder
+from api.decoding.types import alias_of
 from api.errors import required
+from api.fields.values import one_of_aliases
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
@@ -36,6 +38,7 @@ class CancelCfdi(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkno
     document_id: Annotated[
         UUID | None, Meta(description="The id of a payment receipt or a credit note. Absent: the invoice.")
     ] = None
+    complement_id: Annotated[UUID | None, alias_of("documentId")] = None
     substituted_by: Annotated[
         UUID | None, Meta(description="The fiscal UUID of the document that replaces it. Required with motive 01 only.")
     ] = None
@@ -49,9 +52,10 @@ def parse_cancellation(body: bytes) -> CancelDocumentInput:
     sent, errors = _decode.gather(body)
     if sent.motive is None and not errors.has("motive"):
         errors.add(required("motive"))
+    document_id = errors.check(one_of_aliases, "documentId", sent.document_id, "complementId", sent.complement_id)
     errors.refuse()
     assert sent.motive is not None, "refused just above"
-    return CancelDocumentInput(motive=sent.motive, document_id=sent.document_id, substituted_by=sent.substituted_by)
+    return CancelDocumentInput(motive=sent.motive, document_id=document_id, substituted_by=sent.substituted_by)
 
 
 async def cancel(deps: Dependencies, request: ApiRequest) -> ApiResponse:

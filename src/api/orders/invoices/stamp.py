@@ -38,7 +38,7 @@ class StampPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbi
     fiscal_data: Annotated[CustomerFiscalData | None, alias_of("fiscalConfig")] = None
     scope: Annotated[StampScope | None, Meta(description="The documents to stamp; default ALL.")] = None
     complement_ids: Annotated[
-        Annotated[list[UUID], Meta(max_length=_IDS_MAX)] | None,
+        Annotated[list[UUID], Meta(min_length=1, max_length=_IDS_MAX)] | None,
         Meta(description="The receipts and credit notes to stamp. Absent: all of the scope."),
     ] = None
     exchange_rate: ExchangeRate = UNSET
