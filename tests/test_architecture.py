@@ -80,7 +80,7 @@ PACKAGES = {
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
-        ("ledger.invoicing", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.tasks", "PIL", "cryptography", "fpdf", "lxml", "msgspec",
+        ("ledger.invoicing", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.tasks", "PIL", "cryptography", "fontTools", "lxml", "msgspec",
          "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),

@@ -70,3 +70,10 @@ def test_every_pinned_package_runs_on_the_oldest_python_that_is_supported(name):
 def test_every_sql_file_is_package_data():
     package_data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     assert "migrations/*.sql" in package_data["ledger.postgres"]
+
+
+def test_the_fonts_of_printed_documents_are_package_data_with_their_licence():
+    package_data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    assert package_data["ledger.invoicing.pdf"] == ["typefaces/*"]
+    files = {path.name for path in (ROOT / "src/ledger/invoicing/pdf/typefaces").iterdir()}
+    assert files == {"LICENSE", "bold.ttf", "mono.ttf", "sans.ttf"}

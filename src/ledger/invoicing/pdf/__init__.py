@@ -5,6 +5,8 @@ In reading order:
 - `printable`: what a page shows, read from the XML. `notes`: what it shows beside. `catalogs`: the names of SAT's
   codes.
 - `words`: labels, numbers and dates in Spanish and English; amounts in words.
-- `render`: the whole PDF. `head`, `tables`, `totals`: its parts. `page`: a document while it is drawn. `canvas`: fonts,
+- `render`: the whole PDF. `head`, `tables`, `totals`: its parts. `page`: a document while it is drawn. `canvas`: texts,
   colours and boxes.
+- `file`: the file format, with embedded fonts and pictures. `fonts`: the outlines that a document embeds.
+  `prepare_fonts`: made them from the files of DejaVu.
 """

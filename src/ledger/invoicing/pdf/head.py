@@ -7,10 +7,11 @@ from typing import Final
 
 import structlog
 
-from ledger.invoicing.logos import Logo, LogoWrong, encode_logo
+from ledger.invoicing.logos import LogoWrong, encode_logo
 from ledger.invoicing.pdf import words
-from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, WARNING
+from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, WARNING, WHITE
 from ledger.invoicing.pdf.catalogs import described
+from ledger.invoicing.pdf.file import Picture, picture_of
 from ledger.invoicing.pdf.page import Page
 
 _log = structlog.get_logger()
@@ -22,6 +23,7 @@ _NAME_RIGHT: Final = 125.0
 _NARROW: Final = 75.0
 """Beside a wide logo the name has less room than this, in mm, and is printed smaller."""
 _CARD_HEIGHT: Final = 29.0
+_ALERT: Final = (253, 236, 234)
 
 
 def head(page: Page) -> None:
@@ -38,8 +40,7 @@ def head(page: Page) -> None:
     canvas.write_line(MARGIN, MARGIN + 13, issued, size=8, colour=FAINT, width=INNER, align="R")
     page.y = MARGIN + _LOGO + 3
     if document.is_test:
-        canvas.set_fill_color(253, 236, 234)
-        canvas.rect(MARGIN, page.y, INNER, 6, style="F")
+        canvas.fill(MARGIN, page.y, INNER, 6, _ALERT)
         canvas.write_line(
             MARGIN, page.y + 1.2, labels["test"], size=8, style="B", colour=WARNING, width=INNER, align="C"
         )
@@ -53,20 +54,19 @@ def _mark(page: Page) -> float:
     if logo is not None:
         scale = min(_LOGO_WIDTH_MAX / logo.width, _LOGO / logo.height)
         width, height = logo.width * scale, logo.height * scale
-        canvas.image(logo.png, MARGIN, MARGIN + (_LOGO - height) / 2, width, height)
+        canvas.image(logo, MARGIN, MARGIN + (_LOGO - height) / 2, width, height)
         return width
     canvas.box(MARGIN, MARGIN, _LOGO, _LOGO, ACCENT)
     initials = "".join(word[0] for word in page.document.issuer.name.split()[:2]).upper()
-    white = (255, 255, 255)
-    canvas.write_line(MARGIN, MARGIN + 5, initials, size=20, style="B", colour=white, width=_LOGO, align="C")
+    canvas.write_line(MARGIN, MARGIN + 5, initials, size=20, style="B", colour=WHITE, width=_LOGO, align="C")
     return _LOGO
 
 
 @lru_cache(maxsize=16)
-def _printable(stored: bytes) -> Logo | None:
+def _printable(stored: bytes) -> Picture | None:
     """Returns a stored logo, None for a picture that is none: release 0.1.0 stored the files of merchants unchecked."""
     try:
-        return encode_logo(stored)
+        return picture_of(encode_logo(stored).png)
     except LogoWrong as wrong:
         _log.warning("logo_not_printed", reason=str(wrong))
         return None

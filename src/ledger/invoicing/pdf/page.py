@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ledger.invoicing.pdf import words
-from ledger.invoicing.pdf.canvas import MARGIN, Canvas, printable_text
+from ledger.invoicing.pdf.canvas import MARGIN, Canvas
 from ledger.invoicing.pdf.notes import NO_NOTES, Notes
 from ledger.invoicing.pdf.printable import Printable, Tax
 from ledger.invoicing.pdf.words import Language
@@ -18,9 +18,8 @@ class Page:
         self.document, self.language, self.logo, self.notes = document, language, logo, notes
         self.labels = words.LABELS[language]
         self.canvas = Canvas(self.labels["page"], self.labels["printed"], language)
-        self.canvas.set_title(f"{self.labels[document.kind]} {document.number}")
-        self.canvas.set_author(printable_text(document.issuer.name))
-        self.canvas.set_creation_date(datetime.fromisoformat(document.stamped_at).replace(tzinfo=UTC))
+        stamped_at = datetime.fromisoformat(document.stamped_at).replace(tzinfo=UTC)
+        self.canvas.about(f"{self.labels[document.kind]} {document.number}", document.issuer.name, stamped_at)
         self.y = MARGIN
 
     def next_page(self) -> None:

@@ -9,7 +9,7 @@ import qrcode
 from qrcode.constants import ERROR_CORRECT_M
 
 from ledger.invoicing.pdf import words
-from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, RIGHT
+from ledger.invoicing.pdf.canvas import ACCENT, FAINT, INNER, MARGIN, RIGHT, WHITE
 from ledger.invoicing.pdf.page import Page
 
 _SEALS_HEIGHT: Final = 44.0
@@ -33,10 +33,9 @@ def totals(page: Page) -> None:
         canvas.write_line(RIGHT - 34, y, words.number(amount, decimals=2), size=8, width=34, align="R")
         y += 4.6
     canvas.box(RIGHT - 80, y, 80, 8.5, ACCENT)
-    white = (255, 255, 255)
-    canvas.write_line(RIGHT - 79, y + 2.2, labels["total"], size=10, style="B", colour=white)
+    canvas.write_line(RIGHT - 79, y + 2.2, labels["total"], size=10, style="B", colour=WHITE)
     total = words.money(document.total, document.currency)
-    canvas.write_line(RIGHT - 60, y + 2, total, size=11, style="B", colour=white, width=60, align="R")
+    canvas.write_line(RIGHT - 60, y + 2, total, size=11, style="B", colour=WHITE, width=60, align="R")
     spelled = words.in_words(document.total, document.currency, page.language)
     canvas.write_block(MARGIN, page.y + 1.5, INNER - 84, spelled, size=7.5)
     page.y = y + 12.5
