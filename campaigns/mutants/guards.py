@@ -73,6 +73,8 @@ _NOTE_TESTS: Final = "tests/domain/invoices/test_failed_notes.py"
 _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
 _WORKER_TESTS: Final = "tests/background/test_stamping.py"
 
+_SELF_INVOICE: Final = "tests/api/invoices/test_self_invoice.py"
+
 MONEY: Final = (
     Mutant(
         "fraction-that-no-processor-moves",
@@ -1069,6 +1071,30 @@ SECRETS: Final = (
         "if len(changes) < STREAMS_MIN:",
         "if len(changes) < 1_000_000:",
         ("tests/operations/test_imports.py::test_orders_of_other_merchants_do_not_wait_behind_a_large_import",),
+    ),
+    Mutant(
+        "self-invoice-link-without-its-signature",
+        "nobody opens the page of an order whose link the service did not sign",
+        "src/ledger/invoicing/self_invoice_links.py",
+        "if not hmac.compare_digest(signature, self._signature(signed)):",
+        "if len(signature) != _SIGNATURE:",
+        (f"{_SELF_INVOICE}::test_a_link_is_of_one_order_and_ends_with_the_month_after_the_payment",),
+    ),
+    Mutant(
+        "invoice-shown-to-any-visitor",
+        "a found receipt does not show the person to whom its invoice was issued",
+        "src/api/pages/self_invoice.py",
+        "if not rfc or not hmac.compare_digest(rfc.encode(), invoice.terms.receiver.tax_id.encode()):",
+        "if not rfc:",
+        (f"{_SELF_INVOICE}::test_a_payer_requests_an_invoice_once",),
+    ),
+    Mutant(
+        "self-invoice-without-its-check",
+        "a second receiver does not replace that of an invoice which is being stamped",
+        "src/ledger/operations/orders/invoices/stamp.py",
+        "        if check is not None:\n",
+        "        if False:\n",
+        (f"{_SELF_INVOICE}::test_two_tabs_give_one_invoice_to_one_receiver",),
     ),
     Mutant(
         "a-payer-sent-to-an-address-that-runs",

@@ -41,7 +41,8 @@ from api.orders import (
 )
 from api.orders import list as list_orders
 from api.orders.invoices import cancel as cancel_cfdi
-from api.orders.invoices import cfdi_url, month_end, stamp
+from api.orders.invoices import cfdi_url, month_end, self_invoice_url, stamp
+from api.pages.self_invoice import SelfInvoicePage
 from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
@@ -70,6 +71,7 @@ from api.system.metrics import METRICS, Metrics
 from api.system.processor_messages import ProcessorMessages
 from api.system.readiness import ReadinessLog
 from ledger.invoicing.files import FOLDER
+from ledger.invoicing.self_invoice_links import PATH as SELF_INVOICES
 from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, errors_url
 from ledger.telemetry.logs import AccessLog
@@ -155,6 +157,7 @@ def order_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{one}/release", POST=release.RELEASE),
         route(f"{one}/stamp", POST=stamp.STAMP),
         route(f"{one}/cfdi-url", GET=cfdi_url.GET_LINKS, POST=cfdi_url.POST_LINKS),
+        route(f"{one}/self-invoice-url", GET=self_invoice_url.GET_LINK),
         route(f"{one}/cfdi-cancel", POST=cancel_cfdi.CANCEL_CFDI),
         route(f"{one}/payer-authentication/device-data", POST=authenticate.SUBMIT_DEVICE_DATA),
         route(f"{one}/payer-authentication/validate", POST=authenticate.VALIDATE),
@@ -229,13 +232,14 @@ def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
 
 
 def signed_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
-    """Returns the routes that authenticate by a signature instead of an API key: processors' messages and links to
-    files.
+    """Returns the routes that authenticate by a signature instead of an API key: processors' messages, links to files,
+    and the payers' links to the page of self-invoicing.
     """
     messages = ProcessorMessages(holder, load_processor_keys(settings))
     return [
         Route(f"{settings.base_path}/processor-messages/{{processor}}", messages),
         Route(f"{settings.base_path}/{FOLDER}/{{key:path}}", FileLinks(holder)),
+        Route(f"{settings.base_path}/{SELF_INVOICES}/{{token}}", SelfInvoicePage(holder)),
     ]
 
 

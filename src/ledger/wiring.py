@@ -15,6 +15,7 @@ from ledger.invoicing.files import FOLDER, DocumentFiles, folder_url
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.providers.sandbox import SandboxProvider
+from ledger.invoicing.self_invoice_links import PATH, SelfInvoiceLinks
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -126,8 +127,11 @@ def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitS
         secrets.key(Purpose.FILE_LINKS),
         f"{public_url(settings)}/{FOLDER}",
     )
+    links = SelfInvoiceLinks(f"{public_url(settings)}/{PATH}", secrets.key(Purpose.SELF_INVOICE_LINKS))
     provider = _stamping_provider(settings, url, stack)
-    return Invoicing(provider=provider, issuers=issuers, files=files, timeout_s=settings.processor_timeout_s)
+    return Invoicing(
+        provider=provider, issuers=issuers, files=files, links=links, timeout_s=settings.processor_timeout_s
+    )
 
 
 def _stamping_provider(settings: Settings, url: str, stack: AsyncExitStack) -> StampingProvider | None:

@@ -182,6 +182,8 @@ def invoiced(shop: Shop) -> None:
     assert shop.post(f"{ORDERS}/invoiced/cfdi-url", {})["invoice"]["fiscalUuid"] == links["invoice"]["fiscalUuid"]
     cancelled = shop.post(f"{ORDERS}/invoiced/cfdi-cancel", {"motive": "02"})
     assert cancelled["invoiceCancellation"]["status"] == "CANCELLED"
+    shop.post(ORDERS, paid_order(externalId="self-invoiced"))
+    assert shop.get(f"{ORDERS}/self-invoiced/self-invoice-url")["url"]
     assert shop.ask("PUT", LOGO, {"image": LOGO_BASE64}).json() == shop.get(LOGO)
     assert shop.ask("DELETE", LOGO).is_success
     assert shop.get(f"/api/v1/invoices/month-end?month={datetime.now(UTC):%Y-%m}")

@@ -124,6 +124,17 @@ def test_a_failed_payment_that_ended_the_subscription_promises_nothing(language:
     assert (words in ended, words in last) == (True, False)
 
 
+def test_a_receipt_leads_to_the_page_on_which_the_invoice_is_requested() -> None:
+    url = "https://pay.example.com/api/self-invoice/AbC-_"
+    receipt = messages.renewal_receipt(
+        to(), plan="Oro", number="S-1", amount=AMOUNT, currency="MXN", period_start=AT, period_end=LATER, paid_at=AT,
+        invoice_url=url,
+    )  # fmt: skip
+    assert f'<a href="{url}"' in receipt.html
+    assert f"\n{url}\n" in receipt.text
+    assert "\n\n\n" not in receipt.text
+
+
 def test_both_languages_have_the_same_sentences_and_labels() -> None:
     spanish, english = (asdict(WORDS[language]) for language in ("es", "en"))
     assert spanish["labels"].keys() == english["labels"].keys()

@@ -81,6 +81,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.DocumentNotFound: 404,
     rejections.InvoiceNotReady: 409,
     rejections.InvoiceInUse: 409,
+    rejections.SelfInvoiceUnavailable: 409,
 }
 """The status of every rejection of the domain. A test holds it complete."""
 

@@ -33,8 +33,17 @@ NEW_KEYS_PER_HOUR: Final = 60
 _CREATIONS: Final = (1 << 128) - 1
 """Makes of a merchant's id the owner of the bucket of its new keys."""
 
+VISITS_PER_HOUR: Final = 120
+"""How often the page on which a payer requests an order's invoice may be opened or sent in an hour."""
+FORMS_PER_HOUR: Final = 20
+"""How often its form may be sent in an hour: each may cost a call to the stamping provider, or guess a tax number."""
+_VISITS: Final = int.from_bytes(b"self-inv. visits")
+_FORMS: Final = int.from_bytes(b"self-inv. forms.")
+"""Make of an order's id the owners of these buckets."""
+
 _OF_KEY: Final = "Too many requests with this API key"
 _OF_MERCHANT: Final = "Too many requests with all API keys of the merchant together"
+_OF_VISITS: Final = "Too many visits of this page"
 _OF_CREATIONS: Final = f"A merchant may create {NEW_KEYS_PER_HOUR} API keys in an hour"
 
 _Owner = tuple[UUID, int, float, int, str]
@@ -96,6 +105,16 @@ class RateLimiter:
     def admit_new_key(self, merchant_id: UUID) -> None:
         """Counts the creation of an API key. Raises TooManyRequests after sixty of a merchant within an hour."""
         self._admit([(UUID(int=merchant_id.int ^ _CREATIONS), NEW_KEYS_PER_HOUR, 3600.0, 0, _OF_CREATIONS)])
+
+    def admit_visit(self, order_id: UUID, *, is_sent: bool) -> None:
+        """Counts a visit of the page on which an order's payer requests its invoice, and one that sends its form.
+
+        Raises TooManyRequests.
+        """
+        owners = [(UUID(int=order_id.int ^ _VISITS), VISITS_PER_HOUR, 3600.0, 0, _OF_VISITS)]
+        if is_sent:
+            owners.append((UUID(int=order_id.int ^ _FORMS), FORMS_PER_HOUR, 3600.0, 0, _OF_VISITS))
+        self._admit(owners)
 
     def return_new_key(self, merchant_id: UUID) -> None:
         """Takes back the creation of an API key that was refused, or answered as before."""

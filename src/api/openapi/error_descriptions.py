@@ -109,6 +109,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "DOCUMENT_NOT_FOUND": "The order has no document with this id.",
     "INVOICE_NOT_READY": "The document, or every document that was asked for, is not stamped yet.",
     "INVOICE_IN_USE": "Payment receipts or credit notes refer to the invoice: cancel them first.",
+    "SELF_INVOICE_UNAVAILABLE": "The payer cannot request the order's invoice: it is not paid in full, was refunded or "
+    "cancelled, or has its invoice already. `message` has the reason.",
     "CONCURRENT_UPDATE": "Too many requests change the same data at once. Nothing was changed: send the request again.",
     "BODY_TOO_LARGE": "The body exceeds `LEDGER_BODY_LIMIT`, or that of an import of products `LEDGER_IMPORT_BODY_LIMIT`.",
     "URI_TOO_LONG": "The path and the query together exceed 8 KiB.",

@@ -5,6 +5,6 @@ One file per helper, as in `api.orders`. In reading order:
 
 - `clock`: the merchant's clock. `deposits`, `disputes`, `settlements`: what banks and the acquirer report.
   `processor_mode`: the processor as usual, down or slow. `stamping`: the stamping provider likewise.
-- `payer_pages`, `payer_texts`, `html`: the pages for a payer's browser, in Spanish or English.
+- `payer_pages`, `payer_texts`: the pages for a payer's browser, in Spanish or English.
 - `deliver`, `find_payment`, `once`, `processor`: what helpers share.
 """

@@ -7,7 +7,7 @@ choice; the merchant's validate call asks for it, as it would ask a real issuer.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -19,7 +19,7 @@ from api.fields.payer_language import accepted_language
 from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.orders.responses import customers_language
-from api.sandbox.html import Html, facts, for_developers, form, link, paragraph, send_html
+from api.pages.html import Html, facts, for_developers, form, link, paragraph, send_html
 from api.sandbox.payer_texts import TEXTS, PayerTexts
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.statuses import NextAction
@@ -92,12 +92,12 @@ async def device_data(deps: Dependencies, visit: Visit) -> Html:
     if visit.decision is None:
         title, words = texts.device_check
         content = paragraph(words) + form(("go", texts.proceed))
-        return Html(texts=texts, title=title, content=content, goes_on=True)
+        return _page(texts, title=title, content=content, goes_on=True)
     await sandbox_processor(deps).pages.collect_device_data(visit.id)
     title, words = texts.device_checked
     next_request = _next_request(visit, session, "device-data", referenceId=visit.id)
-    return Html(
-        texts=texts,
+    return _page(
+        texts,
         title=title,
         content=paragraph(words) + for_developers(texts.for_developers, texts.next_step, next_request),
         notice=_notice(session, NextAction.DEVICE_DATA, "COLLECTED"),
@@ -139,7 +139,7 @@ async def _question(deps: Dependencies, session: Session, stage: NextAction, tex
         texts.card: f"•••• {session.card_last4}",
     }
     choices = form((_ACCEPT, texts.accept), (_REFUSE, texts.refuse))
-    return Html(texts=texts, title=title, content=paragraph(words) + facts(shown) + choices)
+    return _page(texts, title=title, content=paragraph(words) + facts(shown) + choices)
 
 
 def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerTexts, *, accepted: bool) -> Html:
@@ -147,8 +147,8 @@ def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerText
     next_step = texts.next_step_accepted if accepted else texts.next_step_refused
     next_request = _next_request(visit, session, "validate", authenticationTransactionId=session.transaction_id)
     back = _return_address(session)
-    return Html(
-        texts=texts,
+    return _page(
+        texts,
         title=title,
         content=paragraph(words)
         + (link(back, texts.back) if back else "")
@@ -169,14 +169,19 @@ def _return_address(session: Session) -> str | None:
     return urlunsplit(parts._replace(query=query))
 
 
+def _page(texts: PayerTexts, **parts: Any) -> Html:
+    """Returns a page of the sandbox, which a merchant's page may show in a frame."""
+    return Html(language=texts.language, note=texts.sandbox, is_framed=True, **parts)
+
+
 def _not_found(texts: PayerTexts) -> Html:
     title, words = texts.not_found
-    return Html(texts=texts, status=404, title=title, content=paragraph(words))
+    return _page(texts, status=404, title=title, content=paragraph(words))
 
 
 def _ended(texts: PayerTexts) -> Html:
     title, words = texts.ended
-    return Html(texts=texts, status=410, title=title, content=paragraph(words))
+    return _page(texts, status=410, title=title, content=paragraph(words))
 
 
 def _next_request(visit: Visit, session: Session, operation: str, **body: str) -> str:

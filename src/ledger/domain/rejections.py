@@ -328,6 +328,16 @@ class InvoiceInUse(Rejected):
     code = "INVOICE_IN_USE"
 
 
+class SelfInvoiceUnavailable(Rejected):
+    """The payer may not request the order's invoice now. `state` is why, as the page for the payer shows it."""
+
+    code = "SELF_INVOICE_UNAVAILABLE"
+
+    def __init__(self, message: str, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
 class ConcurrentUpdate(Rejected):
     code = "CONCURRENT_UPDATE"
 

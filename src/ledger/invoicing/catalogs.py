@@ -1,4 +1,5 @@
-"""SAT's catalogues of postal codes, of products, of units and of currencies, which satcfdi ships as a SQLite file.
+"""SAT's catalogues of postal codes, of products, of units, of currencies, of regimes and of uses, which satcfdi ships as a
+SQLite file.
 
 Read the file without satcfdi: importing it takes 0.1 seconds and 40 MB, which a process that only checks the fields of
 a request never needs. Its keys and values are pickled; `tests/invoicing/test_catalogs.py` holds that they still are.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,6 +53,24 @@ def is_unit_key(key: str) -> bool:
 def is_currency(code: str) -> bool:
     """Returns whether SAT's c_Moneda has this code."""
     return _has("C756_c_Moneda", code)
+
+
+@cache
+def tax_systems() -> Mapping[str, str]:
+    """Returns SAT's c_RegimenFiscal: the names, in Spanish, by their codes."""
+    return _names("C756_c_RegimenFiscal")
+
+
+@cache
+def cfdi_uses() -> Mapping[str, str]:
+    """Returns SAT's c_UsoCFDI: the names, in Spanish, by their codes."""
+    return _names("C756_c_UsoCFDI")
+
+
+def _names(table: str) -> Mapping[str, str]:
+    rows = _catalog().execute(f"SELECT key, value FROM {table}")  # noqa: S608 - the table is a constant of this module
+    found = ((pickle.loads(key), pickle.loads(value)) for key, value in rows)  # noqa: S301 - a file of a pinned package
+    return {key: value if isinstance(value, str) else value[0] for key, value in sorted(found)}
 
 
 def _has(table: str, key: str) -> bool:

@@ -103,8 +103,12 @@ def renewal_receipt(
     period_end: datetime,
     paid_at: datetime,
     card_last4: str | None = None,
+    invoice_url: str | None = None,
 ) -> Message:
-    """Returns the receipt of a subscription's paid period, from `period_start` until before `period_end`."""
+    """Returns the receipt of a subscription's paid period, from `period_start` until before `period_end`.
+
+    `invoice_url` is the service's own link to the page on which the payer requests the invoice.
+    """
     period = " – ".join(short_day(at, to.time_zone, to.language) for at in (period_start, period_end))
     rows: list[Row] = [
         ("plan", plan),
@@ -114,7 +118,7 @@ def renewal_receipt(
         ("card", _card(card_last4)),
     ]
     price = ("amount_paid", money(amount, currency))
-    return _message(to, MessageKind.RENEWAL_RECEIPT, price, rows, at=paid_at, plan=plan)
+    return _message(to, MessageKind.RENEWAL_RECEIPT, price, rows, at=paid_at, plan=plan, invoice_url=invoice_url)
 
 
 def electronic_document(
@@ -147,6 +151,7 @@ def _message(
     number: str = "",
     references: Sequence[Row] = (),
     advice: str | None = None,
+    invoice_url: str | None = None,
 ) -> Message:
     words = WORDS[to.language]
     sentences = words.kinds[kind]
@@ -171,6 +176,8 @@ def _message(
         "rows": _labelled(rows, words.labels),
         "references_title": words.references,
         "references": _labelled(references, words.labels),
+        "invoice_label": words.invoice,
+        "invoice_url": invoice_url,
         "advice": (advice or sentences.advice).format(**values),
         "footer": words.footer.format(**values),
     }

@@ -31,6 +31,7 @@ class Words(Struct, frozen=True, kw_only=True):
     last_attempt: str
     ended: str
     footer: str
+    invoice: str
     kinds: dict[MessageKind, Sentences]
 
 
@@ -65,6 +66,7 @@ _ES: Final = Words(
     "suscripción.",
     ended="No habrá más intentos: la suscripción fue cancelada. Si desea continuar, contrátela de nuevo con {merchant}.",
     footer="{merchant} le envía este mensaje automático. Si no desea recibir avisos como este, pídalo a {merchant}.",
+    invoice="Solicite aquí su factura electrónica",
     kinds={
         MessageKind.PAYMENT_REMINDER: Sentences(
             "Recordatorio de pago: {amount} a {merchant}, vence el {short_date}",
@@ -150,6 +152,7 @@ _EN: Final = Words(
     ended="There will be no further attempt: the subscription was cancelled. To continue, subscribe again with "
     "{merchant}.",
     footer="{merchant} sends you this automatic message. If you do not want messages like this one, ask {merchant}.",
+    invoice="Request your electronic invoice here",
     kinds={
         MessageKind.PAYMENT_REMINDER: Sentences(
             "Payment reminder: {amount} to {merchant}, due {short_date}",

@@ -36,6 +36,7 @@ class Purpose(StrEnum):
     CARD_FINGERPRINT = "card-fingerprint"
     ISSUER_KEY_WRAPPING = "issuer-key-wrapping"
     FILE_LINKS = "file-links"
+    SELF_INVOICE_LINKS = "self-invoice-links"
     MASTER_KEY_FINGERPRINT = "master-key-fingerprint"
 
 

@@ -117,6 +117,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
         _ORDER | {"query.complementId": "document"}, own={"path.id": "document's order"}
     ),
+    ("GET", f"{_ORDERS}/{{id}}/self-invoice-url"): Case(_ORDER),
     ("POST", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
         _ORDER | {"body.complementId": "document"}, body={}, own={"path.id": "document's order"}
     ),
@@ -238,6 +239,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
 
 WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
     "/api/files/{key:path}": "a signed link: its address is the permission",
+    "/api/self-invoice/{token}": "a payer's page: its signed address is the permission",
     "/api/processor-messages/{processor}": "signed by a processor, which names the merchant itself",
     "/api/sandbox/3ds/device-data/{id}": "a payer's page: its address is the permission",
     "/api/sandbox/3ds/challenge/{id}": "a payer's page: its address is the permission",

@@ -16,8 +16,7 @@ from api.app import routes
 from api.errors import ApiError
 from api.fields.values import require_https, return_url
 from api.http.dependencies import DependencyHolder
-from api.sandbox.html import Html
-from api.sandbox.payer_texts import TEXTS
+from api.pages.html import Html
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.settings import Settings
 
@@ -218,7 +217,7 @@ async def test_a_page_is_in_the_customers_language_where_the_browser_has_neither
 
 
 def test_what_comes_from_outside_is_escaped():
-    page = Html(texts=TEXTS["en"], title="<script>", content="", notice='{"a":"\\"><script>"}').encode().decode()
+    page = Html(language="en", title="<script>", content="", notice='{"a":"\\"><script>"}').encode().decode()
     assert page.count("<script>") == 1
 
 

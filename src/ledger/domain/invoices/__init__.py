@@ -9,6 +9,7 @@ In reading order:
   the taxes of an invoice among its payments and refunds.
 - `movements`: what moved the order's money, each with the document that it needs. `due`: when a document is due, and
   the progress that the order shows.
+- `self_invoicing`: when the payer of an order may request its invoice.
 - `commands`: what clients and workers ask for. `decide`: from a command to events.
 
 Amounts are in minor units of the order's currency. `ledger.invoicing.cfdi` alone writes them in pesos or dollars.

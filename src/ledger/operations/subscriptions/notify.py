@@ -17,6 +17,7 @@ import structlog
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.customers.terms import Accepted, AttemptOutcome
+from ledger.domain.invoices.self_invoicing import SelfInvoiceState, self_invoice_state
 from ledger.domain.payment_methods.state import stream_of
 from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS, SUBSCRIPTIONS, Stream
 from ledger.domain.subscriptions.commands import (
@@ -41,8 +42,9 @@ from ledger.notifications.not_sent import in_words
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_call import AttemptRunning, MessageCall, message_deadline
+from ledger.operations.orders.invoices.self_invoice import link_of
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
 from ledger.operations.subscriptions.commit import subscription_plan
 from ledger.telemetry.metrics import SUBSCRIPTION_NOTICES
 
@@ -154,7 +156,7 @@ async def _notification(call: NoticeCall) -> Notification:
         customer_name=customer.first_name,
         language=customer.preferences.language,
     )
-    message = _message(addressee, state, notice, await _last4(call))
+    message = _message(addressee, state, notice, await _last4(call), await _invoice_url(call))
     return Notification(
         notification_id=notice.notice_id,
         sender_name=merchant.name,
@@ -164,7 +166,9 @@ async def _notification(call: NoticeCall) -> Notification:
     )
 
 
-def _message(to: Addressee, state: Subscription, notice: Notice, card_last4: str | None) -> Message:
+def _message(
+    to: Addressee, state: Subscription, notice: Notice, card_last4: str | None, invoice_url: str | None
+) -> Message:
     if notice.kind is NoticeKind.TRIAL_WILL_END:
         assert state.trial_end is not None, "a trial has an end"
         return trial_will_end(
@@ -198,7 +202,24 @@ def _message(to: Addressee, state: Subscription, notice: Notice, card_last4: str
         period_end=invoice.period_end,
         paid_at=notice.caused_at,
         card_last4=card_last4,
+        invoice_url=invoice_url,
     )
+
+
+async def _invoice_url(call: NoticeCall) -> str | None:
+    """Returns the link by which the payer of a paid period requests its invoice; None if the merchant has set no issuer,
+    or the order's invoice needs no request.
+    """
+    ledger, notice, invoicing = call.ledger, call.notice, call.ledger.invoicing
+    if notice.kind is not NoticeKind.RECEIPT or notice.invoice_id is None or invoicing is None:
+        return None
+    order_id = call.subscription.invoice(notice.invoice_id).payment_order_id
+    if order_id is None or await invoicing.issuers.known_issuer(call.merchant_id) is None:
+        return None
+    order = await load_order(ledger, call.merchant_id, order_id)
+    if self_invoice_state(order) is not SelfInvoiceState.OPEN:
+        return None
+    return invoicing.links.sign(await link_of(ledger, call.merchant_id, order))
 
 
 async def _last4(call: NoticeCall) -> str | None:

@@ -7,7 +7,7 @@ call. A crash between two commits leaves at most one open call, which recovery l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -65,19 +65,28 @@ async def stamp_due(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
 
 
 async def stamp_order(
-    ledger: Ledger, actor: Actor, reference: str, request: StampInput, key: IdempotencyKey | None = None
+    ledger: Ledger,
+    actor: Actor,
+    reference: str,
+    request: StampInput,
+    key: IdempotencyKey | None = None,
+    *,
+    check: Callable[[Order], None] | None = None,
 ) -> DocumentResult:
     """Stamps the pending and failed documents that the request asks for (contract N43), and returns the order.
 
-    A document that the provider refuses stays FAILED, and one whose outcome is unknown PENDING. Raises OrderNotFound,
-    DocumentNotFound, FiscalDataIncomplete, AmountNotStampable, InvalidField; ProviderUnavailable if the provider
-    could not be reached; ConcurrentUpdate, a Fault; with a key also IdempotencyKeyReused and RequestInProgress.
+    A document that the provider refuses stays FAILED, and one whose outcome is unknown PENDING. `check` may refuse the
+    order, as the commit finds it, by an exception. Raises that, OrderNotFound, DocumentNotFound, FiscalDataIncomplete,
+    AmountNotStampable, InvalidField; ProviderUnavailable if the provider could not be reached; ConcurrentUpdate, a
+    Fault; with a key also IdempotencyKeyReused and RequestInProgress.
     """
     uow = UnitOfWork(ledger, actor, key)
     before: dict[UUID, int] = {}
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
+        if check is not None:
+            check(order)
         for document in () if order.invoices is None else order.invoices.documents:
             before.setdefault(document.document_id, document.attempts)
         wrong = _wrong_lines(order)

@@ -1,13 +1,13 @@
-"""The HTML of the sandbox's pages for payers.
+"""The HTML of the pages for payers.
 
-A page needs no other file: it contains its style and its script, and its policy allows no others. Escape every value
-from outside. A merchant's page may show it in a frame.
+A page needs no other file: it contains its style and its script, and its policy allows no others. It works without the
+script. Escape every value from outside.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from string import Template
@@ -18,13 +18,14 @@ from starlette.types import Send
 
 from api.fields.payer_language import VARIES
 from api.response import Headers
-from api.sandbox.payer_texts import PayerTexts
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --paper: #fff; --ground: #eef1f6; --ink: #16202e; --soft: #4a5568; --line: #cbd3df;
-  --main: #0b5cad; --on-main: #fff; --note: #fff4d6; --on-note: #5b3d00; }
+  --main: #0b5cad; --on-main: #fff; --note: #fff4d6; --on-note: #5b3d00;
+  --bad: #b42318; }
 @media (prefers-color-scheme: dark) { :root { --paper: #18212f; --ground: #0e141d; --ink: #f0f4fa; --soft: #b6c1d1;
-  --line: #3b485b; --main: #7db8f7; --on-main: #08182b; --note: #3d2f08; --on-note: #ffe2a0; } }
+  --line: #3b485b; --main: #7db8f7; --on-main: #08182b; --note: #3d2f08; --on-note: #ffe2a0;
+  --bad: #ff9c8f; } }
 * { box-sizing: border-box; }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--ground);
   color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
@@ -40,6 +41,16 @@ form { display: grid; gap: .75rem; margin: 1rem 0 0; }
 button { min-height: 2.75rem; padding: .5rem 1rem; border: 2px solid var(--main); border-radius: .5rem; font: inherit;
   font-weight: 600; color: var(--on-main); background: var(--main); cursor: pointer; }
 button.other { color: var(--main); background: transparent; }
+label { display: grid; gap: .25rem; font-weight: 600; }
+input, select { width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid var(--soft);
+  border-radius: .5rem; font: inherit; font-weight: 400; color: var(--ink); background: var(--paper); }
+[aria-invalid] { border: 2px solid var(--bad); }
+small { color: var(--soft); font-weight: 400; }
+.error { color: var(--bad); font-weight: 600; }
+.links { display: grid; gap: .75rem; margin: 1rem 0 0; padding: 0; list-style: none; }
+.links a { display: block; padding: .625rem 1rem; border: 2px solid var(--main); border-radius: .5rem; font-weight: 600;
+  text-align: center; text-decoration: none; color: var(--on-main); background: var(--main); }
+a:focus-visible, input:focus-visible, select:focus-visible { outline: 3px solid var(--main); outline-offset: 2px; }
 button:focus-visible, summary:focus-visible { outline: 3px solid var(--main); outline-offset: 2px; }
 .note { margin: 0; padding: .5rem .75rem; border-radius: .5rem; background: var(--note); color: var(--on-note);
   font-size: .875rem; }
@@ -73,8 +84,7 @@ _PAGE: Final = Template("""\
 </head>
 <body$data>
 <main>
-<p class="note">$note</p>
-<h1>$title</h1>
+$note<h1>$title</h1>
 $content
 </main>
 <script>$script</script>
@@ -87,13 +97,12 @@ def _allowed(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
+_POLICY: Final = (
+    f"default-src 'none'; style-src {_allowed(_STYLE)}; script-src {_allowed(_SCRIPT)}; img-src data:; "
+    "form-action 'self'; base-uri 'none'"
+)
 _HEADERS: Final[Headers] = (
     (b"content-type", b"text/html; charset=utf-8"),
-    (
-        b"content-security-policy",
-        f"default-src 'none'; style-src {_allowed(_STYLE)}; script-src {_allowed(_SCRIPT)}; img-src data:; "
-        "form-action 'self'; base-uri 'none'".encode(),
-    ),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -103,15 +112,16 @@ _HEADERS: Final[Headers] = (
 
 class Html(Struct, frozen=True, kw_only=True):
     """A page. `content` is HTML; `notice` is JSON for the page around it; with `goes_on` its form submits itself. A
-    page of its own window goes to `returns_to`, an address of http or https.
-
-    `texts` has the language of the page.
+    page of its own window goes to `returns_to`, an address of http or https. `note` stands above the title. With
+    `is_framed` a merchant's page may show it in a frame.
     """
 
-    texts: PayerTexts
+    language: str
     status: int = 200
     title: str
     content: str
+    note: str | None = None
+    is_framed: bool = False
     notice: str | None = None
     goes_on: bool = False
     returns_to: str | None = None
@@ -121,8 +131,8 @@ class Html(Struct, frozen=True, kw_only=True):
         data += ' data-go-on="yes"' if self.goes_on else ""
         data += f' data-return-to="{escape(self.returns_to)}"' if self.returns_to else ""
         return _PAGE.substitute(
-            language=self.texts.language,
-            note=escape(self.texts.sandbox),
+            language=self.language,
+            note=f'<p class="note">{escape(self.note)}</p>\n' if self.note else "",
             title=escape(self.title),
             content=self.content,
             data=data,
@@ -131,9 +141,71 @@ class Html(Struct, frozen=True, kw_only=True):
         ).encode()
 
 
+class Field(Struct, frozen=True, kw_only=True):
+    """A field of a form: its name, its label, what was sent, what helps to fill it in, and what is wrong with it.
+
+    A field with `groups` is a list to choose from: groups of values and names under a heading.
+    """
+
+    name: str
+    label: str
+    value: str = ""
+    hint: str = ""
+    error: str = ""
+    length: int = 0
+    autocomplete: str = "off"
+    groups: Sequence[tuple[str, Mapping[str, str]]] = ()
+    choose: str = ""
+
+
 def paragraph(text: str) -> str:
     """Returns text as an HTML paragraph."""
     return f"<p>{escape(text)}</p>"
+
+
+def alert(text: str) -> str:
+    """Returns text as a paragraph that says what is wrong."""
+    return f'<p class="error" role="alert">{escape(text)}</p>'
+
+
+def links(pairs: Mapping[str, str]) -> str:
+    """Returns names and addresses, which the service has made, as a list of links."""
+    rows = "".join(f'<li><a href="{escape(to)}">{escape(name)}</a></li>' for name, to in pairs.items())
+    return f'<ul class="links">{rows}</ul>'
+
+
+def fields_form(fields: Sequence[Field], submit: str) -> str:
+    """Returns a form that posts fields to the page's own address."""
+    return f'<form method="post">{"".join(map(_labelled, fields))}<button>{escape(submit)}</button></form>'
+
+
+def _labelled(field: Field) -> str:
+    name = escape(field.name)
+    notes = [(f"{name}-{kind}", kind, text) for kind, text in (("error", field.error), ("hint", field.hint)) if text]
+    shared = f'id="{name}" name="{name}" required autocomplete="{escape(field.autocomplete)}"'
+    if notes:
+        shared += f' aria-describedby="{" ".join(each[0] for each in notes)}"'
+    if field.error:
+        shared += ' aria-invalid="true"'
+    below = "".join(f'<small id="{at}" class="{kind}">{escape(text)}</small>' for at, kind, text in notes)
+    if field.groups:
+        control = f"<select {shared}>{_options(field)}</select>"
+    else:
+        control = f'<input {shared} maxlength="{field.length}" value="{escape(field.value)}">'
+    return f"<label>{escape(field.label)}{control}{below}</label>"
+
+
+def _options(field: Field) -> str:
+    first = f'<option value="">{escape(field.choose)}</option>'
+    return first + "".join(
+        f'<optgroup label="{escape(heading)}">{"".join(_option(field, *each) for each in names.items())}</optgroup>'
+        for heading, names in field.groups
+    )
+
+
+def _option(field: Field, value: str, name: str) -> str:
+    chosen = " selected" if value == field.value else ""
+    return f'<option value="{escape(value)}"{chosen}>{escape(value)} {escape(name)}</option>'
 
 
 def facts(pairs: Mapping[str, str]) -> str:
@@ -169,8 +241,11 @@ async def send_html(page: Html, send: Send, headers: Iterable[tuple[bytes, bytes
     """Sends a page in one piece, with further headers."""
     body = page.encode()
     length = (b"content-length", b"%d" % len(body))
-    language = (b"content-language", page.texts.language.encode())
-    await send(
-        {"type": "http.response.start", "status": page.status, "headers": [*_HEADERS, length, language, *headers]}
+    language = (b"content-language", page.language.encode())
+    policy = (
+        b"content-security-policy",
+        (_POLICY if page.is_framed else f"{_POLICY}; frame-ancestors 'none'").encode(),
     )
+    own = [*_HEADERS, policy, length, language]
+    await send({"type": "http.response.start", "status": page.status, "headers": [*own, *headers]})
     await send({"type": "http.response.body", "body": body})

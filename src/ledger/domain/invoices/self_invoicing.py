@@ -1,0 +1,96 @@
+"""Self-invoicing: when the payer of an order may request its invoice (in Mexico: autofactura), and until when.
+
+Pure functions of the order. Whether the payer holds a signed link is checked before.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.rejections import SelfInvoiceUnavailable
+from ledger.py311_speedups import fast_members
+
+_MONTHS: Final = 12
+
+
+@fast_members
+class SelfInvoiceState(StrEnum):
+    """What the payer of an order can do about its invoice."""
+
+    OPEN = "OPEN"
+    """The payer may request it."""
+    BEING_STAMPED = "BEING_STAMPED"
+    """The provider has been asked for it: the receiver cannot change any more."""
+    INVOICED = "INVOICED"
+    INVOICE_CANCELLED = "INVOICE_CANCELLED"
+    """The merchant has cancelled it, or asks for that: the merchant alone draws up another."""
+    BY_MERCHANT = "BY_MERCHANT"
+    """The merchant has given the receiver with the order."""
+    NOT_PAID = "NOT_PAID"
+    REFUNDED = "REFUNDED"
+    """The money went back, or is on its way."""
+    CANCELLED = "CANCELLED"
+    ERASED = "ERASED"
+    """The customer was erased: no personal data is added."""
+
+
+def self_invoice_state(order: Order) -> SelfInvoiceState:
+    """Returns what the payer of an order can do about its invoice. An invoice that failed can be requested again."""
+    invoice = None if order.invoices is None else order.invoices.invoice
+    if order.payer_forgotten:
+        return SelfInvoiceState.ERASED
+    if invoice is not None and (invoice.stamp is not None or invoice.intent is not None):
+        return _of_invoice(invoice)
+    if order.amount_refunded > 0 and order.net <= 0:
+        return SelfInvoiceState.REFUNDED
+    if order.closed or order.cancel_requested:
+        return SelfInvoiceState.CANCELLED
+    if order.status is OrderStatus.REFUND_PROCESSING:
+        return SelfInvoiceState.REFUNDED
+    if order.amount_paid <= 0 or order.amount_paid < order.amount:
+        return SelfInvoiceState.NOT_PAID
+    return SelfInvoiceState.OPEN if order.terms.fiscal is None else SelfInvoiceState.BY_MERCHANT
+
+
+def require_open(order: Order) -> None:
+    """Raises SelfInvoiceUnavailable if the payer may not request the order's invoice."""
+    state = self_invoice_state(order)
+    if state is not SelfInvoiceState.OPEN:
+        raise SelfInvoiceUnavailable(_WHY[state], state)
+
+
+def self_invoice_ends_at(order: Order, time_zone: str) -> datetime:
+    """Returns when the payer's link ends: with the month after that of the latest payment, in the merchant's time
+    zone. An order without money has the end of the month after its creation.
+    """
+    received = [inflow.at for payment in order.payments for inflow in payment.inflows]
+    local = max(received, default=order.terms.at).astimezone(ZoneInfo(time_zone))
+    months = local.year * _MONTHS + local.month - 1 + 2
+    end = datetime(months // _MONTHS, months % _MONTHS + 1, 1, tzinfo=ZoneInfo(time_zone))
+    return end.astimezone(UTC)
+
+
+def _of_invoice(invoice: Document) -> SelfInvoiceState:
+    if invoice.stamp is None:
+        return SelfInvoiceState.BEING_STAMPED
+    gone = invoice.is_cancelled or invoice.is_being_cancelled
+    return SelfInvoiceState.INVOICE_CANCELLED if gone else SelfInvoiceState.INVOICED
+
+
+_WHY: Final = {
+    SelfInvoiceState.BEING_STAMPED: "The order's invoice is being stamped.",
+    SelfInvoiceState.INVOICED: "The order has its invoice: read it with GET …/cfdi-url.",
+    SelfInvoiceState.INVOICE_CANCELLED: "The order's invoice was cancelled, or is being cancelled: "
+    "POST …/stamp draws up another.",
+    SelfInvoiceState.BY_MERCHANT: "The order has fiscal data of its own: its invoice is stamped without the payer.",
+    SelfInvoiceState.NOT_PAID: "The order is not paid in full yet.",
+    SelfInvoiceState.REFUNDED: "The order was refunded, or its refund is on its way.",
+    SelfInvoiceState.CANCELLED: "The order is cancelled, or its cancellation is pending.",
+    SelfInvoiceState.ERASED: "The order's customer was erased.",
+}
