@@ -112,6 +112,7 @@ PACKAGES = {
          "ledger.invoicing.catalogs", "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.invoicing.line_keys", "ledger.invoicing.logos",
+         "ledger.invoicing.self_invoice_links", "ledger.notifications.formats",
          "ledger.security", "ledger.settings",
          "ledger.asgi", "ledger.slices", "ledger.telemetry", "ledger.tasks", "ledger.ttl_cache", "ledger.domain",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),

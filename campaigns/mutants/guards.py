@@ -1094,7 +1094,7 @@ SECRETS: Final = (
         "src/ledger/operations/orders/invoices/stamp.py",
         "        if check is not None:\n",
         "        if False:\n",
-        (f"{_SELF_INVOICE}::test_two_tabs_give_one_invoice_to_one_receiver",),
+        (f"{_SELF_INVOICE}::test_another_receiver_comes_too_late_while_the_invoice_is_being_stamped",),
     ),
     Mutant(
         "a-payer-sent-to-an-address-that-runs",

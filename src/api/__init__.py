@@ -13,7 +13,7 @@ In reading order:
   `fields`: parts of their bodies: shapes, limits and parsers.
 - `merchant`: the endpoints of the merchant's own API keys and settings.
 - `payment_methods`: the endpoints of saved cards. `subscriptions`: those of subscriptions and plans.
-- `pages`: the pages for payers: their HTML, and the page of self-invoicing. `sandbox`: helpers and payer pages that exist
-  only there.
+- `pages`: the pages for payers: their HTML, and the page of self-invoicing.
+- `sandbox`: helpers and payer pages that exist only there.
 - `system`: health, metrics, the reference page, and where processors deliver signed messages.
 """

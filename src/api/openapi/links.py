@@ -27,6 +27,7 @@ LINKS: Final[Mapping[str, Json]] = {
     "stamp": {"operationId": "stampPaymentOrder", "parameters": {"id": _ID}},
     "getFiles": {"operationId": "getCfdiUrl", "parameters": {"id": _ID}},
     "getFilesByPost": {"operationId": "createCfdiUrl", "parameters": {"id": _ID}},
+    "getSelfInvoiceUrl": {"operationId": "getSelfInvoiceUrl", "parameters": {"id": _ID}},
     "cancelInvoice": {"operationId": "cancelCfdi", "parameters": {"id": _ID}},
     "sendDeviceData": {
         "operationId": "submitDeviceData",

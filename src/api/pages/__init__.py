@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `self_invoice`: the page on which a payer requests the invoice of an order. `self_invoice_form`: its fields, and what is
-  wrong with them. `self_invoice_texts`: its texts.
+- `self_invoice`: the page on which a payer requests the invoice of an order. `self_invoice_form`: its fields, and what
+  is wrong with them. `self_invoice_texts`: its texts.
 - `html`: the HTML of every page for payers, also of the sandbox's.
 """

@@ -112,7 +112,7 @@ _HEADERS: Final[Headers] = (
 
 class Html(Struct, frozen=True, kw_only=True):
     """A page. `content` is HTML; `notice` is JSON for the page around it; with `goes_on` its form submits itself. A
-    page of its own window goes to `returns_to`, an address of http or https. `note` stands above the title. With
+    page of its own window goes to `returns_to`, an address of http or https. `note` is shown above the title. With
     `is_framed` a merchant's page may show it in a frame.
     """
 
@@ -164,7 +164,7 @@ def paragraph(text: str) -> str:
 
 
 def alert(text: str) -> str:
-    """Returns text as a paragraph that says what is wrong."""
+    """Returns text about a failure as a paragraph, which screen readers read at once."""
     return f'<p class="error" role="alert">{escape(text)}</p>'
 
 

@@ -36,7 +36,6 @@ from ledger.domain.rejections import (
 )
 from ledger.domain.streams import CUSTOMERS
 from ledger.invoicing.files import LINK_VALIDITY_S
-from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.self_invoice_links import LinkedOrder
 from ledger.notifications.formats import one_line, short_day
 from ledger.operations.orders.invoices.self_invoice import self_invoice
@@ -96,12 +95,6 @@ class _Visit(Struct, frozen=True):
     order: Order
     texts: SelfInvoiceTexts
 
-    @property
-    def invoicing(self) -> Invoicing:
-        invoicing = self.deps.ledger.invoicing
-        assert invoicing is not None, "a process that serves has an access to stamping"
-        return invoicing
-
     def page(self, title: str, content: str, status: int = 200) -> Html:
         """Returns a page with the facts of the order above its content."""
         order, labels, language = self.order, self.texts.facts, self.texts.language
@@ -148,9 +141,11 @@ class _Visit(Struct, frozen=True):
         return self.page(title, paragraph(words) + self._downloads(invoice.stamp) + paragraph(texts.mailed))
 
     def _downloads(self, stamp: Stamp) -> str:
+        invoicing = self.deps.ledger.invoicing
+        assert invoicing is not None, "a process that serves has an access to stamping"
         expires_at = datetime.now(UTC) + timedelta(seconds=LINK_VALIDITY_S)
         xml, pdf = self.texts.downloads
-        sign = self.invoicing.files.sign_link
+        sign = invoicing.files.sign_link
         return links({xml: sign(stamp.xml_key, expires_at), pdf: sign(stamp.pdf_key, expires_at)})
 
 

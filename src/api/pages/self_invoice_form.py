@@ -1,4 +1,4 @@
-"""The form of self-invoicing: what a payer enters, read by the rules of a request to stamp, and what is wrong with it."""
+"""The form of self-invoicing: what a payer enters, by the rules of a request to stamp, and what is wrong with it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Signed links to the page on which the payer of an order requests its invoice.
 
 A link names the merchant, the order and its end, and has a keyed hash of the three: the service stores no link, and
-reads nothing for an address that it did not sign. Whoever has the link is the payer.
+reads nothing for an address that it did not sign. A visitor with the link counts as the payer.
 """
 
 from __future__ import annotations

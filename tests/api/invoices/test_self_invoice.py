@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +19,9 @@ from tests.api.payer import path_of
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.http.rate_limits import FORMS_PER_HOUR
+from ledger.invoicing.contract import StampRequest
 from ledger.invoicing.issuers import IssuerMissing, Issuers
+from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.invoicing.stamped_xml import parse
 
 pytestmark = pytest.mark.anyio
@@ -83,19 +86,41 @@ async def test_a_payer_requests_an_invoice_once(merchant: Merchant) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "SELF_INVOICE_UNAVAILABLE")
 
 
-async def test_two_tabs_give_one_invoice_to_one_receiver(merchant: Merchant) -> None:
-    for name, forms in {"tabs-1": [FISCAL, FISCAL, FISCAL], "tabs-2": [FISCAL, PERSON]}.items():
-        order_id, page = await paid(merchant, name)
-        answers = await asyncio.gather(*(send(merchant, page, form) for form in forms))
-        files = {each.partition("?")[0] for answer in answers for each in downloads(answer)}
-        assert len(files) == 2, "the XML and the PDF of one invoice"
-        assert {answer.status_code for answer in answers} == ({200} if name == "tabs-1" else {200, 409})
-        document = await shown(merchant, order_id)
-        assert document["invoiceStatus"] == "INVOICED"
-        refund = await merchant.post(f"{ORDERS}/{order_id}/refund", {"amount": 1000})
-        assert refund.status_code == 200, "the credit note has the receiver of the invoice"
-        await work(merchant)
-        assert [each["status"] for each in (await shown(merchant, order_id))["creditNotes"]] == ["EMITTED"]
+async def test_two_tabs_give_one_invoice(merchant: Merchant) -> None:
+    order_id, page = await paid(merchant, "tabs-1")
+    answers = await asyncio.gather(*(send(merchant, page, FISCAL) for _ in range(3)))
+    files = {each.partition("?")[0] for answer in answers for each in downloads(answer)}
+    assert ({answer.status_code for answer in answers}, len(files)) == ({200}, 2), "the XML and the PDF of one invoice"
+    assert (await shown(merchant, order_id))["invoiceStatus"] == "INVOICED"
+
+
+async def test_another_receiver_comes_too_late_while_the_invoice_is_being_stamped(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id, page = await paid(merchant, "tabs-2")
+    stamp, meanwhile = SandboxProvider.stamp, []
+
+    async def stamp_and_meanwhile(provider: SandboxProvider, request: StampRequest) -> Any:
+        if not meanwhile:
+            meanwhile.append(None)
+            meanwhile.append(await send(merchant, page, PERSON))
+        return await stamp(provider, request)
+
+    async def at_once(_: Any, has_ended: Callable[[], Awaitable[bool]]) -> None:
+        await has_ended()
+
+    monkeypatch.setattr(SandboxProvider, "stamp", stamp_and_meanwhile)
+    for module in ("self_invoice", "stamp"):
+        monkeypatch.setattr(f"ledger.operations.orders.invoices.{module}.wait_until", at_once)
+    first = await send(merchant, page, FISCAL)
+    assert (first.status_code, meanwhile[1].status_code) == (200, 202)
+    await merchant.post(f"{ORDERS}/{order_id}/refund", {"amount": 1000})
+    await work(merchant)
+    links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()
+    for each in (links["invoice"], *links["creditNotes"]):
+        receiver = parse((await merchant.client.get(each["xmlUrl"])).content).find("cfdi:Receptor", CFDI)
+        assert receiver.get("Rfc") == FISCAL["taxId"]
+    assert len(links["creditNotes"]) == 1
 
 
 async def test_what_is_wrong_is_named_on_the_page_in_the_payers_language(merchant: Merchant) -> None:

@@ -298,6 +298,13 @@ def test_new_fiscal_data_changes_the_documents_that_are_not_stamped_and_no_other
     assert receivers == ["86991", "86991", "86991", "06000"]
 
 
+def test_the_receiver_of_an_invoice_that_is_being_stamped_is_not_replaced():
+    order = run(folded([*SINGLE_FISCAL, *paid(1, 10000)]), answer=lambda _: SILENT)
+    other = replace(FISCAL, tax_id="EKU9003173C9", legal_name="ESCUELA KEMPER URGATE")
+    with pytest.raises(InvalidField, match=r"fiscalConfig\.taxId"):
+        decide_enabling(order, EnableInvoicing(policy=POLICY, at=NOON, fiscal=other))
+
+
 def enabling(**given):
     return EnableInvoicing(policy=POLICY, at=NOON, fiscal=FiscalData(**given))
 

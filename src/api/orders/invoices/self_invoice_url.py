@@ -24,7 +24,7 @@ class SelfInvoiceUrl(Struct, frozen=True, kw_only=True, rename="camel"):
 
     id: Annotated[UUID, Meta(description="The service's id of the order.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
-    url: Annotated[str, Meta(description="The address of the page. Whoever has it is taken for the payer.")]
+    url: Annotated[str, Meta(description="The address of the page. A visitor with it is taken for the payer.")]
     expires_at: Annotated[
         Moment, Meta(description="When the link ends: with the month after the payment, in the merchant's time zone.")
     ]

@@ -207,8 +207,8 @@ def _message(
 
 
 async def _invoice_url(call: NoticeCall) -> str | None:
-    """Returns the link by which the payer of a paid period requests its invoice; None if the merchant has set no issuer,
-    or the order's invoice needs no request.
+    """Returns the link by which the payer of a paid period requests its invoice; None if the merchant has set no
+    issuer, or the order's invoice needs no request.
     """
     ledger, notice, invoicing = call.ledger, call.notice, call.ledger.invoicing
     if notice.kind is not NoticeKind.RECEIPT or notice.invoice_id is None or invoicing is None:

@@ -60,8 +60,8 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
     """Enables the invoices of an order. Returns no events if they are enabled already for the same receiver.
 
     Fields that are missing from `fiscal` are taken from the order. Raises InvalidField if SAT's catalogues exclude the
-    combination, or if the invoice is stamped and `fiscal` names another tax id: receipts and credit notes must name the
-    receiver of their invoice.
+    combination, or if the invoice is stamped, or being stamped, and `fiscal` names another tax id: receipts and credit
+    notes must name the receiver of their invoice.
     """
     current, policy = order.invoices, command.policy
     given = None if command.fiscal is None else _checked(combined(command.fiscal, fiscal_of(order)))
@@ -72,10 +72,10 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
         same_rate = rate in {None, current.enabled.exchange_rate}
         if same_rate and (given is None or _is_same(given, fiscal_of(order))):
             return []
-        stamped = current.stamped_invoice
-        tax_id = None if given is None else given.tax_id
-        if stamped is not None and stamped.has_receiver and tax_id not in {None, stamped.terms.receiver.tax_id}:
-            raise InvalidField("fiscalConfig.taxId", "must be that of the stamped invoice")
+        invoice, tax_id = current.invoice, None if given is None else given.tax_id
+        is_fixed = invoice is not None and (invoice.intent is not None or current.stamped_invoice is not None)
+        if invoice and is_fixed and invoice.has_receiver and tax_id not in {None, invoice.terms.receiver.tax_id}:
+            raise InvalidField("fiscalConfig.taxId", "must be that of the invoice that is stamped, or being stamped")
     return [
         InvoicingEnabled(
             at=command.at,
