@@ -18,6 +18,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET, Raw
 from tests.domain.scenario import given as given_events
 from tests.domain.transition_rows import NO_ANSWER_ROWS, OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, Row
 
@@ -29,6 +30,7 @@ from ledger.domain.orders.commands import DisputeStage, SettlementStage
 from ledger.domain.orders.decide.authentication import decide_device_data, decide_validation
 from ledger.domain.orders.decide.cancellation import decide_cancellation, decide_payment_cancellation
 from ledger.domain.orders.decide.captures import decide_capture
+from ledger.domain.orders.decide.changes import decide_change
 from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, decide_settlement
 from ledger.domain.orders.decide.outcomes import decide_outcome, outcome_command
 from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
@@ -41,7 +43,14 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Payment
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.statuses import PAYMENT_EDGES, NextAction, OrderStatus, PaymentStatus, is_legal_move
-from ledger.domain.orders.terms import CaptureMethod, MethodType, OrderTerms, PaymentMethod, SurchargePolicy
+from ledger.domain.orders.terms import (
+    CaptureMethod,
+    MethodType,
+    OrderTerms,
+    PaymentMethod,
+    ReminderPolicy,
+    SurchargePolicy,
+)
 from ledger.domain.orders.timers import decide_timer, timer_key, timers_of
 from ledger.domain.rejections import Rejected
 from ledger.journal.codec import CODEC
@@ -49,6 +58,7 @@ from ledger.journal.codec import CODEC
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NO_ANSWER: list[Any] = [outcomes.Unanswered(reason="no answer"), outcomes.NotSent(), outcomes.NotFound()]
 CARD, SPEI = MethodType.CARD, MethodType.SPEI
+REMINDERS = ReminderPolicy(days=(1,), time_zone="UTC")
 
 Draw = Callable[[Any], Any]
 
@@ -95,7 +105,7 @@ class OrderUnderTest:
         assert self.order is not None
         names = ["outcome"] * 6 + ["pay"] * 3 + ["due"] * 2 + ["late"]
         names += ["refund", "refund", "cancel", "capture", "device", "validate", "void", "deposit", "deposit", "repeat"]
-        names += ["dispute", "settlement", "wait", "overpayment", "release"]
+        names += ["dispute", "settlement", "wait", "overpayment", "release", "change"]
         getattr(self, "_" + self.draw(st.sampled_from(names)))(self.order)
 
     def resubmit(self) -> None:
@@ -245,6 +255,21 @@ class OrderUnderTest:
         named = self.draw(st.sampled_from([None, *(p.payment_id for p in order.payments)]))
         release = c.ReleaseRest(idempotency_key=self._key(), deadline_at=self.now, at=self.now, payment_id=named)
         self._send(decide_release_of_rest, release)
+
+    def _change(self, order: Order) -> None:
+        """Changes terms; the amount of an order whose payment has begun is refused."""
+        amount = self.draw(st.sampled_from([UNSET, order.terms.amount, order.terms.amount + 1]))
+        due_date = self.draw(st.sampled_from([UNSET, None, self.now]))
+        changes = c.OrderChanges(
+            amount=amount,
+            description=self.draw(st.sampled_from([UNSET, None, "otro"])),
+            metadata=self.draw(st.sampled_from([UNSET, None, Raw(b'{"a":1}'), Raw(b'{"a":null,"b":[]}')])),
+            due_date=due_date,
+        )
+        before, has_payments = order.terms.amount, bool(order.payments)
+        self._send(decide_change, c.ChangeOrder(changes=changes, reminders=REMINDERS, at=self.now))
+        assert self.order is not None
+        assert self.order.terms.amount == before or not has_payments
 
     def _device(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         command = c.SubmitDeviceData(
@@ -519,11 +544,15 @@ OF_REMINDERS = get_args(events.ReminderEvent)
 OF_DESTINATIONS = (events.RefundDestinationChanged, events.PayoutRequested)
 """tests/domain/test_payouts.py names accounts for refunds that wait for the merchant."""
 
+OF_CHANGES = get_args(events.ChangeEvent)
+"""They change no status; tests/domain/test_changes.py reaches each."""
+
 ALL_EVENTS_AND_STATUSES = [
     *(
         event
         for event in get_args(events.OrderEvent)
-        if event is not events.PayerForgotten and event not in (*OF_INVOICES, *OF_REMINDERS, *OF_DESTINATIONS)
+        if event is not events.PayerForgotten
+        and event not in (*OF_INVOICES, *OF_REMINDERS, *OF_DESTINATIONS, *OF_CHANGES)
     ),
     *OrderStatus,
     *PaymentStatus,

@@ -39,6 +39,7 @@ from api.orders import (
     release,
     show,
 )
+from api.orders import change as change_order
 from api.orders import list as list_orders
 from api.orders.invoices import cancel as cancel_cfdi
 from api.orders.invoices import cfdi_url, month_end, self_invoice_url, stamp
@@ -143,7 +144,7 @@ def order_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     route = partial(_route, holder)
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
-        route(one, GET=show.SHOW),
+        route(one, GET=show.SHOW, PATCH=change_order.CHANGE),
         route(f"{one}/charge", POST=charge.CHARGE),
         route(f"{one}/payments", GET=payments.LIST_PAYMENTS, POST=add_payment.ADD_PAYMENT),
         route(f"{one}/payments/{{paymentId}}", GET=payments.SHOW_PAYMENT),

@@ -191,7 +191,8 @@ def invoiced(shop: Shop) -> None:
 
 def split_tender(shop: Shop) -> None:
     """Parts by card and transfer, paid, refunded, read."""
-    shop.post(ORDERS, order(externalId="split", allowPartials=True))
+    shop.post(ORDERS, order(externalId="split", allowPartials=True, amount=1))
+    assert shop.ask("PATCH", f"{ORDERS}/split", {"amount": 150_000}).json()["amountPending"] == 150_000
     part = charge(amount=50_000, externalId="part")
     first = shop.post(f"{ORDERS}/split/payments", part, key="part-1")
     assert shop.post(f"{ORDERS}/split/payments", part, key="part-1") == first

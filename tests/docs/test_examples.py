@@ -19,6 +19,7 @@ PRACTISED = (
     "split-an-order",
     "refund-a-payment",
     "capture-and-cancel",
+    "change-an-order",
     "repeat-requests-safely",
     "charge-a-surcharge",
     "authenticate-a-payer",

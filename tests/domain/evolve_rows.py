@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from uuid import UUID
 
+from msgspec import Raw
 from tests.domain.builders import (
     DEADLINE,
     MANUAL,
@@ -208,5 +209,14 @@ ACTION_STEPS = [
 order."""
 
 ACTION_STEPS += [(event, IN_FLIGHT, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in INVOICES.values()]
+CHANGES = (
+    e.OrderDescriptionChanged(description="x", at=NOON),
+    e.OrderMetadataChanged(patch=Raw(b'{"a":1}'), at=NOON),
+    e.OrderDueDateChanged(at=NOON),
+    e.OrderLineItemsChanged(at=NOON),
+    e.OrderReceiverChanged(at=NOON),
+)
+ACTION_STEPS += [(event, IN_FLIGHT, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in CHANGES]
+ACTION_STEPS += [(e.OrderAmountChanged(amount=Decimal(1), at=NOON), (created(),), None, O.PENDING)]
 REMINDED = (*IN_FLIGHT, REMINDERS["reminders-scheduled.v1"], REMINDERS["reminder-due.v1"])
 ACTION_STEPS += [(event, REMINDED, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in REMINDERS.values()]

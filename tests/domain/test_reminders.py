@@ -18,6 +18,7 @@ from ledger.domain.orders.commands import (
 from ledger.domain.orders.decide.payments import decide_create
 from ledger.domain.orders.events import (
     OrderCancelled,
+    OrderDueDateChanged,
     PayerForgotten,
     ReminderDropped,
     ReminderDroppedBecause,
@@ -235,3 +236,21 @@ def test_the_commands_can_be_repeated() -> None:
     given(*created()).when(remind(THREE_BEFORE)).then_events()
     running = [*created(), *decide_reminder(after(), remind(THREE_BEFORE))]
     given(*running).when(ended(Accepted())).then_events()
+
+
+def test_reminders_follow_a_due_date_that_is_moved_or_taken_away() -> None:
+    later = DUE + 30 * DAY
+    moved = [
+        OrderDueDateChanged(due_date=later, at=THREE_BEFORE),
+        RemindersScheduled(due_date=later, policy=POLICY, at=THREE_BEFORE),
+    ]
+    postponed = after(remind(THREE_BEFORE), ended(NotAccepted("451"), THREE_BEFORE))
+    order = fold(evolve, postponed, moved)
+    assert order.reminders is not None
+    assert order.reminders.pending is not None, "of the former date"
+    dropped = decide_reminder(order, remind(THREE_BEFORE + DAY))
+    assert [(type(each), each.because) for each in dropped] == [(ReminderDropped, B.RESCHEDULED)]
+    order = fold(evolve, order, dropped)
+    assert reminder_at(order) == THREE_BEFORE + 30 * DAY
+    gone = fold(evolve, order, [OrderDueDateChanged(at=THREE_BEFORE + DAY)])
+    assert (reminder_at(gone), decide_reminder(gone, remind(later))) == (None, [])

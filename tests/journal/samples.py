@@ -156,6 +156,14 @@ SAMPLES: dict[str, Any] = {
         line_items=(LINE,),
         subscription_id=UUID("01890a5d-ac96-774b-bcce-b302099a8106"),
     ),
+    "order-amount-changed.v1": orders.OrderAmountChanged(amount=Decimal("175.5"), at=AT),
+    "order-description-changed.v1": orders.OrderDescriptionChanged(description="Café de olla", at=AT),
+    "order-metadata-changed.v1": orders.OrderMetadataChanged(
+        patch=Raw(b'{"channel":null,"mesa":7}'), removed=True, at=AT
+    ),
+    "order-due-date-changed.v1": orders.OrderDueDateChanged(due_date=LATER, at=AT),
+    "order-line-items-changed.v1": orders.OrderLineItemsChanged(line_items=(LINE,), at=AT),
+    "order-receiver-changed.v1": orders.OrderReceiverChanged(fiscal=FISCAL, at=AT),
     "payment-started.v1": orders.PaymentStarted(
         payment_id=PAYMENT,
         method=PaymentMethod(method_id=METHOD, type=MethodType.CARD, card=CARD),

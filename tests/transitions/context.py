@@ -101,6 +101,11 @@ class ScenarioContext:
     async def post_to_order(self, operation: str, action: str, body: Any) -> httpx.Response:
         return await self.post_accepted(operation, f"{ORDERS}/{self.order_id}/{action}", body)
 
+    async def patch_order(self, body: Any) -> httpx.Response:
+        """Changes the order. A change moves no status, and so it is no operation of the tables."""
+        path = f"{ORDERS}/{self.order_id}"
+        return await self.merchant.client.patch(path, content=encoded(body), headers=self.merchant.key | JSON)
+
     async def create(self, **changes: Any) -> httpx.Response:
         """Creates an order, which the scenario is about from now on."""
         self._orders += 1

@@ -127,6 +127,10 @@ async def _cancel_payment(context: ScenarioContext, order: dict[str, Any]) -> ht
     return await context.post("cancel", f"{ORDERS}/{context.order_id}/cancel", {"paymentId": payment_id})
 
 
+async def _change(context: ScenarioContext, _: dict[str, Any]) -> httpx.Response:
+    return await context.patch_order({"description": "Otra", "metadata": {"a": 1}})
+
+
 async def _confirm_refund(context: ScenarioContext, _: dict[str, Any]) -> httpx.Response:
     refunds = (await context.merchant.get(f"{ORDERS}/{context.order_id}/refunds")).json()["data"]
     name = refunds[-1]["id"] if refunds else str(uuid4())
@@ -160,6 +164,8 @@ OPERATIONS: dict[str, Attempt] = {
     "list in a batch": _settle("LISTED"),
     "pay a batch out": _settle("MATCHED"),
     "refuse a batch": _settle("REFUSED"),
+    "change": _change,
+    "change the amount": lambda context, _: context.patch_order({"amount": 10_001}),
     "time": lambda context, _: context.post("time", f"{SANDBOX}/clock", {"advanceBy": "P8D"}),
 }
 

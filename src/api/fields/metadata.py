@@ -9,8 +9,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from api.errors import invalid
 from api.fields.values import is_given
+from ledger.domain.orders.terms import METADATA_BYTES_MAX
 
-METADATA_BYTES_MAX: Final = 32_768
 METADATA_DEPTH_MAX: Final = 10
 
 _format: Final = msgspec.json.format

@@ -31,8 +31,8 @@ WRITE_CUSTOMERS: Final = api_keys.Scope.CUSTOMERS_WRITE
 PRODUCTS: Final = api_keys.Scope.PRODUCTS
 SUBSCRIPTIONS: Final = api_keys.Scope.SUBSCRIPTIONS
 
-_CHANGES: Final = frozenset({"PUT", "PATCH"})
-"""The methods whose body may be what was read before."""
+_WHOLE: Final = frozenset({"PUT"})
+"""The methods whose body may be what was read before. That of PATCH has what is to be changed and nothing else."""
 _MOVES: Final = frozenset({WRITE, SUBSCRIPTIONS, api_keys.Scope.FISCAL})
 """The scopes of the operations on money and on fiscal documents."""
 
@@ -75,7 +75,7 @@ class Endpoint:
         self._holder = holder
         self._operations = dict(operations)
         read = operations["GET"].answered_fields if "GET" in operations else frozenset()
-        read_only = {method: each.answered_fields | read for method, each in operations.items() if method in _CHANGES}
+        read_only = {method: each.answered_fields | read for method, each in operations.items() if method in _WHOLE}
         self._policies = {
             (method, setting): UnknownFieldPolicy(
                 rejects=setting is UnknownFields.REJECT,

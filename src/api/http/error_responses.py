@@ -68,6 +68,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.RefundNotFound: 404,
     rejections.InvalidOrderState: 409,
     rejections.OrderHasCapturedFunds: 409,
+    rejections.OrderInvoiced: 409,
     rejections.OrderNotRefundable: 409,
     rejections.RefundInProgress: 409,
     rejections.RefundExceedsBalance: 422,

@@ -93,6 +93,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "INVALID_ORDER_STATE": "The status of the order or of the payment, `currentStatus`, does not allow the operation. "
     "`allowedStatuses` are those that do.",
     "ORDER_HAS_CAPTURED_FUNDS": "The order holds captured money: refund the order, or cancel it with `refundCaptured`.",
+    "ORDER_INVOICED": "The invoice of the order is stamped, or being stamped, and states what the request would change: "
+    "cancel the invoice first.",
     "ORDER_NOT_REFUNDABLE": "Nothing was captured, or the request names a payment that is disputed or holds no "
     "captured money.",
     "REFUND_IN_PROGRESS": "A refund of the same payment has no outcome yet. Send the request again later.",
@@ -145,7 +147,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
     "INVALID_CLABE": "It is not a CLABE of 18 digits with a correct check digit.",
     "CARD_EXPIRED": "The card's month has passed.",
-    "READ_ONLY": "Only the operator of the service can change it.",
+    "READ_ONLY": "Only the operator of the service can change it, or it is fixed when the order is created.",
     "OUT_OF_RANGE": "The number or the time is outside the bounds.",
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
@@ -162,7 +164,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 WARNING_WORDS: Final[Mapping[WarningCode, str]] = {
     WarningCode.UNKNOWN_FIELD: "The field does not exist and had no effect. A merchant whose `unknownFields` is REJECT gets "
     "400 instead.",
-    WarningCode.DUE_DATE_IN_PAST: "The due date had passed when the order was created: the order is overdue at once.",
+    WarningCode.DUE_DATE_IN_PAST: "The due date had passed when it was set: the order is overdue at once.",
     WarningCode.FRACTION_OF_MINOR_UNIT: "The amount has a fraction of a centavo, as if it were in pesos: `message` has what "
     "it means, and what to send if pesos are meant. A merchant whose `fractionalAmounts` is false gets 400 instead.",
     WarningCode.NOT_IN_SAT_CATALOG: "SAT's catalogues do not have the key or the rate of a line: the order could not be "

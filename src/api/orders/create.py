@@ -143,7 +143,7 @@ def _order_input(
             virtual = errors.check(virtual_terminal, virtual, sent.is_virtual_terminal)
         returns_to = errors.check(return_url, sent.return_url)
         billing = None if sent.billing_address is None else errors.check(billing_address, sent.billing_address)
-        due_date = None if sent.due_date is None else errors.check(_due_date, sent.due_date, now)
+        due_date = None if sent.due_date is None else errors.check(parse_due_date, sent.due_date, now)
         content = sent.metadata if sent.metadata is UNSET else errors.check(metadata, sent.metadata)
         rate = None if sent.exchange_rate is UNSET else errors.check(exchange_rate, sent.exchange_rate)
         is_unknown = errors.has("externalMerchantReference")
@@ -194,7 +194,8 @@ def _order_input(
     )
 
 
-def _due_date(text: str, now: datetime) -> datetime:
+def parse_due_date(text: str, now: datetime) -> datetime:
+    """Returns a due date in UTC. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
     due_date = day_or_moment(text, "dueDate", now, LAST_MOMENT)
     if not DUE_DATE_MIN <= due_date < DUE_DATE_MAX:
         raise invalid("dueDate", "must lie in the years 1970 to 2999", "OUT_OF_RANGE")

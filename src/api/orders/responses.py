@@ -61,16 +61,13 @@ def merchant_now(deps: Dependencies, request: ApiRequest) -> datetime:
 
 
 def warn_of_past_due_date(order: Order) -> None:
-    """Warns if an order was overdue when it was created. Only the order's own times count: a request that is repeated
-    later gets the same answer.
+    """Warns if an order was overdue when its due date was set. Only the order's own times count: a request that is
+    repeated later gets the same answer.
     """
     due_date = order.terms.due_date
-    if due_date is not None and due_date < order.terms.at:
-        warn(
-            "dueDate",
-            WarningCode.DUE_DATE_IN_PAST,
-            "had passed when the order was created: the order is overdue at once",
-        )
+    set_at = order.terms.at if order.reminders is None else order.reminders.scheduled.at
+    if due_date is not None and due_date < set_at:
+        warn("dueDate", WarningCode.DUE_DATE_IN_PAST, "had passed when it was set: the order is overdue at once")
 
 
 class _CustomersId(Struct):

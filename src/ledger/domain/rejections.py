@@ -236,6 +236,12 @@ class OrderHasCapturedFunds(Rejected):
     code = "ORDER_HAS_CAPTURED_FUNDS"
 
 
+class OrderInvoiced(Rejected):
+    """The order's invoice is stamped or being stamped, and states what the command would change."""
+
+    code = "ORDER_INVOICED"
+
+
 class OrderNotRefundable(Rejected):
     """Nothing was captured, or the captured money is disputed."""
 

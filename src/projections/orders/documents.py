@@ -7,29 +7,17 @@ that was written with other fields has to be rebuilt.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
 from msgspec import Meta
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.statuses import NOTHING_OWED
 from projections.customers import CustomerDocument, render_customer
 from projections.orders.head import OrderHead, render_head
 from projections.orders.payments import PaymentDocument, in_language, render_payment, render_payments
-
-# Statuses in which no money is owed. In every other status, money is owed.
-_NOTHING_OWED: Final = frozenset(
-    {
-        OrderStatus.COMPLETED,
-        OrderStatus.CANCELLATION_REQUESTED,
-        OrderStatus.CANCELLED,
-        OrderStatus.REFUND_PROCESSING,
-        OrderStatus.PARTIALLY_REFUNDED,
-        OrderStatus.REFUNDED,
-    }
-)
 
 
 class OrderDocument(OrderHead, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -51,7 +39,7 @@ def is_overdue(status: str, due_at: datetime | None, now: datetime) -> bool:
 
     A due date changes no status.
     """
-    return due_at is not None and due_at < now and status not in _NOTHING_OWED
+    return due_at is not None and due_at < now and status not in NOTHING_OWED
 
 
 def document(

@@ -104,7 +104,10 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
         str, Meta(description="The amount for people, in major units.", examples=["$1,500.00 MXN"])
     ]
     subtotal_amount: Annotated[
-        Amount, Meta(description="The amount that the merchant requested, in minor units (cents). Never changes.")
+        Amount,
+        Meta(
+            description="The amount that the merchant requested, in minor units (cents). It changes before the first payment only."
+        ),
     ]
     surcharge_amount: Annotated[
         Amount | None,

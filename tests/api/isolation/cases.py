@@ -74,6 +74,17 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         body=order(externalId="new-order", customer={"email": "ana@example.com"}),
     ),
     ("GET", f"{_ORDERS}/{{id}}"): Case(_ORDER),
+    ("PATCH", f"{_ORDERS}/{{id}}"): Case(
+        _ORDER
+        | {
+            "body.lineItems[].productId": "product",
+            "body.items[].productId": "product",
+            "body.customerFiscalData.taxId": _TAX_ID,
+            "body.fiscalData.taxId": _TAX_ID,
+            "body.fiscalConfig.taxId": _TAX_ID,
+        },
+        body={"description": "Otra"},
+    ),
     ("POST", f"{_ORDERS}/{{id}}/charge"): Case(_ORDER | _PAYMENT, body=charge(amount=100)),
     ("GET", f"{_ORDERS}/{{id}}/payments"): Case(_ORDER),
     ("POST", f"{_ORDERS}/{{id}}/payments"): Case(

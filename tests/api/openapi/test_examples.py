@@ -6,18 +6,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.api.bodies import by_card, card, order, paid_order
+from tests.api.bodies import by_card, card, encoded, order, paid_order
 from tests.api.invoices.test_split_order_documents import FISCAL
 from tests.api.openapi.description import DESCRIBED, assert_described, operations
 from tests.api.openapi.test_document import ONE
 from tests.api.payer import CHALLENGED, FRICTIONLESS
-from tests.api.storefront import ORDERS, Merchant
+from tests.api.storefront import JSON, ORDERS, Merchant
 
 from api.customers import change
 from api.customers import create as create_customer
 from api.http.endpoint import ScopedOperation
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.orders import add_payment, authenticate, cancel, capture, charge, payout, refund, release
+from api.orders import change as change_order
 from api.orders.invoices import cancel as cancel_cfdi
 from api.orders.invoices import stamp
 from api.sandbox import clock, deposits, disputes, processor_mode, settlements
@@ -134,6 +135,16 @@ async def test_an_example_of_an_action_works(merchant: Merchant, action: str, na
     assert answer.status_code in (200, 201), answer.text
     assert_described(answer, "post", f"{ONE}/{action}")
     await assert_its_parts_are_described(merchant, answer.json())
+
+
+async def test_the_examples_of_changes_work(merchant: Merchant):
+    said = await split(merchant, "example")
+    for shown in change_order.CHANGE.spec.examples.values():
+        answer = await merchant.client.patch(
+            f"{ORDERS}/{said['id']}", content=encoded(shown["value"]), headers=merchant.key | JSON
+        )
+        assert_described(answer, "patch", ONE)
+        assert answer.status_code == 200
 
 
 async def assert_its_parts_are_described(merchant: Merchant, said: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ async def warned(merchant: Merchant, **terms: Any) -> list[tuple[str, str, str]]
 async def test_a_due_date_in_the_past_is_accepted_and_warned_of_by_every_repetition(merchant: Merchant):
     past = {"externalId": "past", "dueDate": "2020-01-01"}
     found = await warned(merchant, **past)
-    message = "dueDate had passed when the order was created: the order is overdue at once."
+    message = "dueDate had passed when it was set: the order is overdue at once."
     assert found == [("dueDate", "DUE_DATE_IN_PAST", message)]
     again = (await merchant.create(order(**past))).json()
     assert (again["isOverdue"], len(again["warnings"])) == (True, 1)

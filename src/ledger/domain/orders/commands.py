@@ -31,6 +31,8 @@ from ledger.domain.orders.terms import (
     BillingAddress,
     Destination,
     DeviceInformation,
+    FiscalData,
+    LineItem,
     OrderTerms,
     PaymentMethod,
     ReminderPolicy,
@@ -150,6 +152,28 @@ class CapturePayment(Struct, frozen=True, kw_only=True):
     amount: Decimal | None = None
     payment_id: UUID | None = None
     final: bool = False
+
+
+class OrderChanges(Struct, frozen=True, kw_only=True):
+    """What a merchant changes of an order's terms: UNSET leaves a term as it is, None takes it away.
+
+    `metadata` is a merge patch (RFC 7396).
+    """
+
+    amount: Decimal | UnsetType = UNSET
+    description: str | None | UnsetType = UNSET
+    metadata: Raw | None | UnsetType = UNSET
+    due_date: datetime | None | UnsetType = UNSET
+    line_items: tuple[LineItem, ...] | UnsetType = UNSET
+    fiscal: FiscalData | None | UnsetType = UNSET
+
+
+class ChangeOrder(Struct, frozen=True, kw_only=True):
+    """Changes terms of an order. `reminders` is the merchant's policy for a due date that is set now."""
+
+    changes: OrderChanges
+    reminders: ReminderPolicy
+    at: datetime
 
 
 class ReleaseRest(Struct, frozen=True, kw_only=True):

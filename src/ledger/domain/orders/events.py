@@ -110,12 +110,13 @@ class ReminderKind(StrEnum):
 class ReminderDroppedBecause(StrEnum):
     """Why a reminder was not sent.
 
-    Nothing was owed any more; the merchant sends none; the customer was erased, has no e-mail address or wants no such
-    message; its time had long passed; the mail server refused it; no attempt of many reached the server; the outcome of
-    two attempts is unknown.
+    Nothing was owed any more; the due date was moved; the merchant sends none; the customer was erased, has no e-mail
+    address or wants no such message; its time had long passed; the mail server refused it; no attempt of many reached
+    the server; the outcome of two attempts is unknown.
     """
 
     NOTHING_OWED = "NOTHING_OWED"
+    RESCHEDULED = "RESCHEDULED"
     TURNED_OFF = "TURNED_OFF"
     ERASED = "ERASED"
     NO_ADDRESS = "NO_ADDRESS"
@@ -155,6 +156,49 @@ class OrderCreated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     fiscal: FiscalData | None = None
     line_items: tuple[LineItem, ...] = ()
     subscription_id: UUID | None = None
+
+
+class OrderAmountChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant asked for another amount before the first payment. `amount` is the subtotal from now on."""
+
+    amount: Decimal
+    at: datetime
+
+
+class OrderDescriptionChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant described the order anew, or took its description away."""
+
+    at: datetime
+    description: str | None = None
+
+
+class OrderMetadataChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant changed its own data about the order by a merge patch (RFC 7396), or removed all of them."""
+
+    at: datetime
+    patch: Raw | UnsetType = UNSET
+    removed: bool = False
+
+
+class OrderDueDateChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant moved the due date of the order, or took it away. Its reminders end with the earlier one."""
+
+    at: datetime
+    due_date: datetime | None = None
+
+
+class OrderLineItemsChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant stated anew what is sold, before that was invoiced. These are all lines."""
+
+    at: datetime
+    line_items: tuple[LineItem, ...] = ()
+
+
+class OrderReceiverChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant named the receiver of the order's invoice before that was stamped. Any other one counts no more."""
+
+    at: datetime
+    fiscal: FiscalData | None = None
 
 
 class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -813,8 +857,19 @@ ReminderEvent = (
     RemindersScheduled | ReminderDue | ReminderRequested | ReminderPostponed | ReminderSent | ReminderDropped
 )
 
+ChangeEvent = (
+    OrderAmountChanged
+    | OrderDescriptionChanged
+    | OrderMetadataChanged
+    | OrderDueDateChanged
+    | OrderLineItemsChanged
+    | OrderReceiverChanged
+)
+"""What a merchant changes of an order's terms after its creation: an event for each term."""
+
 OrderEvent = (
     OrderCreated
+    | ChangeEvent
     | PaymentStarted
     | AuthorizationRequested
     | PaymentAuthorized
@@ -870,6 +925,12 @@ OrderEvent = (
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "order-created.v1": OrderCreated,
+    "order-amount-changed.v1": OrderAmountChanged,
+    "order-description-changed.v1": OrderDescriptionChanged,
+    "order-metadata-changed.v1": OrderMetadataChanged,
+    "order-due-date-changed.v1": OrderDueDateChanged,
+    "order-line-items-changed.v1": OrderLineItemsChanged,
+    "order-receiver-changed.v1": OrderReceiverChanged,
     "payment-started.v1": PaymentStarted,
     "authorization-requested.v1": AuthorizationRequested,
     "payment-authorized.v1": PaymentAuthorized,
@@ -930,6 +991,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     OrderCreated: ("metadata", "billing_address", "device_information", "fiscal"),
+    OrderMetadataChanged: ("patch",),
+    OrderReceiverChanged: ("fiscal",),
     PaymentStarted: ("method.card.cardholder_name", "billing_address", "device_information", "metadata"),
     AuthenticationRequested: ("device_information",),
     DepositReceived: ("sender_clabe",),

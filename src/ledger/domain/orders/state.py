@@ -34,7 +34,7 @@ class Cancellation(Struct, frozen=True):
 
 
 class Order(Struct, frozen=True, kw_only=True, dict=True):
-    """A payment order: its unchanging terms, and its payments and refunds, oldest first. Sums are in minor units.
+    """A payment order: its terms as they are now, and its payments and refunds, oldest first. Sums are in minor units.
 
     `cancel_requested` is True while a cancellation is pending, `closed` after it was carried out; `cancellation` is the
     latest one. `payer_forgotten` is True after the erasure of the order's customer. `invoices` is None if the order
@@ -63,7 +63,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def subtotal_amount(self) -> Decimal:
-        """The amount that the merchant requested, without surcharge. It never changes."""
+        """The amount that the merchant requested, without surcharge. Once there is a payment, it never changes."""
         return self.terms.amount
 
     @lazy

@@ -69,6 +69,18 @@ class NextAction(StrEnum):
     DISPLAY_REFERENCE = "DISPLAY_REFERENCE"
 
 
+NOTHING_OWED: Final = frozenset(
+    {
+        OrderStatus.COMPLETED,
+        OrderStatus.CANCELLATION_REQUESTED,
+        OrderStatus.CANCELLED,
+        OrderStatus.REFUND_PROCESSING,
+        OrderStatus.PARTIALLY_REFUNDED,
+        OrderStatus.REFUNDED,
+    }
+)
+"""The statuses in which no money is owed. In every other one, money is owed."""
+
 UNCAPTURED_STATUSES: Final = frozenset(
     {PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED, PaymentStatus.PENDING_CAPTURE}
 )

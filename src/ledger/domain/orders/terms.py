@@ -1,4 +1,4 @@
-"""The terms of a payment order: what the merchant fixes at creation and never changes. Also the shapes inside events.
+"""The terms of a payment order: what the merchant states at creation. Also the shapes inside events.
 
 These shapes are stored inside events. Add a field only with a default, and never rename one: a changed meaning is a new
 field.
@@ -21,6 +21,8 @@ from ledger.py311_speedups import fast_members
 DUE_DATE_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 DUE_DATE_MAX: Final = datetime(3000, 1, 1, tzinfo=UTC)
 """When an order can be due. The first and the last days of the calendar have no day before or after them."""
+METADATA_BYTES_MAX: Final = 32_768
+"""How long metadata can be, as compact JSON."""
 
 
 @fast_members

@@ -195,6 +195,8 @@ def _why_not_sent(order: Order, reminder: Reminder, command: RemindPayer) -> Rem
     assert reminder.send_at is not None, "the reminder is open"
     if not awaits_payer(order):
         return ReminderDroppedBecause.NOTHING_OWED
+    if reminder.due_date != order.reminders.scheduled.due_date:
+        return ReminderDroppedBecause.RESCHEDULED
     if reminder.kind is ReminderKind.OVERDUE and not order.reminders.scheduled.policy.days:
         return ReminderDroppedBecause.TURNED_OFF
     if order.payer_forgotten:

@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.customers.details import GivenDetails
 from ledger.domain.invoices.commands import StampRequest
-from ledger.domain.orders.commands import Allocation
+from ledger.domain.orders.commands import Allocation, OrderChanges
 from ledger.domain.orders.invoices.terms import CancellationMotive
 from ledger.domain.orders.terms import (
     BillingAddress,
@@ -115,6 +115,16 @@ class OrderInput(Struct, frozen=True, kw_only=True):
     order_id: UUID | None = None
     surcharged: bool = True
     customers_fiscal: CustomersFiscal = CustomersFiscal.BY_SETTING
+
+
+class ChangeInput(Struct, frozen=True, kw_only=True):
+    """Changes of an order's terms. `exchange_rate` is for its invoices, in pesos per unit of its currency. If it
+    `takes_customers_fiscal`, the receiver is that of the order's customer.
+    """
+
+    changes: OrderChanges
+    exchange_rate: Decimal | None = None
+    takes_customers_fiscal: bool = False
 
 
 class RefundInput(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 In reading order:
 
 - `create`: creates an order, and charges one. `add_payment`: pays a part. `new_payment`: builds the payment of both.
-  `customers_fiscal_data`: the receiver that a new order takes over from its customer.
+  `change`: changes its terms. `customers_fiscal_data`: the receiver that a new order takes over from its customer.
 - `order_request`: executes a request on an order. `processor_call`: the calls to processors that events announce.
   `open_calls`: those that the recovery looks up.
 - `authenticate`: continues a payment after its payer acted. `capture`, `release`, `cancel`, `refund`: what their

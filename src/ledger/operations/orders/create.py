@@ -133,7 +133,7 @@ async def _new_order(
         payment=payment,
         surcharge=_surcharge(merchant) if request.surcharged else None,
         invoicing=invoicing,
-        reminders=None if terms.due_date is None else _reminders(merchant),
+        reminders=None if terms.due_date is None else reminder_policy(merchant),
     )
     claims = [Claim(ClaimKind.ORDER_EXTERNAL_ID, request.terms.external_id, command.order_id), *customer.claims]
     if payment is None or request.payment is None:
@@ -161,7 +161,8 @@ def _surcharge(merchant: Merchant) -> SurchargePolicy | None:
     return SurchargePolicy(rate=settings.surcharge_rate, methods=settings.surcharge_methods)
 
 
-def _reminders(merchant: Merchant) -> ReminderPolicy:
+def reminder_policy(merchant: Merchant) -> ReminderPolicy:
+    """Returns the merchant's policy for reminders of a due date that is set now."""
     return ReminderPolicy(days=merchant.settings.reminder_days, time_zone=merchant.settings.time_zone)
 
 

@@ -95,7 +95,7 @@ def _drawn(
 
 def drawn_up_again(order: Order, command: StampNext, document: Document) -> list[DocumentAnnounced]:
     """Returns the new announcement of a document that was never stamped and whose receiver has changed or whose date is
-    too old. Its amounts stay.
+    too old, or of an invoice whose order has changed. Amounts of other documents stay.
 
     Raises FiscalDataIncomplete, AmountNotStampable.
     """
@@ -104,7 +104,7 @@ def drawn_up_again(order: Order, command: StampNext, document: Document) -> list
         # Composing an invoice of a thousand lines takes long: compare its receiver first.
         receiver = receiver_of(fiscal_of(order) or FiscalData(), command.issuer)
         is_same = document.has_receiver and receiver == document.terms.receiver
-        return [] if is_fresh and is_same else [_invoice(order, command, document)]
+        return [] if is_fresh and is_same and not document.is_outdated else [_invoice(order, command, document)]
     receiver = _receiver(order, document.terms.receiver)
     if is_fresh and receiver == document.terms.receiver:
         return []

@@ -3,7 +3,8 @@
 In reading order:
 
 - `guards`: checks that several deciders share, each with its rejection.
-- `payments`: creating an order, opening a payment on it, erasing its payer. `references`: references and deposits.
+- `payments`: creating an order, opening a payment on it, erasing its payer. `changes`: what a merchant changes of an
+  order's terms. `references`: references and deposits.
 - `authorizations`: the outcome of an authorisation. `authentication`: 3-D Secure and redirects.
 - `captures`, `releases`, `cancellation`, `refunds`: what a merchant does with a payment, and what the processor
   answers.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
+from typing import Final
 from uuid import UUID
 
-from ledger.domain.money import AMOUNT_MAX, ZERO, is_multiple, plain
+from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, plain
 from ledger.domain.orders.commands import NewPayment
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.terms import LineItem
 from ledger.domain.rejections import (
     AmountNotChargeable,
     InvalidField,
@@ -17,6 +20,8 @@ from ledger.domain.rejections import (
     MethodNotEnabled,
     PaymentNotFound,
 )
+
+_LINES_TOLERANCE: Final = Decimal("0.001")
 
 
 def require_multiple(order: Order, amount: Decimal, field: str = "amount", most: Decimal = AMOUNT_MAX) -> None:
@@ -28,6 +33,23 @@ def require_multiple(order: Order, amount: Decimal, field: str = "amount", most:
         raise InvalidField(field, f"must be greater than 0 and at most {most}")
     if not is_multiple(amount, order.quantum):
         raise InvalidField(field, f"must be a multiple of {order.quantum}, as the order's own amount is")
+
+
+def require_amount(amount: Decimal) -> None:
+    """Raises InvalidField for an amount that no order can have (contract N6)."""
+    if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
+        raise InvalidField("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
+    if not is_multiple(amount, FINEST):
+        raise InvalidField("amount", "must have at most four decimals")
+
+
+def require_lines(lines: Sequence[LineItem], amount: Decimal) -> None:
+    """Raises InvalidField for lines that do not add up to the amount of their order (contract N5)."""
+    if not lines:
+        return
+    total = sum([line.quantity * line.unit_price for line in lines], ZERO)
+    if abs(total - amount) > _LINES_TOLERANCE:
+        raise InvalidField("lineItems", "must add up to amount")
 
 
 def require_chargeable(amount: Decimal, smallest: Decimal) -> None:

@@ -12,9 +12,15 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, quantum_of, shortest
+from ledger.domain.money import quantum_of, shortest
 from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
-from ledger.domain.orders.decide.guards import require_chargeable, require_currency, require_multiple
+from ledger.domain.orders.decide.guards import (
+    require_amount,
+    require_chargeable,
+    require_currency,
+    require_lines,
+    require_multiple,
+)
 from ledger.domain.orders.decide.references import cancel_references, reference_requested
 from ledger.domain.orders.events import (
     PERSONAL,
@@ -29,7 +35,7 @@ from ledger.domain.orders.invoices.events import InvoicingEnabled
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.surcharge import quote
-from ledger.domain.orders.terms import CaptureMethod, MethodType, OrderTerms
+from ledger.domain.orders.terms import CaptureMethod, MethodType
 from ledger.domain.rejections import (
     AmountExceedsPending,
     DuplicateExternalId,
@@ -61,8 +67,6 @@ TAKES_PARTS: Final = (
 )
 """The statuses in which a split order takes a further part (section 8.3)."""
 
-_LINES_TOLERANCE: Final = Decimal("0.001")
-
 
 def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     """Creates an order, and announces its payment if the command brings one (contract N7).
@@ -73,8 +77,8 @@ def decide_create(order: None, command: CreateOrder) -> list[OrderEvent]:
     """
     assert order is None, "an external id is claimed once"
     terms = command.terms
-    _require_amount(terms.amount)
-    _require_lines(terms)
+    require_amount(terms.amount)
+    require_lines(terms.line_items, terms.amount)
     created = _created(command)
     events: list[OrderEvent] = [created, *_policies(command)]
     if command.payment is None:
@@ -203,21 +207,6 @@ def _is_repeated(order: Order, payment: NewPayment) -> bool:
             field="amount",
         )
     return True
-
-
-def _require_amount(amount: Decimal) -> None:
-    if not (amount.is_finite() and ZERO < amount <= AMOUNT_MAX):
-        raise InvalidField("amount", f"must be greater than 0 and at most {AMOUNT_MAX}")
-    if not is_multiple(amount, FINEST):
-        raise InvalidField("amount", "must have at most four decimals")
-
-
-def _require_lines(terms: OrderTerms) -> None:
-    if not terms.line_items:
-        return
-    total = sum([line.quantity * line.unit_price for line in terms.line_items], ZERO)
-    if abs(total - terms.amount) > _LINES_TOLERANCE:
-        raise InvalidField("lineItems", "must add up to amount")
 
 
 def _require_part(order: Order, amount: Decimal) -> None:

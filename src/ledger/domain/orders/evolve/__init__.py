@@ -7,7 +7,7 @@ In reading order:
 - `pending`: what a payment waits for: authentication, a reference, a deposit, a void, an expiry.
 - `releases`: the end of the hold on what a capture has left.
 - `after_capture`: refunds, settlement. `disputes`: disputes and chargebacks.
-- `whole_order`: the cancellation of the order, the erasure of its payer, its reminders, its invoices.
+- `whole_order`: changes of the order's terms, its cancellation, the erasure of its payer, its reminders, its invoices.
 - `reminders`: the reminders of its due date.
 - `unanswered_calls`: calls without an answer, and abandoned calls. `history`: the entries of a payment.
 """

@@ -1,22 +1,31 @@
-"""The fold of the events about an order as a whole: its cancellation, the erasure of its payer, its reminders, its
-invoices.
+"""The fold of the events about an order as a whole: changes of its terms, its cancellation, the erasure of its payer,
+its reminders, its invoices.
 
 A reminder leaves `updated_at` as it is: it changes nothing that the merchant reads.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from ledger.domain.merge_patch import patched
 from ledger.domain.orders.events import (
     PERSONAL,
     CancellationRefused,
     CancellationRequested,
+    OrderAmountChanged,
     OrderCancelled,
     OrderCreated,
+    OrderDescriptionChanged,
+    OrderDueDateChanged,
+    OrderLineItemsChanged,
+    OrderMetadataChanged,
+    OrderReceiverChanged,
     PayerForgotten,
     PaymentStarted,
     ReminderEvent,
@@ -24,7 +33,7 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.evolve.payments import Folds
 from ledger.domain.orders.evolve.reminders import evolve_reminders
 from ledger.domain.orders.invoices.events import DocumentAnnounced, InvoiceEvent
-from ledger.domain.orders.invoices.evolve import evolve_invoices, without_receivers
+from ledger.domain.orders.invoices.evolve import evolve_invoices, with_invoice_outdated, without_receivers
 from ledger.domain.orders.invoices.mail_events import MailEvent
 from ledger.domain.orders.invoices.terms import CreditNoteTerms, RefundedParts
 from ledger.domain.orders.payment import Payment
@@ -62,6 +71,47 @@ def _with_frozen_refund(payment: Payment, refunded: RefundedParts, quantum: Deci
     part, frozen = SurchargeSplit(refunded.subtotal, refunded.surcharge), payment.frozen_refunds
     frozen = freeze_refund(refunded.before, part, payment.captured, payment.requested_split, frozen, quantum)
     return replace(payment, frozen_refunds=frozen)
+
+
+def _amount_changed(order: Order, event: OrderAmountChanged) -> Order:
+    return _stated_anew(order, event.at, amount=event.amount)
+
+
+def _description_changed(order: Order, event: OrderDescriptionChanged) -> Order:
+    return replace(order, terms=replace(order.terms, description=event.description), updated_at=event.at)
+
+
+def _metadata_changed(order: Order, event: OrderMetadataChanged) -> Order:
+    """Returns the order with its metadata patched; unchanged after an erasure, which leaves no patch."""
+    after = order.terms.metadata
+    if event.removed:
+        after = UNSET
+    elif not isinstance(event.patch, UnsetType):
+        after = patched(after, event.patch)
+    return replace(order, terms=replace(order.terms, metadata=after), updated_at=event.at)
+
+
+def _due_date_changed(order: Order, event: OrderDueDateChanged) -> Order:
+    """Returns the order with another due date, whose reminders are scheduled by an event of their own."""
+    terms = replace(order.terms, due_date=event.due_date)
+    reminders = None if event.due_date is None else order.reminders
+    return replace(order, terms=terms, reminders=reminders, updated_at=event.at)
+
+
+def _line_items_changed(order: Order, event: OrderLineItemsChanged) -> Order:
+    return _stated_anew(order, event.at, line_items=event.line_items)
+
+
+def _receiver_changed(order: Order, event: OrderReceiverChanged) -> Order:
+    return _stated_anew(order, event.at, fiscal=event.fiscal)
+
+
+def _stated_anew(order: Order, at: datetime, **terms: Any) -> Order:
+    """Returns the order with terms that its invoice states: one that is not stamped has to be drawn up again."""
+    invoices = order.invoices
+    if invoices is not None:
+        invoices = with_invoice_outdated(invoices, at, drops_receiver="fiscal" in terms)
+    return replace(order, terms=replace(order.terms, **terms), invoices=invoices, updated_at=at)
 
 
 def _cancellation_requested(order: Order, event: CancellationRequested) -> Order:
@@ -114,6 +164,12 @@ def _payer_forgotten(order: Order, event: PayerForgotten) -> Order:
 
 
 EVOLVE: Final[Folds] = {
+    OrderAmountChanged: _amount_changed,
+    OrderDescriptionChanged: _description_changed,
+    OrderMetadataChanged: _metadata_changed,
+    OrderDueDateChanged: _due_date_changed,
+    OrderLineItemsChanged: _line_items_changed,
+    OrderReceiverChanged: _receiver_changed,
     CancellationRequested: _cancellation_requested,
     CancellationRefused: _cancellation_refused,
     OrderCancelled: _cancelled,

@@ -6,6 +6,7 @@ Never refuse an event and never read a rule of the business here, as in `ledger.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -81,6 +82,19 @@ def without_receivers(invoices: Invoices) -> Invoices:
     return replace(invoices, enabled=replace(invoices.enabled, fiscal=None), documents=documents)
 
 
+def with_invoice_outdated(invoices: Invoices, at: datetime, *, drops_receiver: bool) -> Invoices:
+    """Returns the invoices of an order whose terms were changed at a time. An invoice that was announced and is not
+    stamped is drawn up and tried again; with `drops_receiver`, the order's own receiver counts again.
+    """
+    invoice = invoices.invoice
+    documents = tuple(
+        replace(each, is_outdated=True, retry_at=at) if each is invoice and each.stamp is None else each
+        for each in invoices.documents
+    )
+    enabled = replace(invoices.enabled, fiscal=None) if drops_receiver else invoices.enabled
+    return replace(invoices, enabled=enabled, documents=documents, blocked={})
+
+
 def _announced(invoices: Invoices, event: DocumentAnnounced) -> Invoices:
     existing = invoices.document(event.terms.document_id)
     terms = replace(event.terms, receiver=event.receiver or UNNAMED)
@@ -94,7 +108,7 @@ def _announced(invoices: Invoices, event: DocumentAnnounced) -> Invoices:
         )
         documents = (*invoices.documents, document)
     else:
-        again = replace(existing, terms=terms, status=DocumentStatus.PENDING, retry_at=event.at)
+        again = replace(existing, terms=terms, status=DocumentStatus.PENDING, retry_at=event.at, is_outdated=False)
         documents = tuple(again if each is existing else each for each in invoices.documents)
     return replace(invoices, documents=documents, blocked=_without(invoices.blocked, event.slot, EVERY_SLOT))
 

@@ -107,7 +107,8 @@ class Document(Struct, frozen=True, kw_only=True):
 
     `attempts` counts the calls to the provider, `refusals` the calls that it refused. `retry_at` is when the next
     attempt is due by the merchant's clock; None if only a request repeats the document. `is_counted` is True once the
-    merchant's counter has given it its folio. `mail` is the message with the stamped document, None if there is none.
+    merchant's counter has given it its folio. `is_outdated` is True if the order's terms have changed since the
+    document was drawn up. `mail` is the message with the stamped document, None if there is none.
     """
 
     slot: str
@@ -123,6 +124,7 @@ class Document(Struct, frozen=True, kw_only=True):
     cancellation: DocumentCancellation | None = None
     receipt_due_at: datetime | None = None
     is_counted: bool = False
+    is_outdated: bool = False
     mail: DocumentMail | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Refuses a new order with fiscal data that no invoice can state: nothing is charged that SAT will refuse."""
+"""Refuses an order with fiscal data that no invoice can state, new or changed: nothing is charged that SAT refuses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from uuid import UUID
 
 from ledger.domain.invoices.documents import require_statable
+from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.invoices.terms import InvoicingPolicy, Issuer
 from ledger.domain.orders.terms import OrderTerms
 from ledger.domain.rejections import AmountNotStampable, InvalidField, refuse_fields
@@ -16,7 +17,9 @@ _UNKNOWN: Issuer = Issuer(rfc="", legal_name="", tax_system="", zip_code="")
 """The issuer of a merchant who has set none yet: lines without taxes contain the usual IVA."""
 
 
-async def require_stampable(ledger: Ledger, merchant_id: UUID, terms: OrderTerms, policy: InvoicingPolicy) -> None:
+async def require_stampable(
+    ledger: Ledger, merchant_id: UUID, terms: OrderTerms | OrderCreated, policy: InvoicingPolicy
+) -> None:
     """Raises InvalidField for the exchange rate and the amounts of an order that will be invoiced."""
     problems = []
     if terms.currency != "MXN" and policy.rate_of(terms.currency) is None:
