@@ -211,6 +211,7 @@ order."""
 ACTION_STEPS += [(event, IN_FLIGHT, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in INVOICES.values()]
 CHANGES = (
     e.OrderDescriptionChanged(description="x", at=NOON),
+    e.OrderInvoiceNumberChanged(invoice_number="F-1", at=NOON),
     e.OrderMetadataChanged(patch=Raw(b'{"a":1}'), at=NOON),
     e.OrderDueDateChanged(at=NOON),
     e.OrderLineItemsChanged(at=NOON),

@@ -50,6 +50,7 @@ def test_each_term_has_an_event_of_its_own() -> None:
     command = change(
         amount=Decimal(12000),
         description="Otro café",
+        invoice_number="F-78",
         metadata=Raw(b'{"mesa":7}'),
         due_date=LATER,
         line_items=(line(6000, 2),),
@@ -61,6 +62,7 @@ def test_each_term_has_an_event_of_its_own() -> None:
         .then(
             e.OrderAmountChanged(amount=Decimal(12000), at=NOON),
             e.OrderDescriptionChanged(description="Otro café", at=NOON),
+            e.OrderInvoiceNumberChanged(invoice_number="F-78", at=NOON),
             e.OrderMetadataChanged(patch=Raw(b'{"mesa":7}'), at=NOON),
             e.OrderDueDateChanged(due_date=LATER, at=NOON),
             e.RemindersScheduled(due_date=LATER, policy=POLICY, at=NOON),

@@ -158,6 +158,7 @@ SAMPLES: dict[str, Any] = {
     ),
     "order-amount-changed.v1": orders.OrderAmountChanged(amount=Decimal("175.5"), at=AT),
     "order-description-changed.v1": orders.OrderDescriptionChanged(description="Café de olla", at=AT),
+    "order-invoice-number-changed.v1": orders.OrderInvoiceNumberChanged(invoice_number="F-78", at=AT),
     "order-metadata-changed.v1": orders.OrderMetadataChanged(
         patch=Raw(b'{"channel":null,"mesa":7}'), removed=True, at=AT
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from datetime import timedelta
+from uuid import UUID
 
 import psycopg
 from msgspec import Struct
@@ -16,6 +17,7 @@ from tests.domain.builders import NOON
 from tests.projections.shop import Shop, change_email, customer
 
 from ledger.domain.customers.state import Customer
+from ledger.domain.orders.events import OrderInvoiceNumberChanged
 from projections.search.compaction import SearchCompactor
 from projections.search.lines import fold
 
@@ -72,6 +74,13 @@ class Bazaar(Struct):
             at=NOON + timedelta(seconds=n),
         )
         self.orders.append(Sold(str(made.terms.order_id), payer, names))
+
+    async def rename(self, n: int, invoice_number: str | None) -> None:
+        """Changes the invoice number of an order, or removes it."""
+        sold, name = self.orders[n], UUID(self.orders[n].order_id)
+        order, _ = self.shop.states[name]
+        await self.shop.then(order, OrderInvoiceNumberChanged(invoice_number=invoice_number, at=NOON))
+        self.orders[n] = Sold(sold.order_id, sold.payer, (*sold.names[:2], invoice_number or ""))
 
     async def move(self, payer: int, email: str | None) -> None:
         """Changes a payer's e-mail, or removes it."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from tests.domain.builders import NOON
 from tests.projections.listing import ids, page, total
-from tests.projections.searching import Bazaar, an_address, counted, pack
+from tests.projections.searching import Bazaar, a_word, an_address, counted, pack
 from tests.projections.shop import Shop, change_email, customer
 
 from ledger.journal.journal import Journal
@@ -176,6 +176,8 @@ async def test_any_search_finds_what_reading_all_texts_would_find(
         await bazaar.sell(chance)
         if chance.random() < 0.05:
             await bazaar.move(chance.randrange(12), chance.choice([None, f"new.{an_address(chance)}"]))
+        if chance.random() < 0.1:
+            await bazaar.rename(chance.randrange(len(bazaar.orders)), chance.choice([None, a_word(chance)]))
         if chance.random() < 0.05:
             await pack(database_url)
     if seed % 2:

@@ -136,6 +136,10 @@ async def test_a_merchant_is_counted_once_it_has_enough_full_blocks_and_every_to
             for text in texts:
                 assert await total(reader, shop, text) == len(bazaar.having(text)), text
             await bazaar.move(chance.randrange(4), chance.choice([None, an_address(chance)]))
+            for n in (chance.randrange(len(bazaar.orders)), bazaar.having("")[-1]):
+                await bazaar.rename(n, chance.choice([None, a_word(chance)]))
+            for text in texts:
+                assert await total(reader, shop, text) == len(bazaar.having(text)), text
         counted_yet.append(bool(stored))
     assert counted_yet[0] is False
     assert counted_yet == sorted(counted_yet)

@@ -49,6 +49,7 @@ ReturnUrl = Annotated[
 ]
 Text = Annotated[str, Meta(max_length=TEXT_MAX)]
 LongText = Annotated[str, Meta(max_length=DESCRIPTION_MAX)]
+InvoiceNumber = Annotated[str, Meta(max_length=INVOICE_NUMBER_MAX)]
 Id = Annotated[str, Meta(min_length=1, max_length=TEXT_MAX)]
 Country = Annotated[
     str,

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from api.decoding.bodies import BAD_INPUT_AS_400, BODY, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
-from api.decoding.types import DayOrMoment, LongText, Metadata, PositiveNumber, alias_of
+from api.decoding.types import DayOrMoment, InvoiceNumber, LongText, Metadata, PositiveNumber, alias_of
 from api.errors import invalid
 from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
 from api.fields.metadata import metadata
@@ -49,6 +49,10 @@ class ChangePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
         ),
     ] = UNSET
     description: Annotated[LongText | None | UnsetType, Meta(description="Free text.")] = UNSET
+    invoice_number: Annotated[
+        InvoiceNumber | None | UnsetType,
+        Meta(description="Shown to the customer instead of orderNumber. Until the order is invoiced."),
+    ] = UNSET
     metadata: Annotated[
         Metadata | UnsetType,
         Meta(
@@ -84,7 +88,7 @@ class ChangePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
 _decode: Final = BodyDecoder(ChangePaymentOrder)
 _CHANGEABLE: Final = ChangePaymentOrder.__struct_encode_fields__
 _FIXED: Final = frozenset(CreatePaymentOrder.__struct_encode_fields__).difference(_CHANGEABLE) | {"status"}
-_NAMED: Final = ("amount", "description", "metadata", "dueDate", "lineItems", "customerFiscalData")
+_NAMED: Final = ("amount", "description", "invoiceNumber", "metadata", "dueDate", "lineItems", "customerFiscalData")
 
 
 def parse_change(body: bytes, now: datetime) -> ChangeInput:
@@ -120,6 +124,7 @@ def _change_input(
         changes=OrderChanges(
             amount=UNSET if amount is None else amount,
             description=sent.description,
+            invoice_number=sent.invoice_number,
             metadata=None if sent.metadata is not UNSET and not is_given(sent.metadata) else patch,
             due_date=due_date,
             line_items=lines,
@@ -183,8 +188,8 @@ CHANGE: Final = ScopedOperation(
         summary="Change a payment order",
         description="""
 Changes terms of an order; what is left out stays, and null takes a value away. `description` and `metadata` change in
-every status, `dueDate` while something is owed, `lineItems` and `customerFiscalData` until the invoice is stamped, and
-`amount` while the order is PENDING and never had a payment. A request that changes nothing is answered with the order.
+every status, `dueDate` while something is owed, `lineItems`, `customerFiscalData` and `invoiceNumber` until the invoice
+is stamped, and `amount` while the order is PENDING and never had a payment. A request that changes nothing is answered with the order.
 """,
         parameters=(ORDER_ID, IDEMPOTENCY_KEY),
         takes=ChangePaymentOrder,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import is_harmless, search_texts
-from api.decoding.types import INVOICE_NUMBER_MAX, NUMBER_MAX, DayOrMoment, Id, LongText, Metadata, ReturnUrl, alias_of
+from api.decoding.types import NUMBER_MAX, DayOrMoment, Id, InvoiceNumber, LongText, Metadata, ReturnUrl, alias_of
 from api.errors import invalid, required
 from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
 from api.fields.metadata import metadata
@@ -83,7 +83,7 @@ class CreatePaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forb
     ] = None
     description: Annotated[LongText | None, Meta(description="Free text.")] = None
     invoice_number: Annotated[
-        Annotated[str, Meta(max_length=INVOICE_NUMBER_MAX)] | None,
+        InvoiceNumber | None,
         Meta(description="Shown to the customer instead of orderNumber."),
     ] = None
     billing_address: Annotated[BillingAddress | None, Meta(description="Required with a card.")] = None

@@ -1,8 +1,8 @@
-"""Packs the lines that searches read, counts their texts, and removes e-mails that customers no longer have.
+"""Packs the lines that searches read, counts their texts, and removes what customers and orders no longer have.
 
 A search is correct without any of this. Each append writes its own lines; the compactor turns the many small rows of
-appends into few full ones, counts the orders in the full ones, and removes the lines of e-mails that were changed or
-erased.
+appends into few full ones, counts the orders in the full ones, removes the lines of e-mails that were changed or
+erased, and replaces those of orders whose invoice number was changed.
 
 A full block is packed once its orders are counted. Counting costs more than all the rest, and spares searches little
 if a merchant has few orders. So the full blocks of a merchant stay unpacked and uncounted, but with what lets a
@@ -16,7 +16,8 @@ counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -27,7 +28,7 @@ from ledger.postgres.connection import Connection, DatabaseClient
 from projections.binary import micros
 from projections.search.blocks import BLOCK_BYTES, Block, SearchLine, blocks, grams, local_grams
 from projections.search.counts import Counted, SearchCounters
-from projections.search.lines import LineKind
+from projections.search.lines import LineKind, order_line
 
 ROWS_MIN: Final = 16
 """How many unpacked rows of a merchant are worth packing."""
@@ -45,7 +46,7 @@ _LOCK: Final = 0x5EA6C4
 _DUE: Final = """
 select merchant_id from (
   select merchant_id, kind from search_block where not packed and grams is null group by merchant_id, kind
-  having kind = %(changed)s or count(*) >= %(rows)s) due
+  having kind = any(%(noted)s) or count(*) >= %(rows)s) due
  group by merchant_id limit %(limit)s
 """
 
@@ -104,6 +105,35 @@ select customer_id, email_folded from customer
 """
 
 
+# The orders that are noted as renamed.
+_RENAMED: Final = """
+select distinct unnest(ids) from search_block where merchant_id = %(merchant_id)s and kind = %(renamed)s
+"""
+
+# Their lines, as they are stored.
+_FORMER: Final = """
+select l.id, l.line
+  from search_block b cross join lateral unnest(b.ids, string_to_array(b.texts, chr(10))) as l(id, line)
+ where b.merchant_id = %(merchant_id)s and b.kind = %(kind)s and b.ids && %(orders)s::uuid[]
+   and l.id = any(%(orders)s::uuid[])
+"""
+
+# Takes the notes of renamed orders.
+_DROP_RENAMED: Final = "delete from search_block where merchant_id = %(merchant_id)s and kind = %(renamed)s"
+
+# Takes the blocks that hold lines of those orders.
+_TAKE_RENAMED: Final = """
+delete from search_block where merchant_id = %(merchant_id)s and kind = %(kind)s and ids && %(orders)s::uuid[]
+returning packed, ids, ats, texts
+"""
+
+# The current fields of those orders.
+_CURRENT_FIELDS: Final = """
+select order_id, order_number, external_id, invoice_number from payment_order
+ where merchant_id = %(merchant_id)s and order_id = any(%(orders)s::uuid[])
+"""
+
+
 class SearchCompactor(DatabaseClient):
     """The compactor of all merchants' lines.
 
@@ -131,7 +161,8 @@ class SearchCompactor(DatabaseClient):
         Raises DatabaseUnavailable; the next call connects again.
         """
         async with self._connected() as connection:
-            limits = {"changed": LineKind.CHANGED.value, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
+            noted = [LineKind.CHANGED.value, LineKind.RENAMED.value]
+            limits = {"noted": noted, "rows": self._rows_min, "limit": _MERCHANTS_MAX}
             due = await (await connection.execute(_DUE, limits)).fetchall()
             if not due or not await self._locked(connection):
                 return 0
@@ -162,8 +193,12 @@ class SearchCompactor(DatabaseClient):
         is_begun: bool
         uncounted: int
         is_begun, uncounted = row
-        counters = SearchCounters(connection, merchant_id) if is_begun or uncounted >= self._counted_from else None
+        renamed = await _renamed(connection, merchant_id)
+        former = await _former_lines(connection, merchant_id, renamed)
+        has_counters = is_begun or uncounted >= self._counted_from
+        counters = SearchCounters(connection, merchant_id, former) if has_counters else None
         await self._refresh(connection, merchant_id, counters if is_begun else None)
+        await self._rename(connection, merchant_id, renamed, counters)
         for kind in (LineKind.CUSTOMER, LineKind.ORDER):
             take = _TAKE_LOOSE if counters is None else _TAKE_ALL
             is_behind = counters is not None and uncounted > 0
@@ -199,6 +234,33 @@ class SearchCompactor(DatabaseClient):
         kept = [line for line in lines if line.id not in changed]
         new = [SearchLine(customer_id, None, email) for customer_id, email in current.items() if email is not None]
         await self._put(connection, merchant_id, LineKind.CUSTOMER, kept + new, counters)
+
+    async def _rename(
+        self, connection: Connection, merchant_id: UUID, orders: list[UUID], counters: SearchCounters | None
+    ) -> None:
+        """Replaces the lines of orders that were noted as renamed by their current fields, and counts them anew.
+
+        The counters have the current e-mails of their customers already.
+        """
+        if not orders:
+            return
+        parameters: dict[str, object] = {
+            "merchant_id": merchant_id,
+            "kind": LineKind.ORDER.value,
+            "renamed": LineKind.RENAMED.value,
+            "orders": orders,
+        }
+        await connection.execute(_DROP_RENAMED, parameters)
+        taken = await (await connection.execute(_TAKE_RENAMED, parameters, binary=True)).fetchall()
+        fields = await (await connection.execute(_CURRENT_FIELDS, parameters)).fetchall()
+        current = {order_id: order_line(*names) for order_id, *names in fields}
+        lines: list[SearchLine] = []
+        for is_packed, *block in taken:
+            in_block = _split(*block)
+            if is_packed and counters is not None:
+                await counters.count(in_block, -1)
+            lines += [SearchLine(each.id, each.at, current.get(each.id, each.text)) for each in in_block]
+        await self._put(connection, merchant_id, LineKind.ORDER, lines, counters)
 
     async def _put(
         self,
@@ -248,8 +310,23 @@ def _row(merchant_id: UUID, kind: LineKind, block: Block, *, is_packed: bool) ->
 
 async def _lines(connection: Connection, statement: str, parameters: Mapping[str, object]) -> list[SearchLine]:
     cursor = await connection.execute(statement, parameters, binary=True)
-    return [
-        SearchLine(line_id, at, text)
-        for ids, ats, texts in await cursor.fetchall()
-        for line_id, at, text in zip(ids, ats, texts.split("\n"), strict=True)
-    ]
+    return [line for block in await cursor.fetchall() for line in _split(*block)]
+
+
+def _split(ids: Sequence[UUID], ats: Sequence[datetime | None], texts: str) -> list[SearchLine]:
+    """Returns the lines of a row."""
+    return [SearchLine(line_id, at, text) for line_id, at, text in zip(ids, ats, texts.split("\n"), strict=True)]
+
+
+async def _renamed(connection: Connection, merchant_id: UUID) -> list[UUID]:
+    """Returns the orders that are noted as renamed."""
+    notes = {"merchant_id": merchant_id, "renamed": LineKind.RENAMED.value}
+    return [order_id for (order_id,) in await (await connection.execute(_RENAMED, notes)).fetchall()]
+
+
+async def _former_lines(connection: Connection, merchant_id: UUID, orders: Sequence[UUID]) -> dict[UUID, str]:
+    """Returns the lines of these orders as they are stored."""
+    if not orders:
+        return {}
+    values = {"merchant_id": merchant_id, "kind": LineKind.ORDER.value, "orders": list(orders)}
+    return dict(await (await connection.execute(_FORMER, values)).fetchall())

@@ -82,22 +82,26 @@ def is_counted(folded: str) -> bool:
 
 
 class SearchCounters:
-    """Changes to one merchant's counters, collected in a transaction with one snapshot, and written at its end."""
+    """Changes to one merchant's counters, collected in a transaction with one snapshot, and written at its end.
 
-    def __init__(self, connection: Connection, merchant_id: UUID) -> None:
+    `former` are the lines of orders that were counted by them and have other fields by now.
+    """
+
+    def __init__(self, connection: Connection, merchant_id: UUID, former: Mapping[UUID, str]) -> None:
         self._connection = connection
         self._merchant_id = merchant_id
+        self._former = former
         self._shorts: Counter[str] = Counter()
         self._tails: Counter[str] = Counter()
         self._email_shorts: dict[str, set[str]] = {}
 
-    async def count(self, orders: Sequence[SearchLine]) -> None:
-        """Counts these orders, by their lines and by their customers' e-mails."""
+    async def count(self, orders: Sequence[SearchLine], n: int = 1) -> None:
+        """Counts these orders `n` times, by their lines and by their customers' e-mails."""
         values = {"merchant_id": self._merchant_id, "orders": ENCODE_ARRAY["uuid"]([line.id.bytes for line in orders])}
         rows = await self._connection.execute(_EMAILS, values, binary=True)
         emails: dict[UUID, str | None] = dict(await rows.fetchall())
         for line in orders:
-            self._add(line.text, emails[line.id])
+            self._add(line.text, emails[line.id], n)
 
     async def recount(
         self, customers: Iterable[UUID], previous: Mapping[UUID, str], current: Mapping[UUID, str | None]
@@ -116,7 +120,7 @@ class SearchCounters:
                     self._add(line, after)
 
     async def _lines(self, customer_id: UUID) -> AsyncIterator[tuple[UUID, str]]:
-        """Yields the ids and the lines of a customer's orders."""
+        """Yields the ids of a customer's orders, and the lines by which they were counted."""
         after_at, after_id = _BEGINNING, UUID(int=0)
         customer = {"merchant_id": self._merchant_id, "customer_id": customer_id, "limit": ORDERS_AT_ONCE}
         while True:
@@ -124,7 +128,7 @@ class SearchCounters:
             rows = await self._connection.execute(_ORDERS, {**customer, **after}, binary=True)
             orders = await rows.fetchall()
             for _, order_id, *names in orders:
-                yield order_id, order_line(*names)
+                yield order_id, self._former.get(order_id) or order_line(*names)
             if len(orders) < ORDERS_AT_ONCE:
                 return
             after_at, after_id = orders[-1][:2]

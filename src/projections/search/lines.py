@@ -5,7 +5,7 @@ the collation C, for orders without `names_folded`.
 
 A line is written once, with the order or the customer that it belongs to. When a customer's e-mail changes, a line of
 the kind CHANGED is added. From then on searches read the customer's row instead of the line, until the compactor has
-replaced it.
+replaced it. When the invoice number of an order changes, a line of the kind RENAMED does the same for the order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ class LineKind(IntEnum):
     """The kinds of blocks, by their lines."""
 
     ORDER = 1
-    """Order number, external id and invoice number, which never change."""
+    """Order number, external id and invoice number, as they were at creation or when the line was last replaced."""
     CUSTOMER = 2
     """The e-mail that a customer had at first, or when the line was last replaced."""
     CHANGED = 3
     """Customers whose e-mail has changed since; their lines are empty."""
+    RENAMED = 4
+    """Orders whose invoice number has changed since; their lines are empty."""
 
 
 # Writes the new lines of a batch, in one row for each merchant and kind. The view `search_line` shows them one by one.
@@ -74,10 +76,11 @@ def names_folded(order_number: str, external_id: str, invoice_number: str | None
 
 
 def order_rows(merchant_id: UUID, before: Order | None, after: Order) -> list[Row]:
-    """Returns the line of a new order. Later changes add none, because its fields never change."""
-    if before is not None:
-        return []
+    """Returns the line of a new order, or the note that an existing order's invoice number has changed."""
     terms = after.terms
+    if before is not None:
+        is_renamed = before.terms.invoice_number != terms.invoice_number
+        return [(merchant_id.bytes, LineKind.RENAMED, terms.order_id.bytes, None, b"")] if is_renamed else []
     line = order_line(terms.order_number, terms.external_id, terms.invoice_number)
     return [(merchant_id.bytes, LineKind.ORDER, terms.order_id.bytes, micros(terms.at), line.encode())]
 

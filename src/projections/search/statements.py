@@ -4,8 +4,9 @@ Skip a block only if its bits or its text prove that it holds no match, and open
 total is always exact.
 
 A text is matched by an order's own fields (number, external id, invoice number) or by its customer's e-mail. The kinds
-of blocks are those of `LineKind` (1 orders, 2 customers, 3 changed e-mails), the kinds of counters those of `Counted`
-(1 short texts, 2 ends of e-mails). The pieces come first, then the statements, in the order in which they are tried.
+of blocks are those of `LineKind` (1 orders, 2 customers, 3 changed e-mails, 4 renamed orders), the kinds of counters
+those of `Counted` (1 short texts, 2 ends of e-mails). The pieces come first, then the statements, in the order in which
+they are tried.
 """
 
 # ruff: noqa: S608 - every statement is put together from constants of this module
@@ -36,8 +37,8 @@ strpos(coalesce(o.names_folded, concat_ws(chr(31), lower(o.order_number collate 
 
 # `uncounted`: the lines of the orders that the counters lack.
 # `counters.are_exact`: whether counters and uncounted orders together give exact totals, which they do if few orders
-# are uncounted and no e-mail has changed since the others were counted. They are not used if whole blocks are
-# uncounted: few orders are read faster than counted one by one.
+# are uncounted and no e-mail and no invoice number has changed since the others were counted. They are not used if
+# whole blocks are uncounted: few orders are read faster than counted one by one.
 _UNCOUNTED: Final = """
 uncounted as materialized (
   select u.id, u.line
@@ -45,7 +46,7 @@ uncounted as materialized (
    where b.merchant_id = %(merchant_id)s and b.kind = 1 and not b.packed limit %(lookups_max)s::int8 + 1),
 counters as materialized (
   select not exists (
-       select from search_block where merchant_id = %(merchant_id)s and kind = 3 and not packed)
+       select from search_block where merchant_id = %(merchant_id)s and kind in (3, 4) and not packed)
      and not exists (
        select from search_block
         where merchant_id = %(merchant_id)s and kind = 1 and not packed and grams is not null)
@@ -101,10 +102,11 @@ counted as (
 SHORT_PLACES: Final = "select created_at, order_id from scanned"
 
 # `everywhere.found`: whether the lines of all orders contain the text, by what the lines of each full block share and
-# by the lines of the few other blocks. It stops at the first block without the text.
+# by the lines of the few other blocks. It stops at the first block without the text. While there are renamed orders, it
+# is false: some lines are old.
 EVERYWHERE: Final = """
 everywhere as materialized (
-  select not exists (
+  select not exists (select from search_block where merchant_id = %(merchant_id)s and kind = 4) and not exists (
     select from search_block b
      where b.merchant_id = %(merchant_id)s and b.kind = 1 and (strpos(b.shared, %(folded)s) > 0) is not true
        and (b.shared is not null or exists (select from string_to_table(b.texts, chr(10)) as u(line)
@@ -116,7 +118,10 @@ everywhere as materialized (
 # `blocks`: the blocks of orders that contain it, each with its number of matching lines. That number is known without
 # splitting the block: all lines if what they share contains the text, else one, plus one for each piece between two
 # occurrences that contains the end of a line.
-# `by_fields`: the orders whose own fields contain it. `found`: these and the orders of `customers`, each once.
+# `renamed`: the orders whose invoice number has changed since their line was written, and whether their row matches.
+# `by_fields`: the orders whose own fields contain it, from their lines (`by_own_line`), or from their rows if they are
+# renamed. With renamed orders the numbers of lines are of no use: the matches are put together then (`any_by_fields`).
+# `found`: these and the orders of `customers`, each once.
 FINDS: Final = f"""
 with changed as materialized (
   select distinct u.id, c.email_folded
@@ -146,12 +151,26 @@ blocks as materialized (
            where b.merchant_id = %(merchant_id)s and b.kind = 1 and %(folded)s is not null {{in_span}}
              and {_MAY_HOLD} offset 0) h
    where h.in_all or cardinality(h.pieces) > 1),
-by_fields as (
+renamed as materialized (
+  select distinct o.created_at, o.order_id, {_IN_OWN_FIELDS} as found
+    from search_block b cross join lateral unnest(b.ids) as u(id) cross join lateral (
+      select * from payment_order
+       where merchant_id = %(merchant_id)s and order_id between u.id and u.id order by order_id limit 1) o
+   where b.merchant_id = %(merchant_id)s and b.kind = 4),
+by_own_line as (
   select b.ats[u.n] as created_at, b.ids[u.n] as order_id
     from blocks h join search_block b on b.ctid = h.block
    {_LINES}
    where strpos(u.line, %(folded)s) > 0),
-any_by_fields as materialized (select exists (select from blocks) as found),
+by_fields as (
+  select created_at, order_id from by_own_line where not exists (select from renamed)
+  union all
+  (select created_at, order_id from by_own_line where exists (select from renamed)
+   except select created_at, order_id from renamed)
+  union all
+  select created_at, order_id from renamed where found),
+any_by_fields as materialized (
+  select exists (select from blocks) or exists (select from renamed) as found),
 found as materialized (
   select created_at, order_id from by_fields
   union all
@@ -173,7 +192,8 @@ by_email as materialized (
    where (select a.found from any_by_fields a)
      and merchant_id = %(merchant_id)s and customer_id = any(array(select id from customers))
    limit %(email_lookups_max)s::int8 + 1),
-too_many as materialized (select count(*) > %(email_lookups_max)s as by_email from by_email),
+too_many as materialized (
+  select count(*) > %(email_lookups_max)s or exists (select from renamed) as by_email from by_email),
 only_by_email as materialized (
   select m.created_at, m.order_id from by_email m cross join lateral (
     select * from payment_order

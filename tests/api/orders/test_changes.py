@@ -38,10 +38,15 @@ async def refusal(merchant: Merchant, order_id: str, body: Any) -> tuple[int, st
 
 async def test_every_term_is_changed_and_shown_and_found(store: Storefront) -> None:
     merchant = await store.register()
-    created = (await merchant.create(order(metadata={"mesa": 7, "canal": {"web": True}}, dueDate="2031-01-01"))).json()
+    created = (
+        await merchant.create(
+            order(invoiceNumber="F-2030", metadata={"mesa": 7, "canal": {"web": True}}, dueDate="2031-01-01")
+        )
+    ).json()
     body = {
         "amount": 170000,
         "description": "Café de olla",
+        "invoiceNumber": "F-2031",
         "metadata": {"mesa": None, "canal": {"app": 1.10}},
         "dueDate": "2032-01-01",
         "lineItems": [line(unitPrice=85000)],
@@ -60,6 +65,8 @@ async def test_every_term_is_changed_and_shown_and_found(store: Storefront) -> N
     assert (same.json(), "idempotent-replayed" in same.headers) == (now, False)
     assert (await merchant.get(f"{ORDERS}?amountMin=170000")).json()["pagination"]["total"] == 1
     assert (await merchant.get(f"{ORDERS}?amountMax=150000")).json()["pagination"]["total"] == 0
+    for search, found in (("f-2031", 1), ("f-2030", 0)):
+        assert (await merchant.get(f"{ORDERS}?search={search}")).json()["pagination"]["total"] == found
     await work(merchant, "P2190D")
     assert (await shown(merchant, created["id"]))["isOverdue"]
     cleared = {"description": None, "metadata": None, "dueDate": None, "lineItems": None}
@@ -152,7 +159,9 @@ async def test_an_amount_never_changes_under_a_payment(store: Storefront) -> Non
 async def test_what_an_invoice_states_changes_until_it_is_stamped(store: Storefront) -> None:
     merchant = await store.register()
     assert (await merchant.put(ISSUER, issuer_body())).status_code == 200
-    created = (await merchant.create(paid_order(lineItems=[line(productKey="1")]))).json()
+    folio = {"settings": {"invoiceFolio": "INVOICE_NUMBER"}}
+    assert (await merchant.put("/api/v1/merchant", folio)).status_code == 200
+    created = (await merchant.create(paid_order(invoiceNumber="F-11", lineItems=[line(productKey="1")]))).json()
     fiscal = {"customerFiscalData": FISCAL}
     assert await refusal(merchant, "order-1", fiscal) == (400, "VALIDATION_ERROR", ["lineItems[0].productKey"])
     lines = {"lineItems": [line(description="Molino", **KEYS)]}
@@ -166,15 +175,16 @@ async def test_what_an_invoice_states_changes_until_it_is_stamped(store: Storefr
     await merchant.post(STAMPING, {"mode": "REFUSE", "times": 1, "code": "CFDI40147", "message": "No está en la lista"})
     await work(merchant)
     assert (await shown(merchant, created["id"]))["invoiceStatus"] == "FAILED"
-    renamed = {"lineItems": [line(description="Molino de mano", **KEYS)]}
+    renamed = {"lineItems": [line(description="Molino de mano", **KEYS)], "invoiceNumber": "F-12"}
     assert (await change(merchant, "order-1", renamed)).json()["invoiceStatus"] == "FAILED"
     await work(merchant)
     done = await shown(merchant, created["id"])
     assert done["invoiceStatus"] == "INVOICED", "the change is reason enough to try again at once"
     links = (await merchant.get(f"{ORDERS}/order-1/cfdi-url")).json()
-    concepts = (await download(merchant, links["invoice"])).iterfind(".//cfdi:Concepto", CFDI)
-    assert [each.get("Descripcion") for each in concepts] == ["Molino de mano"]
-    for body in (lines, {"customerFiscalData": FISCAL | {"zipCode": "06700"}}):
+    document = await download(merchant, links["invoice"])
+    assert document.get("Folio") == "F-12"
+    assert [each.get("Descripcion") for each in document.iterfind(".//cfdi:Concepto", CFDI)] == ["Molino de mano"]
+    for body in (lines, {"customerFiscalData": FISCAL | {"zipCode": "06700"}}, {"invoiceNumber": "F-13"}):
         status, code, _ = await refusal(merchant, "order-1", body)
         assert (status, code) == (409, "ORDER_INVOICED")
     assert (await change(merchant, "order-1", renamed | fiscal)).status_code == 200, "nothing of it is a change"

@@ -162,6 +162,7 @@ class OrderChanges(Struct, frozen=True, kw_only=True):
 
     amount: Decimal | UnsetType = UNSET
     description: str | None | UnsetType = UNSET
+    invoice_number: str | None | UnsetType = UNSET
     metadata: Raw | None | UnsetType = UNSET
     due_date: datetime | None | UnsetType = UNSET
     line_items: tuple[LineItem, ...] | UnsetType = UNSET

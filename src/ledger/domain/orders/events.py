@@ -172,6 +172,13 @@ class OrderDescriptionChanged(Struct, frozen=True, kw_only=True, omit_defaults=T
     description: str | None = None
 
 
+class OrderInvoiceNumberChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant gave the order another invoice number of its own, or took it away."""
+
+    at: datetime
+    invoice_number: str | None = None
+
+
 class OrderMetadataChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant changed its own data about the order by a merge patch (RFC 7396), or removed all of them."""
 
@@ -860,6 +867,7 @@ ReminderEvent = (
 ChangeEvent = (
     OrderAmountChanged
     | OrderDescriptionChanged
+    | OrderInvoiceNumberChanged
     | OrderMetadataChanged
     | OrderDueDateChanged
     | OrderLineItemsChanged
@@ -927,6 +935,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "order-created.v1": OrderCreated,
     "order-amount-changed.v1": OrderAmountChanged,
     "order-description-changed.v1": OrderDescriptionChanged,
+    "order-invoice-number-changed.v1": OrderInvoiceNumberChanged,
     "order-metadata-changed.v1": OrderMetadataChanged,
     "order-due-date-changed.v1": OrderDueDateChanged,
     "order-line-items-changed.v1": OrderLineItemsChanged,

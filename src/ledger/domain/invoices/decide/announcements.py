@@ -114,10 +114,10 @@ def drawn_up_again(order: Order, command: StampNext, document: Document) -> list
 
 def _invoice(order: Order, command: StampNext, existing: Document | None = None) -> DocumentAnnounced:
     terms, invoices = order.terms, order.invoices
-    document_id, folio = document_id_of(order, INVOICE_SLOT), _folio(order, INVOICE_SLOT)
+    document_id, folio = document_id_of(order, INVOICE_SLOT), _folio(order, INVOICE_SLOT, existing=existing)
     drawn = invoice_terms(
         document_id=document_id if existing is None else existing.document_id,
-        folio=folio if existing is None else existing.terms.folio,
+        folio=folio,
         issued_at=command.at,
         method="PPD" if terms.allow_partials else "PUE",
         currency=terms.currency,
@@ -216,13 +216,16 @@ def _announced(slot: str, terms: DocumentTerms, at: datetime, due_at: datetime |
     return DocumentAnnounced(slot=slot, terms=stored, receiver=terms.receiver, at=at, receipt_due_at=due_at)
 
 
-def _folio(order: Order, slot: str, suffix: str = "") -> str:
-    """Returns the folio of a slot's next document, which a counter may replace.
+def _folio(order: Order, slot: str, suffix: str = "", existing: Document | None = None) -> str:
+    """Returns the folio of a slot's next document, which a counter may replace. One that exists keeps its folio, unless
+    the order's invoice number has changed since.
 
     An invoice number that SAT does not take as a folio, with the suffix at most 40 characters without "|", gives way to
     the order's number.
     """
-    earlier = earlier_documents(order, slot)
+    if existing is not None and (existing.is_counted or not existing.is_outdated):
+        return existing.terms.folio
+    earlier = earlier_documents(order, slot) - (existing is not None)
     suffix += f"-R{earlier}" if earlier else ""
     by_invoice_number = order.invoices is not None and order.invoices.enabled.folio is InvoiceFolio.INVOICE_NUMBER
     number = " ".join((order.terms.invoice_number or "").split()) if by_invoice_number else ""

@@ -20,6 +20,7 @@ from ledger.domain.orders.events import (
     OrderDescriptionChanged,
     OrderDueDateChanged,
     OrderEvent,
+    OrderInvoiceNumberChanged,
     OrderLineItemsChanged,
     OrderMetadataChanged,
     OrderReceiverChanged,
@@ -43,6 +44,7 @@ def decide_change(order: Order, command: ChangeOrder) -> list[OrderEvent]:
     before, after = order.terms, terms_after(order, command.changes)
     receiver = _new_receiver(order, command.changes)
     changes_lines = after.line_items != before.line_items
+    changes_number = after.invoice_number != before.invoice_number
     if after.amount != before.amount or changes_lines:
         _require_sum(after, command.changes)
     if after.amount != before.amount:
@@ -52,7 +54,7 @@ def decide_change(order: Order, command: ChangeOrder) -> list[OrderEvent]:
         raise wrong_state(order, f"An order that is {order.status} has no due date: nothing is owed.", *_OWING)
     if order.payer_forgotten and (receiver is not None or after.metadata != before.metadata):
         raise wrong_state(order, "The customer of the order was erased: it takes no metadata and no fiscal data.")
-    if after.amount != before.amount or changes_lines or receiver is not None:
+    if after.amount != before.amount or changes_lines or changes_number or receiver is not None:
         require_not_invoiced(order)
     return _events(command, before, after, receiver)
 
@@ -64,6 +66,7 @@ def terms_after(order: Order, changes: OrderChanges) -> OrderCreated:
     given = {
         "amount": changes.amount,
         "description": changes.description,
+        "invoice_number": changes.invoice_number,
         "due_date": changes.due_date,
         "line_items": changes.line_items,
     }
@@ -138,6 +141,8 @@ def _events(
         events.append(OrderAmountChanged(amount=shortest(after.amount), at=at))
     if after.description != before.description:
         events.append(OrderDescriptionChanged(description=after.description, at=at))
+    if after.invoice_number != before.invoice_number:
+        events.append(OrderInvoiceNumberChanged(invoice_number=after.invoice_number, at=at))
     if after.metadata != before.metadata:
         patch = command.changes.metadata
         events.append(OrderMetadataChanged(patch=UNSET if patch is None else patch, removed=patch is None, at=at))

@@ -23,6 +23,7 @@ from ledger.domain.orders.events import (
     OrderCreated,
     OrderDescriptionChanged,
     OrderDueDateChanged,
+    OrderInvoiceNumberChanged,
     OrderLineItemsChanged,
     OrderMetadataChanged,
     OrderReceiverChanged,
@@ -79,6 +80,10 @@ def _amount_changed(order: Order, event: OrderAmountChanged) -> Order:
 
 def _description_changed(order: Order, event: OrderDescriptionChanged) -> Order:
     return replace(order, terms=replace(order.terms, description=event.description), updated_at=event.at)
+
+
+def _invoice_number_changed(order: Order, event: OrderInvoiceNumberChanged) -> Order:
+    return _stated_anew(order, event.at, invoice_number=event.invoice_number)
 
 
 def _metadata_changed(order: Order, event: OrderMetadataChanged) -> Order:
@@ -166,6 +171,7 @@ def _payer_forgotten(order: Order, event: PayerForgotten) -> Order:
 EVOLVE: Final[Folds] = {
     OrderAmountChanged: _amount_changed,
     OrderDescriptionChanged: _description_changed,
+    OrderInvoiceNumberChanged: _invoice_number_changed,
     OrderMetadataChanged: _metadata_changed,
     OrderDueDateChanged: _due_date_changed,
     OrderLineItemsChanged: _line_items_changed,
