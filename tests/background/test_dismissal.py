@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 MERCHANT, OTHER = UUID(int=1), UUID(int=2)  # neither is registered: a message may name any merchant
 INSERT = """
 insert into processor_message (processor, merchant_id, message_id, body, waits_for, next_try_at)
-values (%s, %s, 'm', '{"type":"deposit-received"}', %s, %s)
+values (%s, %s, 'm', '{"type":"deposit-received","senderClabe":"032180000118359719"}', %s, %s)
 """
 WANTED = {"reason": "of another account", "dismissed_by": "ana"}
 
@@ -53,6 +53,8 @@ async def test_what_no_order_matches_or_was_set_aside_ends(
     assert await pending_messages(connection) == await retry_messages(connection, None) == []
     assert (await queries.waiting_messages(UNMATCHED, 60.0))[0] == 0
     assert list(await dismissed_messages(ledger, connection)) == [ended]
+    stored = await (await connection.execute("select body from processor_message")).fetchone()
+    assert stored == ('{"type":"deposit-received"}',), "the payer's account has no use any more"
     await queries.stop()
 
 

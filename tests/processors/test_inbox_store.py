@@ -12,6 +12,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 from tests.processors.shop import NOW, Shop
 from uuid_utils.compat import uuid7
@@ -21,7 +22,7 @@ from ledger.background.inbox.pending import pending_messages, retry_messages
 from ledger.operations.context.clock import Clock
 from ledger.postgres.connection import connect
 from ledger.processors.inbox_store import Inbox
-from ledger.processors.messages import DisputeOpened, DisputeWon, Message
+from ledger.processors.messages import DepositReceived, DisputeOpened, DisputeWon, Message
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 pytestmark = pytest.mark.anyio
@@ -338,6 +339,27 @@ async def test_an_applied_message_is_not_applied_again(inbox: Inbox):
     first = await work.receive_and_apply(won())
     assert await work.receive_and_apply(won()) == first
     assert disputes.won == ["d1"]
+
+
+async def test_an_applied_deposit_that_is_sent_again_differs_only_by_the_account_that_left_it(inbox: Inbox):
+    deposit = DepositReceived(
+        processor="stp",
+        message_id="abono",
+        merchant_id=MERCHANT,
+        occurred_at=NOW,
+        reference="646180157000000004",
+        amount=Decimal(100),
+        currency="MXN",
+        processor_reference="abono",
+        sender_clabe="032180000118359719",
+    )
+    with capture_logs() as logs:
+        assert (await inbox.receive(deposit)).message == deposit
+        await inbox.handled(deposit)
+        assert (await inbox.receive(deposit)).message == replace(deposit, sender_clabe=None)
+        assert logs == []
+        await inbox.receive(replace(deposit, amount=Decimal(7)))
+    assert [line["event"] for line in logs] == ["processor_message_differs"]
 
 
 async def test_a_message_without_a_handler_waits_without_end(database_url: str, inbox: Inbox):

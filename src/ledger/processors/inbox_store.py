@@ -153,7 +153,7 @@ class Inbox:
         stored = await self._execute(_STORE, (*_key(message), message.order_id, body))
         entry = await self.receipt(message.processor, message.merchant_id, message.message_id)
         assert entry is not None, "the message was stored, now or before"
-        if entry.message != message:
+        if entry.message not in (message, _without_account(message)):
             _log.error("processor_message_differs", processor=message.processor, message_id=message.message_id)
         return msgspec.structs.replace(entry, is_new=stored.rowcount == 1)
 
@@ -217,6 +217,13 @@ class Inbox:
                 return await self._connection.execute(statement, values)
             except UNAVAILABLE as fault:
                 raise DatabaseUnavailable(type(fault).__name__) from fault
+
+
+def _without_account(message: Message) -> Message:
+    """Returns a message as it is stored once it is applied or dismissed."""
+    if not isinstance(message, messages.DepositReceived):
+        return message
+    return msgspec.structs.replace(message, sender_clabe=None)
 
 
 def _key(message: Message) -> tuple[str, UUID, str]:

@@ -45,8 +45,10 @@ update processor_message set next_try_at = 'infinity', claimed_until = now() + i
  where processor = %s and merchant_id = %s and message_id = %s and handled_at is null and waits_for = %s
    and coalesce(claimed_until, '-infinity') <= now() returning 1
 """
+# No order will record the payer's account, so it leaves the message, as it leaves one that is applied.
 _END: Final = """
-update processor_message set handled_at = now(), claimed_until = null
+update processor_message set handled_at = now(), claimed_until = null,
+       body = regexp_replace(body, ',"senderClabe":"[^"]*"', '')
  where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
