@@ -68,6 +68,7 @@ _ACCESS_TESTS: Final = "tests/postgres/test_embedded_access.py"
 _CLOCK: Final = "src/ledger/background/clock"
 _MOVE_TESTS: Final = "tests/background/test_moves.py"
 _PAYER_PAGES: Final = "tests/api/sandbox/test_payer_pages.py"
+_VERIFICATIONS: Final = "tests/operations/test_card_verification.py"
 _STAMPING: Final = "src/ledger/domain/invoices/decide/stamping.py"
 _NOTE_TESTS: Final = "tests/domain/invoices/test_failed_notes.py"
 _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
@@ -1135,6 +1136,54 @@ SECRETS: Final = (
         '(url.scheme != "https" and not _is_loopback(host))',
         "False",
         (f"{_PAYER_PAGES}::test_an_address_that_a_browser_must_not_follow_is_refused",),
+    ),
+    Mutant(
+        "an-erased-customers-first-card",
+        "an erasure that has found no cards is decided again if one is saved meanwhile",
+        "src/ledger/operations/erasure/erase_customer.py",
+        "return Plan(changes=[erased, uow.absence(stream_of(customer_id))])",
+        "return Plan(changes=[erased])",
+        (f"{_VERIFICATIONS}::test_a_customer_without_cards_who_is_erased_while_a_first_one_is_verified",),
+    ),
+    Mutant(
+        "the-number-of-a-card-that-is-not-saved",
+        "the vault destroys the number of a card whose issuer has not confirmed it",
+        "src/ledger/operations/payment_methods/verify.py",
+        "if methods is not None and methods.had(payment_method_id):",
+        "if methods is None:",
+        ("tests/api/payment_methods/test_create.py",),
+    ),
+    Mutant(
+        "an-id-that-is-used-up",
+        "a number that is being destroyed is not the number of a card that is saved next",
+        "src/ledger/domain/payment_methods/state.py",
+        "return latest is not None and latest.ended not in {None, VerificationEnd.VERIFIED}",
+        "return False",
+        ("tests/domain/test_card_verification.py",),
+    ),
+    Mutant(
+        "a-late-answer-about-a-card",
+        "an answer to a call that has its outcome, or whose verification has ended, saves no card",
+        "src/ledger/domain/payment_methods/verification.py",
+        "call is None or call.idempotency_key != command.idempotency_key",
+        "call is None",
+        ("tests/domain/test_card_verification.py",),
+    ),
+    Mutant(
+        "testing-of-stolen-cards",
+        "a customer has at most twenty failed verifications a day",
+        "src/ledger/domain/payment_methods/verification.py",
+        "if len(failed) >= FAILED_MAX:",
+        "if False:",
+        ("tests/domain/test_card_verification.py",),
+    ),
+    Mutant(
+        "card-number-beside-a-saved-card",
+        "the texts that are stored of a card are searched for card numbers",
+        "src/api/payment_methods/create.py",
+        "if not is_harmless(body, sent_pan(method)):",
+        "if False:",
+        ("tests/api/payment_methods/test_create.py::test_a_wrong_request_names_its_fields",),
     ),
 )
 

@@ -44,6 +44,8 @@ from api.orders import list as list_orders
 from api.orders.invoices import cancel as cancel_cfdi
 from api.orders.invoices import cfdi_url, month_end, self_invoice_url, stamp
 from api.pages.self_invoice import SelfInvoicePage
+from api.payment_methods import authenticate as authenticate_card
+from api.payment_methods import create as create_method
 from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
@@ -169,11 +171,14 @@ def customer_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
     """Returns the routes of customers and their saved payment methods."""
     customers = f"{settings.base_path}/customers"
     methods = f"{customers}/{{customerId}}/payment-methods"
+    one = f"{settings.base_path}/payment-methods/{{id}}"
     route = partial(_route, holder)
     return [
-        route(methods, GET=list_methods.LIST_METHODS),
+        route(methods, GET=list_methods.LIST_METHODS, POST=create_method.CREATE),
         route(f"{methods}/{{paymentMethodId}}", DELETE=delete.DELETE),
-        route(f"{settings.base_path}/payment-methods/{{id}}", GET=show_method.SHOW, PUT=update.UPDATE),
+        route(one, GET=show_method.SHOW, PUT=update.UPDATE),
+        route(f"{one}/payer-authentication/device-data", POST=authenticate_card.SUBMIT_DEVICE_DATA),
+        route(f"{one}/payer-authentication/validate", POST=authenticate_card.VALIDATE),
         route(customers, GET=list_customers.LIST_CUSTOMERS, POST=create_customer.CREATE),
         route(f"{customers}/{{id}}", GET=show_customer.SHOW, PUT=change.CHANGE, DELETE=delete_customer.DELETE),
     ]

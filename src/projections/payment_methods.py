@@ -1,33 +1,41 @@
 """A saved payment method: its document, its row, and how it is read.
 
-A deleted method leaves its ids behind, without a document: the row then shows nothing of the card and its person.
+A card that is being verified has a document as well, and is in no list. A deleted method leaves its ids behind, without
+a document: the row then shows nothing of the card and its person.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct
 
-from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
+from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, Advice, decline
+from ledger.domain.orders.terms import CardSummary
+from ledger.domain.payment_methods.events import Billing
+from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, Verification
+from ledger.domain.payment_methods.terms import PayerStep, VerificationEnd
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros
-from projections.formats import Moment, moment
+from projections.formats import Moment, moment, moment_or_null
 from projections.lists.cursor import CursorCodec
 from projections.lists.paging import Pagination, paginated
 
 _encode: Final = msgspec.json.Encoder().encode
+_NO_BILLING: Final = Billing()
 
 # Writes the methods that changed as they are after the commit.
 _WRITE: Final = """
-insert into payment_method (merchant_id, payment_method_id, customer_id, is_default, created_at, doc)
-select merchant_id, payment_method_id, customer_id, is_default, created_at, doc from {rows}
-on conflict (merchant_id, payment_method_id) do update set is_default = excluded.is_default, doc = excluded.doc
+insert into payment_method (merchant_id, payment_method_id, customer_id, is_default, created_at, is_saved, doc)
+select merchant_id, payment_method_id, customer_id, is_default, created_at, is_saved, doc from {rows}
+on conflict (merchant_id, payment_method_id) do update
+   set is_default = excluded.is_default, created_at = excluded.created_at, is_saved = excluded.is_saved, doc = excluded.doc
 """
 
 TABLE: Final = InlineTable(
@@ -38,6 +46,7 @@ TABLE: Final = InlineTable(
         ("customer_id", "uuid"),
         ("is_default", "bool"),
         ("created_at", "timestamptz"),
+        ("is_saved", "bool"),
         ("doc", "bytea"),
     ),
     _WRITE,
@@ -57,7 +66,7 @@ select q.n, p.doc
 PAGE: Final = """
 with methods as (
   select doc, is_default, created_at, payment_method_id from payment_method
-   where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s and doc is not null)
+   where merchant_id = %(merchant_id)s and customer_id = %(customer_id)s and doc is not null and is_saved)
 select (select count(*) from methods), p.doc, p.is_default, p.created_at, p.payment_method_id
   from (select 1) as one left join (
   select doc, is_default, created_at, payment_method_id from methods
@@ -84,6 +93,44 @@ class SavedCardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fa
     cardholder_name: Annotated[str | None, Meta(description="As printed on the card.")]
 
 
+class MethodStatus(StrEnum):
+    """The statuses of a payment method: saved, or why it is not."""
+
+    ACTIVE = "ACTIVE"
+    PENDING = "PENDING"
+    REQUIRES_ACTION = "REQUIRES_ACTION"
+    FAILED = "FAILED"
+    EXPIRED = "EXPIRED"
+
+
+class CardAuthenticationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """A 3-D Secure session of a card that is being verified: what the payer's browser needs."""
+
+    status: Annotated[str, Meta(description="DEVICE_DATA_REQUIRED or CHALLENGE_REQUIRED.")]
+    authentication_transaction_id: Annotated[
+        str, Meta(description="The id of the transaction, to be sent to `validate`.")
+    ]
+    reference_id: Annotated[str | None, Meta(description="The id of the session.")]
+    device_data_collection_url: Annotated[str | None, Meta(description="The page that collects the device data.")]
+    access_token: Annotated[str | None, Meta(description="The access token for the pages of the session.")]
+    step_up_url: Annotated[str | None, Meta(description="The page of the challenge or of the redirect.")]
+    three_ds_version: Annotated[str | None, Meta(description="The version of the 3-D Secure protocol.")] = (
+        msgspec.field(name="threeDSVersion")
+    )
+    expires_at: Annotated[Moment | None, Meta(description="When the session ends.")]
+
+
+class CardFailureDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Why a card was not saved."""
+
+    decline_code: Annotated[
+        str, Meta(description="The reason, as a code that is the same for all processors.", examples=["CARD_EXPIRED"])
+    ]
+    message: Annotated[str, Meta(description="The reason, for people.")]
+    retryable: Annotated[bool, Meta(description="Whether the same card, unchanged, may be approved another time.")]
+    advice: Annotated[Advice, Meta(description="What the merchant should do.")]
+
+
 class SavedPaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """A saved payment method of a customer."""
 
@@ -105,6 +152,21 @@ class SavedPaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", gc=F
     card_details: SavedCardDocument
     created_at: Moment
     updated_at: Moment
+    status: Annotated[
+        MethodStatus,
+        Meta(
+            description="ACTIVE: saved, and can be charged. PENDING: the processor has not answered yet whether the card "
+            "is good. REQUIRES_ACTION: the payer has to act first. FAILED and EXPIRED: not saved."
+        ),
+    ]
+    next_action: Annotated[
+        PayerStep | None,
+        Meta(description="What the payer has to do, also where an ACTIVE card is verified again with a new expiry."),
+    ]
+    payer_authentication: Annotated[
+        CardAuthenticationDocument | None, Meta(description="What the payer's browser needs for `nextAction`.")
+    ]
+    failure: Annotated[CardFailureDocument | None, Meta(description="Why a FAILED card was not saved.")]
 
 
 class SavedPaymentMethodPage(Struct, rename="camel"):
@@ -134,60 +196,147 @@ class MethodQuery(Struct, frozen=True, kw_only=True):
     cursor: MethodCursor | None = None
 
 
-def render_method(method: SavedMethod) -> bytes:
-    """Returns the JSON object of a method that is not deleted."""
-    card, billing = method.card, method.billing
-    assert card is not None, "a live method has a card"
-    return _encode(
-        SavedPaymentMethod(
-            id=method.payment_method_id,
-            type="CARD",
-            customer_id=method.customer_id,
-            is_default=method.is_default,
-            nickname=method.nickname,
-            billing_first_name=billing.first_name,
-            billing_last_name=billing.last_name,
-            billing_phone_number=billing.phone_number,
-            billing_email=billing.email,
-            billing_address_line1=billing.address_line1,
-            billing_address_line2=billing.address_line2,
-            billing_city=billing.city,
-            billing_state=billing.state,
-            billing_postal_code=billing.postal_code,
-            billing_country=billing.country,
-            card_details=SavedCardDocument(
-                bin=card.bin,
-                last4=card.last4,
-                type=None if card.type is None else card.type.lower(),
-                brand=card.brand,
-                country=card.country,
-                issuer_bank=card.issuer_bank,
-                exp_month=card.exp_month,
-                exp_year=card.exp_year,
-                expiry_month=f"{card.exp_month:02}",
-                expiry_year=str(card.exp_year),
-                cardholder_name=card.cardholder_name,
-            ),
-            created_at=moment(method.created_at),
-            updated_at=moment(method.updated_at),
-        )
-    )
+def render(methods: SavedMethods, payment_method_id: UUID) -> bytes | None:
+    """Returns the JSON object of a method, or of the card that is or was to be saved under its id; None if there is
+    none, or it was deleted.
+    """
+    method = next((each for each in methods.methods if each.payment_method_id == payment_method_id), None)
+    return _render(method, methods.latest_verification(payment_method_id))
 
 
 def rows(merchant_id: UUID, before: SavedMethods | None, after: SavedMethods) -> list[Row]:
     """Returns the rows of the methods that changed from `before` (None if there were none)."""
-    known = {} if before is None else {method.payment_method_id: method for method in before.methods}
-    return [_row(merchant_id, each) for each in after.methods if known.get(each.payment_method_id) is not each]
+    known = {} if before is None else _parts(before)
+    return [
+        _row(merchant_id, *parts)
+        for method_id, parts in _parts(after).items()
+        if not _same(known.get(method_id), parts)
+    ]
 
 
-def _row(merchant_id: UUID, method: SavedMethod) -> Row:
+_Parts = tuple[SavedMethod | None, Verification | None]
+"""A method and the latest verification of its card; one of them may be missing."""
+
+
+def _parts(methods: SavedMethods) -> dict[UUID, _Parts]:
+    parts: dict[UUID, _Parts] = {each.payment_method_id: (None, each) for each in methods.verifications}
+    for method in methods.methods:
+        _, verification = parts.get(method.payment_method_id, (None, None))
+        is_open = verification is not None and verification.ended is None
+        parts[method.payment_method_id] = method, verification if is_open else None
+    return parts
+
+
+def _same(before: _Parts | None, after: _Parts) -> bool:
+    return before is not None and before[0] is after[0] and before[1] is after[1]
+
+
+def _row(merchant_id: UUID, method: SavedMethod | None, verification: Verification | None) -> Row:
+    shown = method or verification
+    assert shown is not None, "one of the two has the id"
+    document = _render(method, verification)
     return (
         merchant_id.bytes,
-        method.payment_method_id.bytes,
-        method.customer_id.bytes,
-        method.is_default,
-        micros(method.created_at),
-        None if method.deleted else render_method(method),
+        shown.payment_method_id.bytes,
+        shown.customer_id.bytes,
+        method is not None and method.is_default,
+        micros(shown.created_at),
+        method is not None,
+        document,
+    )
+
+
+_GONE: Final = frozenset({VerificationEnd.REPLACED, VerificationEnd.DELETED, VerificationEnd.CUSTOMER_ERASED})
+
+
+def _render(method: SavedMethod | None, verification: Verification | None) -> bytes | None:
+    """Returns the JSON object of a method or of a card that was not saved, None if neither is shown."""
+    if method is not None:
+        assert method.deleted or method.card is not None, "a live method has a card"
+        return None if method.card is None else _encode(_document(method, method.card, verification))
+    if verification is None or verification.ended in _GONE:
+        return None
+    return _encode(_document(verification, verification.card, verification))
+
+
+def _document(
+    shown: SavedMethod | Verification, card: CardSummary, verification: Verification | None
+) -> SavedPaymentMethod:
+    billing = shown.billing or _NO_BILLING
+    return SavedPaymentMethod(
+        id=shown.payment_method_id,
+        type="CARD",
+        customer_id=shown.customer_id,
+        is_default=isinstance(shown, SavedMethod) and shown.is_default,
+        nickname=shown.nickname if isinstance(shown, SavedMethod) else None,
+        billing_first_name=billing.first_name,
+        billing_last_name=billing.last_name,
+        billing_phone_number=billing.phone_number,
+        billing_email=billing.email,
+        billing_address_line1=billing.address_line1,
+        billing_address_line2=billing.address_line2,
+        billing_city=billing.city,
+        billing_state=billing.state,
+        billing_postal_code=billing.postal_code,
+        billing_country=billing.country,
+        card_details=_card_document(card),
+        created_at=moment(shown.created_at),
+        updated_at=moment(shown.updated_at),
+        status=MethodStatus.ACTIVE if isinstance(shown, SavedMethod) else _status(shown),
+        next_action=None if verification is None else verification.next_action,
+        payer_authentication=None if verification is None else _authentication(verification),
+        failure=None if isinstance(shown, SavedMethod) else _failure(shown),
+    )
+
+
+def _card_document(card: CardSummary) -> SavedCardDocument:
+    return SavedCardDocument(
+        bin=card.bin,
+        last4=card.last4,
+        type=None if card.type is None else card.type.lower(),
+        brand=card.brand,
+        country=card.country,
+        issuer_bank=card.issuer_bank,
+        exp_month=card.exp_month,
+        exp_year=card.exp_year,
+        expiry_month=f"{card.exp_month:02}",
+        expiry_year=str(card.exp_year),
+        cardholder_name=card.cardholder_name,
+    )
+
+
+def _status(verification: Verification) -> MethodStatus:
+    if verification.ended is VerificationEnd.EXPIRED:
+        return MethodStatus.EXPIRED
+    if verification.ended is not None:
+        return MethodStatus.FAILED
+    is_waiting = verification.next_action is not None and verification.call is None
+    return MethodStatus.REQUIRES_ACTION if is_waiting else MethodStatus.PENDING
+
+
+def _authentication(verification: Verification) -> CardAuthenticationDocument | None:
+    session, step = verification.session, verification.next_action
+    if session is None or step is None:
+        return None
+    is_device_data = step is PayerStep.DEVICE_DATA
+    return CardAuthenticationDocument(
+        status="DEVICE_DATA_REQUIRED" if is_device_data else "CHALLENGE_REQUIRED",
+        authentication_transaction_id=session.transaction_id,
+        reference_id=session.reference_id,
+        device_data_collection_url=session.device_data_collection_url,
+        access_token=session.access_token,
+        step_up_url=session.step_up_url,
+        three_ds_version=session.three_ds_version,
+        expires_at=moment_or_null(verification.action_expires_at),
+    )
+
+
+def _failure(verification: Verification) -> CardFailureDocument | None:
+    if verification.ended in {None, VerificationEnd.EXPIRED}:
+        return None
+    reason = decline(verification.decline_code or PROCESSOR_TIMEOUT)
+    return CardFailureDocument(
+        decline_code=reason.code, message=reason.message, retryable=reason.retryable, advice=reason.advice
     )
 
 

@@ -128,7 +128,7 @@ def own_customers(shop: Shop) -> None:
 
 
 def saved_cards(shop: Shop) -> None:
-    """Saved with a payment, used for another, changed and deleted."""
+    """Saved with a payment, used for another, changed and deleted; saved without a payment."""
     paid = shop.post(ORDERS, paid_order(customer={"externalId": "leo"}, paymentMethod=by_card(persist=True)))
     saved = paid["payment"]["paymentMethodId"]
     of_customer = f"{CUSTOMERS}/leo/payment-methods"
@@ -140,6 +140,13 @@ def saved_cards(shop: Shop) -> None:
     assert shop.ask("PUT", f"{METHODS}/{saved}", {"billingCity": "Puebla"}).json()["id"] == saved
     assert shop.get(f"{METHODS}/{saved}")["id"] == saved
     assert shop.ask("DELETE", f"{of_customer}/{saved}").json() == {"id": saved, "deleted": True}
+    alone = shop.post(of_customer, {"paymentMethod": by_card()})
+    assert (alone["status"], alone["isDefault"]) == ("ACTIVE", True)
+    waiting = shop.post(of_customer, {"paymentMethod": by_card(cardDetails=card(number="4000000000003063"))})
+    payer = f"{METHODS}/{waiting['id']}/payer-authentication"
+    session = shop.post(f"{payer}/device-data", {})["payerAuthentication"]
+    body = {"authenticationTransactionId": session["authenticationTransactionId"]}
+    assert shop.post(f"{payer}/validate", body)["status"] == "ACTIVE"
 
 
 def subscribed(shop: Shop) -> None:

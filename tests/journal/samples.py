@@ -27,6 +27,7 @@ from ledger.domain.merchants.settings import UnknownFields
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import (
+    AuthenticationSession,
     BillingAddress,
     CaptureMethod,
     CardSummary,
@@ -40,6 +41,7 @@ from ledger.domain.orders.terms import (
     Tax,
 )
 from ledger.domain.payment_methods import events as payment_methods
+from ledger.domain.payment_methods.terms import EndedBecause, PayerStep
 from ledger.domain.plans import events as plans
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.products import events as products
@@ -50,6 +52,15 @@ AT = datetime(2026, 1, 31, 18, 30, 15, 123456, tzinfo=UTC)
 LATER = datetime(2026, 1, 31, 18, 30, 45, tzinfo=UTC)
 MERCHANT, CUSTOMER, ORDER, PAYMENT, METHOD, KEY, PRODUCT, PLAN = (
     UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in range(1, 9)
+)
+
+SESSION = AuthenticationSession(
+    transaction_id="txn-1",
+    reference_id="ref-1",
+    device_data_collection_url="https://acs.example/collect",
+    access_token="token-1",
+    step_up_url="https://acs.example/step-up",
+    three_ds_version="2.2.0",
 )
 
 PLAN_TERMS = PlanTerms(
@@ -281,6 +292,44 @@ SAMPLES: dict[str, Any] = {
     "payment-method-made-default.v1": payment_methods.PaymentMethodMadeDefault(payment_method_id=METHOD, at=AT),
     "payment-method-deleted.v1": payment_methods.PaymentMethodDeleted(
         payment_method_id=METHOD, because=payment_methods.DeletedBecause.CUSTOMER_ERASED, at=AT
+    ),
+    "card-verification-requested.v1": payment_methods.CardVerificationRequested(
+        verification_id=ORDER,
+        payment_method_id=METHOD,
+        customer_id=CUSTOMER,
+        card=CARD,
+        processor="sandbox",
+        idempotency_key=str(ORDER),
+        deadline_at=AT,
+        at=AT,
+        is_default=True,
+        billing=BILLING,
+    ),
+    "card-verification-challenged.v1": payment_methods.CardVerificationChallenged(
+        verification_id=ORDER, action=PayerStep.CHALLENGE, expires_at=AT, at=AT, session=SESSION
+    ),
+    "card-verification-resumed.v1": payment_methods.CardVerificationResumed(
+        verification_id=ORDER,
+        step=PayerStep.CHALLENGE,
+        idempotency_key="0198c0de-0000-7000-8000-000000000099",
+        transaction_id=SESSION.transaction_id,
+        deadline_at=AT,
+        at=AT,
+    ),
+    "card-verification-unanswered.v1": payment_methods.CardVerificationUnanswered(
+        verification_id=ORDER, reason="The processor did not answer in time.", at=AT
+    ),
+    "card-verified.v1": payment_methods.CardVerified(
+        verification_id=ORDER, at=AT, processor_reference="sbx_ch_1", eci="05"
+    ),
+    "card-verification-declined.v1": payment_methods.CardVerificationDeclined(
+        verification_id=ORDER, code="CARD_EXPIRED", at=AT, message="The card has expired.", by_risk=True, eci="07"
+    ),
+    "card-verification-abandoned.v1": payment_methods.CardVerificationAbandoned(
+        verification_id=ORDER, at=AT, sent=True
+    ),
+    "card-verification-ended.v1": payment_methods.CardVerificationEnded(
+        verification_id=ORDER, because=EndedBecause.EXPIRED, at=AT
     ),
     "merchant-registered.v1": merchants.MerchantRegistered(merchant_id=MERCHANT, name="Café Tacuba", at=AT),
     "merchant-renamed.v1": merchants.MerchantRenamed(merchant_id=MERCHANT, name="Café La Parroquia", at=AT),

@@ -213,7 +213,7 @@ async def test_a_key_is_not_answered_with_a_method_that_was_deleted_since(ledger
     update, key = MethodUpdate(billing={"city": "Oaxaca"}), IdempotencyKey("k-1", "f")
     for replayed in (False, True):
         updated = await update_payment_method(ledger, merchant, customer_id, method_id, update, key)
-        assert (updated.method.billing.city, updated.replayed) == ("Oaxaca", replayed)
+        assert (updated.methods.live[0].billing.city, updated.replayed) == ("Oaxaca", replayed)
     await delete_payment_method(ledger, merchant, customer_id, method_id)
     with pytest.raises(PaymentMethodNotFound):
         await update_payment_method(ledger, merchant, customer_id, method_id, update, key)

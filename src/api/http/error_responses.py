@@ -40,6 +40,8 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PaymentMethodExpired: 422,
     rejections.PaymentMethodInUse: 409,
     rejections.PaymentMethodLimitReached: 409,
+    rejections.TooManyCardVerifications: 409,
+    rejections.InvalidPaymentMethodState: 409,
     rejections.PlanInUse: 409,
     rejections.SubscriptionInvoiceNotFound: 404,
     rejections.SubscriptionCanceled: 409,

@@ -45,10 +45,15 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "ORDER_NOT_FOUND": "The merchant has no order with this id or external id.",
     "CUSTOMER_NOT_FOUND": "The merchant has no customer with this id or external id, or the customer was erased. The "
     "id is that of the path, `customer.id` or `sourceId`.",
-    "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist, was deleted, or is another customer's.",
+    "PAYMENT_METHOD_NOT_FOUND": "The saved payment method does not exist, was deleted, is another customer's, or is not "
+    "saved yet: its `status` is not `ACTIVE`.",
     "PAYMENT_METHOD_EXPIRED": "The saved card has expired; nothing was charged. `advice` has what to do.",
     "PAYMENT_METHOD_LIMIT_REACHED": "The customer has 100 saved payment methods, the most that it may have: delete one, or "
     "send the card without `persist`.",
+    "TOO_MANY_CARD_VERIFICATIONS": "20 verifications of the customer's cards have saved none within 24 hours, the most that "
+    "may fail: try again later, or let the customer pay an order by the card with `persist`.",
+    "INVALID_PAYMENT_METHOD_STATE": "The payment method does not wait for this step of its payer: read its `status` and "
+    "`nextAction`.",
     "PAYMENT_METHOD_IN_USE": "A live subscription is paid by the method. `?force=true` deletes it anyway.",
     "CARD_DETAILS_IMMUTABLE": "Card details cannot be updated: pay with the new card and `persist`.",
     "PLAN_NOT_FOUND": "The merchant has no plan with this id or external id, or the plan is archived and the request "

@@ -25,7 +25,7 @@ from api.operation import ANY, BODY, IDEMPOTENT, PAYMENT_METHODS, OperationSpec,
 from api.payment_methods.show import method_id_of, method_not_found
 from api.response import REPLAYED, ApiResponse
 from ledger.operations.payment_methods.change import MethodUpdate, update_payment_method
-from projections.payment_methods import SavedPaymentMethod, render_method
+from projections.payment_methods import SavedPaymentMethod, render
 
 _Text = Text | None | UnsetType
 
@@ -148,7 +148,9 @@ async def update(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         raise method_not_found()
     owner = msgspec.json.decode(document, type=_Owner)
     updated = await update_payment_method(deps.ledger, request.actor, owner.customer_id, method_id, parsed, key)
-    return ApiResponse(200, render_method(updated.method), REPLAYED if updated.replayed else ())
+    document_after = render(updated.methods, method_id)
+    assert document_after is not None, "only a live method is updated"
+    return ApiResponse(200, document_after, REPLAYED if updated.replayed else ())
 
 
 UPDATE: Final = ScopedOperation(

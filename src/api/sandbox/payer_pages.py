@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +25,7 @@ from api.sandbox.payer_texts import TEXTS, PayerTexts
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.statuses import NextAction
 from ledger.processors.sandbox.authentications import Session
+from projections.customers import language_of
 from projections.formats import for_people
 
 _FORM_BYTES_MAX: Final = 16 << 10
@@ -44,6 +46,8 @@ class Visit(Struct, frozen=True):
         """Returns the texts in the browser's language, else in that of the session's customer, else in Spanish."""
         if self.language is not None:
             return TEXTS[self.language]
+        if session is not None and session.payment_method_id is not None:
+            return TEXTS[await _cardholders_language(deps, session.merchant_id, session.payment_method_id)]
         order_id = None if session is None else session.order_id
         row = order_id and session and await deps.queries.order(session.merchant_id, str(order_id))
         if not row or session is None:
@@ -79,6 +83,20 @@ class PayerPage:
             request.needs_database = True
             page = await self._show(deps, Visit(session_id, decision, self._base_path, language))
         await send_html(page, send, request.answer_headers)
+
+
+class _Owner(Struct, rename="camel"):
+    customer_id: str
+
+
+async def _cardholders_language(deps: Dependencies, merchant_id: UUID, payment_method_id: UUID) -> str:
+    """Returns the language of the customer whose card is verified, Spanish if it is shown no more."""
+    document = await deps.queries.payment_method(merchant_id, payment_method_id)
+    if document is None:
+        return "es"
+    customer_id = msgspec.json.decode(document, type=_Owner).customer_id
+    customer = await deps.queries.customer_detail(merchant_id, customer_id)
+    return "es" if customer is None else language_of(customer)
 
 
 async def device_data(deps: Dependencies, visit: Visit) -> Html:
@@ -131,19 +149,24 @@ async def _ask(deps: Dependencies, visit: Visit, stage: NextAction) -> Html:
 
 
 async def _question(deps: Dependencies, session: Session, stage: NextAction, texts: PayerTexts) -> Html:
-    title, words = texts.questions[stage]
     merchant = await deps.ledger.merchant(session.merchant_id)
-    shown = {
-        texts.merchant: merchant.name,
-        texts.amount: for_people(f"{session.amount:f}", session.currency),
-        texts.card: f"•••• {session.card_last4}",
-    }
-    choices = form((_ACCEPT, texts.accept), (_REFUSE, texts.refuse))
+    shown = {texts.merchant: merchant.name}
+    if session.payment_method_id is None:
+        title, words = texts.questions[stage]
+        shown[texts.amount] = for_people(f"{session.amount:f}", session.currency)
+        choices = form((_ACCEPT, texts.accept), (_REFUSE, texts.refuse))
+    else:
+        title, words = texts.saving
+        choices = form((_ACCEPT, texts.accept_card), (_REFUSE, texts.refuse_card))
+    shown[texts.card] = f"•••• {session.card_last4}"
     return _page(texts, title=title, content=paragraph(words) + facts(shown) + choices)
 
 
 def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerTexts, *, accepted: bool) -> Html:
-    title, words = texts.accepted if accepted else texts.refused
+    if session.payment_method_id is None:
+        title, words = texts.accepted if accepted else texts.refused
+    else:
+        title, words = texts.card_confirmed if accepted else texts.card_refused
     next_step = texts.next_step_accepted if accepted else texts.next_step_refused
     next_request = _next_request(visit, session, "validate", authenticationTransactionId=session.transaction_id)
     back = _return_address(session)
@@ -159,13 +182,15 @@ def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerText
 
 
 def _return_address(session: Session) -> str | None:
-    """Returns the merchant's address with the order's id in its query, or None without one. The outcome is not in it:
-    the merchant asks the ledger, and believes no address that a payer can write.
+    """Returns the merchant's address with the id of the order, or of the payment method, in its query, or None without
+    one. The outcome is not in it: the merchant asks the ledger, and believes no address that a payer can write.
     """
     if session.return_url is None:
         return None
     parts = urlsplit(session.return_url)
-    query = "&".join([*filter(None, [parts.query]), f"paymentOrderId={session.order_id}"])
+    method_id = session.payment_method_id
+    about = f"paymentOrderId={session.order_id}" if method_id is None else f"paymentMethodId={method_id}"
+    query = "&".join([*filter(None, [parts.query]), about])
     return urlunsplit(parts._replace(query=query))
 
 
@@ -186,9 +211,11 @@ def _ended(texts: PayerTexts) -> Html:
 
 def _next_request(visit: Visit, session: Session, operation: str, **body: str) -> str:
     """Returns the merchant's next request, as its developer reads it."""
-    order_id = session.order_id or "{id}"
+    place = f"v2/payment-orders/{session.order_id or '{id}'}"
+    if session.payment_method_id is not None:
+        place = f"payment-methods/{session.payment_method_id}"
     sent = msgspec.json.format(msgspec.json.encode(body), indent=1).decode().replace("\n", "")
-    return f"POST {visit.base_path}/v2/payment-orders/{order_id}/payer-authentication/{operation} {sent}"
+    return f"POST {visit.base_path}/{place}/payer-authentication/{operation} {sent}"
 
 
 def _notice(session: Session, stage: NextAction, result: str) -> str:
@@ -198,6 +225,7 @@ def _notice(session: Session, stage: NextAction, result: str) -> str:
         "step": stage,
         "result": result,
         "paymentOrderId": session.order_id,
+        "paymentMethodId": session.payment_method_id,
         "authenticationTransactionId": session.transaction_id,
         "referenceId": session.reference_id,
     }

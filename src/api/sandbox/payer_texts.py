@@ -20,13 +20,18 @@ class PayerTexts(Struct, frozen=True, kw_only=True):
     proceed: str
     device_checked: tuple[str, str]
     questions: dict[NextAction, tuple[str, str]]
+    saving: tuple[str, str]
     merchant: str
     amount: str
     card: str
     accept: str
     refuse: str
+    accept_card: str
+    refuse_card: str
     accepted: tuple[str, str]
     refused: tuple[str, str]
+    card_confirmed: tuple[str, str]
+    card_refused: tuple[str, str]
     back: str
     for_developers: str
     next_step: str
@@ -52,13 +57,18 @@ _SPANISH: Final = PayerTexts(
         NextAction.CHALLENGE: ("Confirma tu compra", "Tu banco te pide confirmar este pago con tarjeta."),
         NextAction.REDIRECT: ("Autoriza tu pago", "La tienda te envió aquí para autorizar este pago."),
     },
+    saving=("Confirma tu tarjeta", "La tienda quiere guardar esta tarjeta. No se hace ningún cargo."),
     merchant="Comercio",
     amount="Importe",
     card="Tarjeta",
     accept="Confirmar el pago",
     refuse="Rechazar el pago",
+    accept_card="Confirmar la tarjeta",
+    refuse_card="No guardar la tarjeta",
     accepted=("Confirmaste el pago", "Vuelve a la tienda, que termina el pago. Ya puedes cerrar esta página."),
     refused=("Rechazaste el pago", "No se hará ningún cargo. Vuelve a la tienda si quieres pagar de otra forma."),
+    card_confirmed=("Confirmaste tu tarjeta", "Vuelve a la tienda, que la guarda. Ya puedes cerrar esta página."),
+    card_refused=("No confirmaste tu tarjeta", "La tienda no la guarda, y no se hizo ningún cargo."),
     back="Volver a la tienda",
     for_developers="Para el equipo de desarrollo",
     next_step="El siguiente paso es de tu servidor:",
@@ -83,16 +93,21 @@ _ENGLISH: Final = PayerTexts(
         NextAction.CHALLENGE: ("Confirm your purchase", "Your bank asks you to confirm this card payment."),
         NextAction.REDIRECT: ("Authorise your payment", "The shop sent you here to authorise this payment."),
     },
+    saving=("Confirm your card", "The shop wants to save this card. You are not charged."),
     merchant="Shop",
     amount="Amount",
     card="Card",
     accept="Confirm the payment",
     refuse="Refuse the payment",
+    accept_card="Confirm the card",
+    refuse_card="Do not save the card",
     accepted=(
         "You confirmed the payment",
         "Go back to the shop, which completes the payment. You can close this page now.",
     ),
     refused=("You refused the payment", "You will not be charged. Go back to the shop to pay in another way."),
+    card_confirmed=("You confirmed your card", "Go back to the shop, which saves it. You can close this page now."),
+    card_refused=("You did not confirm your card", "The shop does not save it, and you were not charged."),
     back="Back to the shop",
     for_developers="For the development team",
     next_step="The next step is your server's:",

@@ -68,6 +68,18 @@ class PaymentMethodLimitReached(Rejected):
     code = "PAYMENT_METHOD_LIMIT_REACHED"
 
 
+class TooManyCardVerifications(Rejected):
+    """So many verifications of the customer's cards have lately saved none that no further one is made today."""
+
+    code = "TOO_MANY_CARD_VERIFICATIONS"
+
+
+class InvalidPaymentMethodState(Rejected):
+    """The payment method does not wait for its payer, or not for this step."""
+
+    code = "INVALID_PAYMENT_METHOD_STATE"
+
+
 class PaymentMethodInUse(Rejected):
     """A live subscription is paid by this method (contract N58)."""
 
@@ -123,14 +135,17 @@ class CurrencyMismatch(Rejected):
 
 
 class ChargeRefused(Rejected):
-    """A charge of a subscription was declined: `declineCode`, `retryable` and `advice` in the facts (contract 5.1)."""
+    """A charge of a subscription, or a card that was to be saved, was declined.
+
+    The facts have `declineCode`, `retryable` and `advice` (contract 5.1).
+    """
 
     code = "PAYMENT_DECLINED"
     lasting = True
 
 
 class ChargeRefusedByRisk(Rejected):
-    """Risk rules refused a charge of a subscription before its issuer was asked. The facts as in ChargeRefused."""
+    """Risk rules refused it before its issuer was asked. The facts as in ChargeRefused."""
 
     code = "RISK_REJECTED"
     lasting = True

@@ -8,12 +8,14 @@ from typing import Any, Final
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.invoices import events as invoices
 from ledger.domain.orders.invoices import mail_events as mails
+from ledger.domain.payment_methods import events as cards
 from ledger.domain.subscriptions import events as subscriptions
 from ledger.domain.subscriptions import notice_events as notices
 from ledger.operations.orders.due.remind import reminder_call
 from ledger.operations.orders.invoices.mail import mail_call
 from ledger.operations.orders.invoices.provider_calls import document_call
 from ledger.operations.orders.processor_call import processor_call, withdrawal_call
+from ledger.operations.payment_methods.verification_call import verification_call
 from ledger.operations.pipeline.calls import Call
 from ledger.operations.subscriptions.charge import charge_call
 from ledger.operations.subscriptions.notify import notice_call
@@ -33,6 +35,8 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     invoices.DocumentCancellationRequested: document_call,
     mails.DocumentMailRequested: mail_call,
     orders.ReminderRequested: reminder_call,
+    cards.CardVerificationRequested: verification_call,
+    cards.CardVerificationResumed: verification_call,
     subscriptions.ChargeBegun: charge_call,
     notices.NoticeRequested: notice_call,
 }

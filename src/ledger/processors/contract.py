@@ -67,6 +67,10 @@ class Request(Struct, frozen=True, kw_only=True):
 class AuthorizationRequest(Request, frozen=True, kw_only=True):
     """A request to authorise `amount` minor units. With `capture`, the same call captures them.
 
+    An amount of zero, never with `capture`, verifies a card that is saved as `payment_method_id`: the issuer is asked
+    whether the card is good, and holds nothing (the card networks' account verification). It may require the payer's
+    authentication, and is approved with an amount of zero.
+
     `authenticate` allows the processor to ask for the payer's authentication first; without it, as at a virtual
     terminal, the processor must not. `saved_card` means that the card number is stored from an earlier payment.
     `return_url` is where the processor's page sends the payer afterwards. If the payer has to act first, this call
@@ -81,6 +85,7 @@ class AuthorizationRequest(Request, frozen=True, kw_only=True):
     authenticate: bool = False
     saved_card: bool = False
     return_url: str | None = None
+    payment_method_id: UUID | None = None
 
 
 class AuthenticationRequest(Request, frozen=True, kw_only=True):

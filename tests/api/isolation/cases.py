@@ -170,6 +170,20 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", _METHODS): Case(
         {"path.customerId": "customer", "query.cursor": NOTHING("a position in the list of this customer")}
     ),
+    ("POST", _METHODS): Case(
+        {
+            "path.customerId": "customer",
+            "body.paymentMethod.paymentMethodId": NOTHING("a card is sent with its number, so it names none"),
+        },
+        body={"paymentMethod": by_card()},
+    ),
+    ("POST", f"{_METHOD}/payer-authentication/device-data"): Case(
+        {"path.id": "card device session's method", "body.referenceId": "card device session"}, body={}
+    ),
+    ("POST", f"{_METHOD}/payer-authentication/validate"): Case(
+        {"path.id": "card session's method", "body.authenticationTransactionId": "card session"},
+        body={"authenticationTransactionId": "x"},
+    ),
     ("DELETE", f"{_METHODS}/{{paymentMethodId}}"): Case(
         {"path.customerId": "customer", "path.paymentMethodId": "method"}
     ),

@@ -27,7 +27,7 @@ KINDS: Final = (
     "order", "payment", "payment id", "refund", "customer", "method", "search", "cursor", "session", "session's order",
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
     "erasable customer", "document", "document's order", "plan", "subscription",
-    "subscription invoice",
+    "subscription invoice", "card session", "card session's method", "card device session", "card device session's method",
 )  # fmt: skip
 
 
@@ -44,6 +44,11 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
     refunded = await _made(merchant, f"{one}/refund", {"amount": 1_000, "externalId": f"{name}-refund"})
     challenged = await _waiting(merchant, f"{name}-challenged", by_card(cardDetails=card(number=CHALLENGED)))
     collecting = await _waiting(merchant, f"{name}-device", by_card(cardDetails=card(number=DEVICE_THEN_CHALLENGE)))
+    cards = f"{CUSTOMERS}/{name}-customer/payment-methods"
+    verified, looked_at = [
+        await _made(merchant, cards, {"paymentMethod": by_card(cardDetails=card(number=number))})
+        for number in (CHALLENGED, DEVICE_THEN_CHALLENGE)
+    ]
     spei = await _waiting(merchant, f"{name}-spei", {"type": "spei"})
     cash = await _waiting(merchant, f"{name}-cash", {"type": "cie_cash_net"})
     clabe = spei["payment"]["speiDetails"]["clabe"]
@@ -76,6 +81,10 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
     )
     invoices = (await merchant.get(f"{SUBSCRIPTIONS}/{subscription['id']}/invoices")).json()["data"]
     return {
+        "card session": (verified["payerAuthentication"]["authenticationTransactionId"],),
+        "card session's method": (verified["id"],),
+        "card device session": (looked_at["payerAuthentication"]["referenceId"],),
+        "card device session's method": (looked_at["id"],),
         "subscription": (subscription["id"], f"{name}-subscription"),
         "subscription invoice": (invoices[0]["id"],),
         "plan": (plan["id"], f"{name}-plan"),

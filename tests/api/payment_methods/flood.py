@@ -48,8 +48,15 @@ async def _saved_and_used(merchant: Merchant, name: str, number: str) -> Any:
     return await merchant.get("/api/customers/ana/payment-methods")
 
 
+async def _saved_alone(merchant: Merchant, name: str, number: str) -> Any:
+    method = by_card(cardDetails=card(number=number, cvc=CVC))
+    await merchant.post("/api/customers", {"externalId": name, "firstName": "Ana"})
+    return await merchant.post(f"/api/customers/{name}/payment-methods", {"paymentMethod": method})
+
+
 PLACES: Final[dict[str, Send]] = {
     "saved and used": _saved_and_used,
+    "saved alone": _saved_alone,
     "paid once": lambda m, n, pan: m.create(_paying(pan) | {"externalId": n}),
     "the older place": lambda m, n, pan: m.create(
         paid_order(externalId=n, paymentMethod={"type": "card", "options": {"card": card(number=pan, cvc=CVC)}})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ledger.background.reactions import order_timers, payment_index, subscription_timers
+from ledger.background.reactions import order_timers, payment_index, subscription_timers, verification_timers
 from ledger.background.reactions.dispatcher import AnyReaction
 from ledger.background.scheduler.jobs import Handler
 
@@ -18,5 +18,10 @@ REACTIONS: Final[tuple[AnyReaction, ...]] = (
     payment_index.PaymentIndex(),
     subscription_timers.SubscriptionTimers(),
     subscription_timers.SubscriptionOrders(),
+    verification_timers.VerificationTimers(),
 )
-HANDLERS: Final[Mapping[str, Handler]] = {**order_timers.HANDLERS, **subscription_timers.HANDLERS}
+HANDLERS: Final[Mapping[str, Handler]] = {
+    **order_timers.HANDLERS,
+    **subscription_timers.HANDLERS,
+    **verification_timers.HANDLERS,
+}

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ledger.domain.orders.terms import CardSummary
+from ledger.domain.orders.terms import AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.events import Billing
+from ledger.domain.payment_methods.terms import PayerStep
 
 
 class SaveCard(Struct, frozen=True, kw_only=True):
@@ -20,6 +21,95 @@ class SaveCard(Struct, frozen=True, kw_only=True):
     card: CardSummary
     at: datetime
     billing: Billing | None = None
+
+
+class VerifyCard(Struct, frozen=True, kw_only=True):
+    """Verifies a card whose number the vault has under `payment_method_id`, and saves it then.
+
+    `deadline_at` ends the processor's call, in real time.
+    """
+
+    verification_id: UUID
+    payment_method_id: UUID
+    customer_id: UUID
+    card: CardSummary
+    processor: str
+    deadline_at: datetime
+    at: datetime
+    is_default: bool = False
+    billing: Billing | None = None
+
+
+class ResumeVerification(Struct, frozen=True, kw_only=True):
+    """Continues the verification of a card after its payer has done one of `steps`.
+
+    `reference_id` and `transaction_id` must be those of the session if they are given; a simulated processor takes any
+    transaction id.
+    """
+
+    payment_method_id: UUID
+    steps: tuple[PayerStep, ...]
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+    reference_id: str | None = None
+    transaction_id: str | None = None
+    is_simulated: bool = False
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """The issuer confirmed the card."""
+
+    processor_reference: str | None = None
+    eci: str | None = None
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """The issuer declined the card, or risk rules did. `code` is a decline code."""
+
+    code: str
+    message: str | None = None
+    by_risk: bool = False
+    eci: str | None = None
+
+
+class Challenged(Struct, frozen=True, kw_only=True):
+    """The payer has to act first."""
+
+    action: PayerStep
+    session: AuthenticationSession
+
+
+class Unknown(Struct, frozen=True, kw_only=True):
+    """There was no readable answer in time: the processor may have verified the card."""
+
+    reason: str
+
+
+class NotCarriedOut(Struct, frozen=True, kw_only=True):
+    """The call had no effect: it was not sent, or the processor does not have it and will not."""
+
+    sent: bool
+
+
+VerificationOutcome = Verified | Refused | Challenged | Unknown | NotCarriedOut
+
+
+class RecordVerification(Struct, frozen=True, kw_only=True):
+    """Records the outcome of the verification's call with this key. A payer has `session_s` seconds to act."""
+
+    verification_id: UUID
+    idempotency_key: str
+    outcome: VerificationOutcome
+    at: datetime
+    session_s: int
+
+
+class ExpireVerification(Struct, frozen=True, kw_only=True):
+    """Ends the verification of a method whose payer has not acted in time."""
+
+    payment_method_id: UUID
+    at: datetime
 
 
 class UpdatePaymentMethod(Struct, frozen=True, kw_only=True):

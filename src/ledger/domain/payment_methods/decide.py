@@ -22,6 +22,7 @@ from ledger.domain.payment_methods.commands import (
 )
 from ledger.domain.payment_methods.events import (
     Billing,
+    CardVerificationEnded,
     DeletedBecause,
     PaymentMethodAttached,
     PaymentMethodBillingChanged,
@@ -34,6 +35,7 @@ from ledger.domain.payment_methods.events import (
     PaymentMethodSaved,
 )
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
+from ledger.domain.payment_methods.terms import EndedBecause, VerificationEnd
 from ledger.domain.rejections import (
     InvalidField,
     PaymentMethodExpired,
@@ -56,11 +58,8 @@ def decide_save(methods: SavedMethods | None, command: SaveCard) -> list[Payment
     existing = None if methods is None else methods.method(command.payment_method_id)
     if existing is None:
         assert methods is None or not methods.had(command.payment_method_id), "a deleted method's id is not used again"
-        if methods is not None and len(methods.live) >= METHODS_MAX:
-            raise PaymentMethodLimitReached(
-                f"The customer has {METHODS_MAX} saved payment methods: delete one that is no longer used, or send the "
-                "card without persist."
-            )
+        if methods is not None and methods.open_verification(command.payment_method_id) is None:
+            require_room(methods)
         return [
             PaymentMethodSaved(
                 payment_method_id=command.payment_method_id,
@@ -85,6 +84,15 @@ def decide_save(methods: SavedMethods | None, command: SaveCard) -> list[Payment
     ]
 
 
+def require_room(methods: SavedMethods) -> None:
+    """Raises PaymentMethodLimitReached if the customer can have no further card."""
+    if methods.places_taken >= METHODS_MAX:
+        raise PaymentMethodLimitReached(
+            f"The customer has {METHODS_MAX} saved payment methods: delete one that is no longer used, or send the "
+            "card without persist."
+        )
+
+
 def decide_update(methods: SavedMethods, command: UpdatePaymentMethod) -> list[PaymentMethodEvent]:
     """Changes billing details, the nickname and the default (contract N59). Returns no events if nothing differs.
 
@@ -106,10 +114,20 @@ def decide_update(methods: SavedMethods, command: UpdatePaymentMethod) -> list[P
 
 
 def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[PaymentMethodEvent]:
-    """Deletes a method. If it was the default, the newest of the others becomes the default (contract N58).
+    """Deletes a method, or the card that is being verified under this id.
 
-    Raises PaymentMethodNotFound, also the second time, and PaymentMethodInUse if it pays a live subscription.
+    If the method was the default, the newest of the others becomes the default (contract N58). Raises
+    PaymentMethodNotFound, also the second time, and PaymentMethodInUse if it pays a live subscription.
     """
+    verification = methods.open_verification(command.payment_method_id)
+    ended: list[PaymentMethodEvent] = []
+    if verification is not None:
+        because = EndedBecause.DELETED
+        ended.append(
+            CardVerificationEnded(verification_id=verification.verification_id, because=because, at=command.at)
+        )
+        if methods.method(command.payment_method_id) is None:
+            return ended
     method = _live(methods, command.payment_method_id)
     if method.used_by and not command.force:
         raise PaymentMethodInUse(
@@ -121,8 +139,8 @@ def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[P
     )
     others = [other for other in methods.live if other is not method]
     if not (method.is_default and others):
-        return [deleted]
-    return [deleted, PaymentMethodMadeDefault(payment_method_id=others[-1].payment_method_id, at=command.at)]
+        return [*ended, deleted]
+    return [*ended, deleted, PaymentMethodMadeDefault(payment_method_id=others[-1].payment_method_id, at=command.at)]
 
 
 def decide_move(methods: SavedMethods, command: MoveSubscription) -> list[PaymentMethodEvent]:
@@ -138,12 +156,27 @@ def decide_move(methods: SavedMethods, command: MoveSubscription) -> list[Paymen
 
 
 def decide_erase_methods(methods: SavedMethods | None, command: EraseMethods) -> Sequence[PaymentMethodEvent]:
-    """Deletes all methods of an erased customer. Returns no events if there are none."""
+    """Deletes all methods of an erased customer, and what is shown of cards that were not saved.
+
+    Returns no events if there are none.
+    """
+    shown = [
+        each
+        for each in (methods.verifications if methods else ())
+        if each.ended not in {VerificationEnd.VERIFIED, VerificationEnd.CUSTOMER_ERASED}
+    ]
+    ended = [
+        CardVerificationEnded(verification_id=each.verification_id, because=EndedBecause.CUSTOMER_ERASED, at=command.at)
+        for each in shown
+    ]
     return [
-        PaymentMethodDeleted(
-            payment_method_id=method.payment_method_id, because=DeletedBecause.CUSTOMER_ERASED, at=command.at
-        )
-        for method in (methods.live if methods else ())
+        *ended,
+        *(
+            PaymentMethodDeleted(
+                payment_method_id=method.payment_method_id, because=DeletedBecause.CUSTOMER_ERASED, at=command.at
+            )
+            for method in (methods.live if methods else ())
+        ),
     ]
 
 

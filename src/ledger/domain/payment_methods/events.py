@@ -13,7 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.orders.terms import CardSummary
+from ledger.domain.orders.terms import AuthenticationSession, CardSummary
+from ledger.domain.payment_methods.terms import EndedBecause, PayerStep
 
 
 class DeletedBecause(StrEnum):
@@ -39,7 +40,9 @@ class Billing(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
 
 
 class PaymentMethodSaved(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A card was saved for the customer, who asked for it with a payment. The vault has its number under this id."""
+    """A card was saved for the customer, with a payment or after its verification. The vault has its number under this
+    id.
+    """
 
     payment_method_id: UUID
     customer_id: UUID
@@ -105,6 +108,107 @@ class PaymentMethodDetached(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     at: datetime
 
 
+class CardVerificationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The merchant asked to save a card without a payment, and the ledger decided to ask the processor whether the card
+    is good, for an amount of zero: an intent. The vault has its number under `payment_method_id`.
+
+    The call ends at `deadline_at` (real time). `is_default`: the card becomes the default once it is verified.
+    """
+
+    verification_id: UUID
+    payment_method_id: UUID
+    customer_id: UUID
+    card: CardSummary
+    processor: str
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+    is_default: bool = False
+    billing: Billing | None = None
+
+
+class CardVerificationChallenged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The processor required an action of the payer until `expires_at`: device data, a challenge or a redirect.
+
+    `session` contains what the payer's browser needs for it.
+    """
+
+    verification_id: UUID
+    action: PayerStep
+    expires_at: datetime
+    at: datetime
+    session: AuthenticationSession | None = None
+
+
+class CardVerificationResumed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The payer acted (`step`), and the ledger decided to ask the processor to continue the verification: an intent.
+
+    The call ends at `deadline_at` (real time).
+    """
+
+    verification_id: UUID
+    step: PayerStep
+    idempotency_key: str
+    transaction_id: str
+    deadline_at: datetime
+    at: datetime
+
+
+class CardVerificationUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call of the verification came back without a readable answer: its outcome is unknown, and is looked up."""
+
+    verification_id: UUID
+    reason: str
+    at: datetime
+
+
+class CardVerified(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The issuer confirmed the card. `eci` is the network's indicator of the payer's authentication, if there was one.
+
+    The same commit saves the card, or its new expiry.
+    """
+
+    verification_id: UUID
+    at: datetime
+    processor_reference: str | None = None
+    eci: str | None = None
+
+
+class CardVerificationDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The issuer declined the card, its payer could not be authenticated, or (`by_risk`) risk rules refused it.
+
+    The card is not saved. The vault destroys its number after this commit, unless an earlier one has saved it.
+    """
+
+    verification_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+    by_risk: bool = False
+    eci: str | None = None
+
+
+class CardVerificationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A call of the verification had no effect: it was not sent, or (`sent`) the processor does not have it.
+
+    If its payer had acted, the verification waits for the payer again; otherwise the card is not saved.
+    """
+
+    verification_id: UUID
+    at: datetime
+    sent: bool = False
+
+
+class CardVerificationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The verification ended without the processor: its payer's time was over, another one of the same card began, or
+    the method or its customer was deleted. A later answer of the processor saves nothing.
+    """
+
+    verification_id: UUID
+    because: EndedBecause
+    at: datetime
+
+
 PaymentMethodEvent = (
     PaymentMethodSaved
     | PaymentMethodExpiryChanged
@@ -114,7 +218,27 @@ PaymentMethodEvent = (
     | PaymentMethodDeleted
     | PaymentMethodAttached
     | PaymentMethodDetached
+    | CardVerificationRequested
+    | CardVerificationChallenged
+    | CardVerificationResumed
+    | CardVerificationUnanswered
+    | CardVerified
+    | CardVerificationDeclined
+    | CardVerificationAbandoned
+    | CardVerificationEnded
 )
+
+VERIFICATION_TOPICS: Final[dict[str, type[Struct]]] = {
+    "card-verification-requested.v1": CardVerificationRequested,
+    "card-verification-challenged.v1": CardVerificationChallenged,
+    "card-verification-resumed.v1": CardVerificationResumed,
+    "card-verification-unanswered.v1": CardVerificationUnanswered,
+    "card-verified.v1": CardVerified,
+    "card-verification-declined.v1": CardVerificationDeclined,
+    "card-verification-abandoned.v1": CardVerificationAbandoned,
+    "card-verification-ended.v1": CardVerificationEnded,
+}
+"""The events of a card that is saved without a payment, which set its timers."""
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "payment-method-saved.v1": PaymentMethodSaved,
@@ -125,12 +249,14 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "payment-method-deleted.v1": PaymentMethodDeleted,
     "payment-method-attached.v1": PaymentMethodAttached,
     "payment-method-detached.v1": PaymentMethodDetached,
+    **VERIFICATION_TOPICS,
 }
 
 PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     PaymentMethodSaved: ("card.cardholder_name", "billing"),
     PaymentMethodBillingChanged: ("billing",),
     PaymentMethodRenamed: ("nickname",),
+    CardVerificationRequested: ("card.cardholder_name", "billing"),
 }
 """The fields that are stored sealed under the customer's data key. The first six and last four digits stay readable,
 as in the orders that the card paid.

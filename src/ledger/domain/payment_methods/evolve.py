@@ -19,15 +19,18 @@ from ledger.domain.payment_methods.events import (
     PaymentMethodRenamed,
     PaymentMethodSaved,
 )
+from ledger.domain.payment_methods.evolve_verification import VerificationEvent, evolve_verification
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods
 
 
 def evolve(methods: SavedMethods | None, event: PaymentMethodEvent) -> SavedMethods:
-    """Returns the methods after `event`. `methods` is None before the first card is saved."""
+    """Returns the methods after `event`. `methods` is None before the first card is saved or verified."""
+    if isinstance(event, VerificationEvent):
+        return evolve_verification(methods, event)
     if isinstance(event, PaymentMethodSaved):
         before = methods or SavedMethods(customer_id=event.customer_id)
         return replace(before, methods=(*before.methods, _saved(event)))
-    assert methods is not None, "a stream begins with a saved card"
+    assert methods is not None, "a stream begins with a card"
     match event:
         case PaymentMethodExpiryChanged():
             return _expiry_changed(methods, event)

@@ -7,8 +7,9 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from ledger.domain.orders.terms import CardSummary
+from ledger.domain.orders.terms import AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.events import Billing
+from ledger.domain.payment_methods.terms import PayerStep, VerificationEnd
 
 
 def stream_of(customer_id: UUID) -> UUID:
@@ -37,11 +38,63 @@ class SavedMethod(Struct, frozen=True, kw_only=True):
         return self.card is None
 
 
+class VerificationCall(Struct, frozen=True, kw_only=True):
+    """A call to the processor that was announced and has no outcome yet. `deadline_at` is real time.
+
+    `step` is what the payer has done before it, None for the first call. `announced_at` is the time of the merchant's
+    clock, `came_back_at` that at which it came back without an answer.
+    """
+
+    idempotency_key: str
+    deadline_at: datetime
+    announced_at: datetime
+    step: PayerStep | None = None
+    transaction_id: str | None = None
+    came_back_at: datetime | None = None
+
+    @property
+    def unknown(self) -> bool:
+        return self.came_back_at is not None
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """A verification of a card that is to be saved as `payment_method_id`. One that has ended has no personal data.
+
+    `next_action` is what it waits for its payer to do, until `action_expires_at` by the merchant's clock.
+    """
+
+    verification_id: UUID
+    payment_method_id: UUID
+    customer_id: UUID
+    card: CardSummary
+    processor: str
+    created_at: datetime
+    updated_at: datetime
+    billing: Billing | None = None
+    is_default: bool = False
+    call: VerificationCall | None = None
+    next_action: PayerStep | None = None
+    session: AuthenticationSession | None = None
+    action_expires_at: datetime | None = None
+    ended: VerificationEnd | None = None
+    decline_code: str | None = None
+    refused_by_risk: bool = False
+    eci: str | None = None
+
+    @property
+    def counts_as_failure(self) -> bool:
+        """Returns whether it was sent to the processor and has saved no card."""
+        return self.ended not in {VerificationEnd.VERIFIED, VerificationEnd.NOT_SENT}
+
+
 class SavedMethods(Struct, frozen=True, kw_only=True):
-    """All payment methods that a customer ever had, oldest first, deleted ones included."""
+    """All payment methods that a customer ever had, oldest first, deleted ones included, and the verifications of cards
+    that were to be saved without a payment.
+    """
 
     customer_id: UUID
     methods: tuple[SavedMethod, ...] = ()
+    verifications: tuple[Verification, ...] = ()
 
     @property
     def live(self) -> list[SavedMethod]:
@@ -58,5 +111,35 @@ class SavedMethods(Struct, frozen=True, kw_only=True):
         return [subscription_id for method in self.methods for subscription_id in method.used_by]
 
     def had(self, payment_method_id: UUID) -> bool:
-        """Returns whether a deleted method had this id."""
-        return any(method.deleted and method.payment_method_id == payment_method_id for method in self.methods)
+        """Returns whether this id is used up: a deleted method had it, or a card that was not saved."""
+        for method in self.methods:
+            if method.payment_method_id == payment_method_id:
+                return method.deleted
+        latest = self.latest_verification(payment_method_id)
+        return latest is not None and latest.ended not in {None, VerificationEnd.VERIFIED}
+
+    def verification(self, verification_id: UUID) -> Verification | None:
+        """Returns the verification with this id."""
+        return next((each for each in self.verifications if each.verification_id == verification_id), None)
+
+    def latest_verification(self, payment_method_id: UUID) -> Verification | None:
+        """Returns the newest verification of the card that is, or was to be, saved under this id."""
+        for each in reversed(self.verifications):
+            if each.payment_method_id == payment_method_id:
+                return each
+        return None
+
+    def open_verification(self, payment_method_id: UUID) -> Verification | None:
+        """Returns the verification of this card that has not ended: the newest, as one is open at a time."""
+        latest = self.latest_verification(payment_method_id)
+        return latest if latest is not None and latest.ended is None else None
+
+    def is_kept(self, payment_method_id: UUID) -> bool:
+        """Returns whether a method has this id, or a card that may still be saved."""
+        return self.method(payment_method_id) is not None or self.open_verification(payment_method_id) is not None
+
+    @property
+    def places_taken(self) -> int:
+        """Returns how many methods there are, and cards that may still be saved."""
+        methods = {method.payment_method_id for method in self.live}
+        return len(methods | {each.payment_method_id for each in self.verifications if each.ended is None})

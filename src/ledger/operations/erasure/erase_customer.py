@@ -67,14 +67,17 @@ async def _delete(uow: UnitOfWork, actor: Actor, reference: str, orders_of: Orde
 
 
 async def _planned(uow: UnitOfWork, customer: Customer) -> Plan:
-    """Returns what the erasure commits: the customer, whose key it destroys, and the customer's saved methods."""
+    """Returns what the erasure commits: the customer, whose key it destroys, and the customer's saved methods.
+
+    It checks the methods also if there are none: a card that is saved meanwhile makes the request decide again.
+    """
     customer_id = customer.customer_id
     methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
-    changes = [uow.change(CUSTOMERS, customer_id, decide_erasure(customer, EraseCustomer(at=uow.now)))]
-    if methods is not None:
-        deleted = decide_erase_methods(methods, EraseMethods(at=uow.now))
-        changes.append(uow.change(PAYMENT_METHODS, stream_of(customer_id), deleted))
-    return Plan(changes=changes)
+    erased = uow.change(CUSTOMERS, customer_id, decide_erasure(customer, EraseCustomer(at=uow.now)))
+    if methods is None:
+        return Plan(changes=[erased, uow.absence(stream_of(customer_id))])
+    deleted = decide_erase_methods(methods, EraseMethods(at=uow.now))
+    return Plan(changes=[erased, uow.change(PAYMENT_METHODS, stream_of(customer_id), deleted)])
 
 
 async def erase_payer(

@@ -4,5 +4,7 @@ In reading order:
 
 - `charge`: the card of a payment. `save`: saves it, in the commit that announces the payment.
 - `change`: changes billing details, deletes a method.
+- `verify`: saves a card without a payment. `verification_call`: its calls to the processor. `complete`: finds the
+  outcome of such a call, and ends a verification without its payer.
 - `sweep`: settles or destroys the numbers that a crash left between the vault and the log.
 """

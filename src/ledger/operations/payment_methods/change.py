@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from ledger.domain.payment_methods.commands import DeletePaymentMethod, UpdatePaymentMethod
 from ledger.domain.payment_methods.decide import decide_delete, decide_update, not_found
 from ledger.domain.payment_methods.events import PaymentMethodDeleted
-from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, stream_of
+from ledger.domain.payment_methods.state import SavedMethods, stream_of
 from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
@@ -32,9 +32,9 @@ class MethodUpdate(Struct, frozen=True, kw_only=True):
 
 
 class UpdatedMethod(Struct, frozen=True, kw_only=True):
-    """The method after a request. `replayed` is set if the request changed nothing, or repeats one under its key."""
+    """The methods after a request. `replayed` is set if the request changed nothing, or repeats one under its key."""
 
-    method: SavedMethod
+    methods: SavedMethods
     replayed: bool
 
 
@@ -72,14 +72,13 @@ async def update_payment_method(
         return Plan(changes=[uow.change(PAYMENT_METHODS, stream_of(customer_id), events)])
 
     result = await ledger.complete(execute_on_stream(uow, attempt, PAYMENT_METHODS))
-    method = result.state.method(payment_method_id)
-    assert method is not None, "only a live method is updated"
+    assert result.state.method(payment_method_id) is not None, "only a live method is updated"
     if any(
         isinstance(event, PaymentMethodDeleted) and event.payment_method_id == payment_method_id
         for event in result.later
     ):
         raise not_found()
-    return UpdatedMethod(method=method, replayed=result.replayed or result.repeated)
+    return UpdatedMethod(methods=result.state, replayed=result.replayed or result.repeated)
 
 
 async def delete_payment_method(
@@ -108,7 +107,7 @@ async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, f
 
     if vault is not None:
         methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
-        if methods is not None and methods.method(payment_method_id) is not None:
+        if methods is not None and methods.is_kept(payment_method_id):
             # If the deletion is refused, the sweep finds the method in the log and settles the number again.
             await vault.unsettle(uow.merchant_id, [payment_method_id])
     result = await execute_on_stream(uow, attempt, PAYMENT_METHODS)

@@ -59,7 +59,7 @@ async def save_card(
     assert request.card is not None, "only a card is saved"
     assert request.card_summary is not None, "a card comes with its summary"
     checks = () if customer_is_checked else (await _customer_check(uow, customer_id),)
-    method_id, methods = await _kept(uow, customer_id, request.card.number)
+    method_id, methods = await keep_number(uow, customer_id, request.card.number)
     events = decide_save(
         methods,
         SaveCard(
@@ -67,7 +67,7 @@ async def save_card(
             customer_id=customer_id,
             card=request.card_summary,
             at=uow.now,
-            billing=_billing(billing),
+            billing=billing_of(billing),
         ),
     )
     return SavedCardChanges(method_id, (uow.change(PAYMENT_METHODS, stream_of(customer_id), events), *checks))
@@ -81,10 +81,11 @@ async def _customer_check(uow: UnitOfWork, customer_id: UUID) -> Change:
     return uow.change(CUSTOMERS, customer_id, ())
 
 
-async def _kept(uow: UnitOfWork, customer_id: UUID, number: str) -> tuple[UUID, SavedMethods | None]:
+async def keep_number(uow: UnitOfWork, customer_id: UUID, number: str) -> tuple[UUID, SavedMethods | None]:
     """Keeps a number. Returns its method's id, which the customer has or never had, and the customer's methods.
 
-    A method that is being deleted may still have its number: that number is destroyed, and kept under a new id.
+    A method that is being deleted, or a card that was not saved, may still have its number: that number is destroyed,
+    and kept under a new id.
     """
     vault = uow.ledger.vault
     assert vault is not None, "without a vault no payment saves its card"
@@ -97,7 +98,8 @@ async def _kept(uow: UnitOfWork, customer_id: UUID, number: str) -> tuple[UUID, 
     raise ConcurrentUpdate("Too many requests change this at once. Send the request again.")
 
 
-def _billing(address: BillingAddress | None) -> Billing | None:
+def billing_of(address: BillingAddress | None) -> Billing | None:
+    """Returns the billing details of a card that is saved with this address."""
     if address is None:
         return None
     return Billing(

@@ -1,7 +1,7 @@
 """Finishes what a crash left between the vault and the log: numbers whose payment method is unknown to the vault.
 
-The log decides: a number whose method is saved is settled, any other is destroyed. A number that a request has just
-kept is left alone for longer than any request lives.
+The log decides: a number whose method is saved is settled, one whose card is being verified waits, and any other is
+destroyed. A number that a request has just kept is left alone for longer than any request lives.
 """
 
 from __future__ import annotations
@@ -46,4 +46,7 @@ async def _settle(ledger: Ledger, vault: CardVault, card: UnsettledCard) -> None
         await vault.unsettle(card.merchant_id, [card.payment_method_id])
         return
     is_saved = methods is not None and methods.method(card.payment_method_id) is not None
+    if not is_saved and methods is not None and methods.open_verification(card.payment_method_id) is not None:
+        await vault.unsettle(card.merchant_id, [card.payment_method_id])
+        return
     await vault.settle(card, is_saved=is_saved)

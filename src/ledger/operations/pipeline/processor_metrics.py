@@ -20,6 +20,9 @@ LOOK_UP: Final = "look-up"
 WITHDRAWAL: Final = "withdrawal"
 """The operation that asks a processor to stop showing a reference."""
 
+VERIFICATION: Final = "verification"
+"""The operation that asks a card's issuer whether the card is good, with what continues it after the payer acted."""
+
 OPERATIONS: Final = {
     EntryAction.AUTHORIZATION: "authorization",
     EntryAction.DEVICE_DATA: "device-data",

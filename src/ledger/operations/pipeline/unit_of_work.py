@@ -240,6 +240,11 @@ class UnitOfWork:
         loaded = self._streams.get(stream_id, _NEW)
         return Change(stream_id, loaded.version, events, loaded.state, fold(stream.evolve, loaded.state, events))
 
+    @staticmethod
+    def absence(stream_id: UUID) -> Change:
+        """Returns the check that a stream does not exist at the commit, as when it was loaded."""
+        return Change(stream_id, 0, (), None, None)
+
     def change_order(self, order_id: UUID, events: Sequence[OrderEvent]) -> Change:
         """Returns the change that appends `events` to an order."""
         return self.change(ORDERS, order_id, events)

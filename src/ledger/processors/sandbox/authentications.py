@@ -28,14 +28,15 @@ _VERSION: Final = "2.2.0"
 # A new session.
 _OPEN: Final = """
 insert into sandbox_authentication (transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id,
-                                    payment_id, amount, currency, card_bin, card_last4, stage, challenges, return_url)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                                    payment_id, amount, currency, card_bin, card_last4, stage, challenges, return_url,
+                                    payment_method_id)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
 # A session, by its transaction id or its reference id.
 _FIND: Final = """
 select transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id, payment_id, amount, currency,
-       card_bin, card_last4, stage, challenges, return_url, accepted
+       card_bin, card_last4, stage, challenges, return_url, payment_method_id, accepted
   from sandbox_authentication where transaction_id = %s or reference_id = %s
 """
 
@@ -63,7 +64,8 @@ _STAGES: Final = {
 class Session(Struct, frozen=True, kw_only=True):
     """A payer's authentication, as the processor's own pages show it.
 
-    `stage` is the payer's next action, None once the session has ended. `amount` in minor units.
+    `stage` is the payer's next action, None once the session has ended. `amount` in minor units: 0 for a card that is
+    verified before it is saved as `payment_method_id`.
     """
 
     transaction_id: str
@@ -80,6 +82,7 @@ class Session(Struct, frozen=True, kw_only=True):
     stage: NextAction | None
     challenges: bool
     return_url: str | None
+    payment_method_id: UUID | None
     accepted: bool | None
 
 
@@ -143,6 +146,7 @@ def open_session(request: AuthorizationRequest, authentication: Authentication, 
             stage=_STAGES[authentication],
             challenges=authentication is not Authentication.DEVICE_DATA,
             return_url=request.return_url,
+            payment_method_id=request.payment_method_id,
             accepted=None,
         )
         await connection.execute(_OPEN, _row(session))
@@ -205,7 +209,8 @@ async def _grant(connection: Connection, session: Session, request: Authenticati
         reference=reference,
         answer=approved,
     )
-    await charge_rows.insert(connection, call)
+    if session.amount > ZERO:
+        await charge_rows.insert(connection, call)
     await connection.execute(_SET_STAGE, ("ENDED", session.transaction_id))
     return CallResult(StoredAnswer(approved=approved))
 

@@ -24,6 +24,10 @@ def card_effect(request: AuthorizationRequest, card: TestCard, pages_url: str) -
         return _answering(StoredAnswer(declined=card.declined_when_saved))
     if card.authentication and request.authenticate:
         return authentications.open_session(request, card.authentication, pages_url)
+    if request.amount == ZERO:
+        return _answering(
+            StoredAnswer(approved=None if card.declined else _approved(request, card), declined=card.declined)
+        )
     if card.disputed and request.capture:
         return _disputed(request)
     return None

@@ -109,7 +109,7 @@ class SandboxProcessor:
         card = TEST_CARDS.get(request.card.number, APPROVED)
         effect = authorizations.card_effect(request, card, self._pages_url)
         if effect is not None:
-            return await self._authorize(request, request.idempotency_key, effect)
+            return await self._authorize(request, request.idempotency_key, effect, card)
         try:
             with self._until(request.deadline_at):
                 charge = await self._charge_writer.write(authorizations.charge_call(request, card))
@@ -239,11 +239,22 @@ class SandboxProcessor:
 
     # ---------------------------------------------------------------- one call
 
-    async def _authorize(self, request: Request, reference: str, effect: CallEffect) -> AuthorizationAnswer:
-        return (await self._carry_out(request, CallKind.AUTHORIZE, reference, effect, _AUTHORIZATIONS)).answer
+    async def _authorize(
+        self, request: Request, reference: str, effect: CallEffect, card: TestCard = APPROVED
+    ) -> AuthorizationAnswer:
+        stored = await self._carry_out(request, CallKind.AUTHORIZE, reference, effect, _AUTHORIZATIONS, card)
+        if not card.answers:
+            raise ProcessorTimedOut("the sandbox never answers for this card")
+        return stored.answer
 
     async def _carry_out(
-        self, request: Request, kind: CallKind, reference: str, effect: CallEffect, answers: msgspec.json.Decoder[T]
+        self,
+        request: Request,
+        kind: CallKind,
+        reference: str,
+        effect: CallEffect,
+        answers: msgspec.json.Decoder[T],
+        card: TestCard = APPROVED,
     ) -> T:
         key = request.idempotency_key
         call = SandboxCall(
@@ -257,7 +268,7 @@ class SandboxProcessor:
         try:
             with self._until(request.deadline_at):
                 answer, mode = await self._executor.carry_out(call, answers.decode)
-                await self._delay(mode)
+                await self._delay(mode, card)
         except TimeoutError:
             raise _timed_out() from None
         return answer

@@ -1,0 +1,70 @@
+"""Completes verifications that no request completes: looks up a call without an outcome, ends one without its payer."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from ledger.call_failures import TimedOut, Unavailable
+from ledger.domain.payment_methods.commands import ExpireVerification
+from ledger.domain.payment_methods.verification import decide_verification_expiry
+from ledger.domain.streams import PAYMENT_METHODS
+from ledger.journal.append import Conflict
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.payment_methods.verification_call import open_verification_call
+from ledger.operations.payment_methods.verify import destroy_unused
+from ledger.operations.pipeline.calls import LookUp
+from ledger.operations.pipeline.execute import execute, record_outcome
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+
+_log = structlog.get_logger()
+
+LOOK_UP: Final = LookUp(late_s=30.0, timeout_s=10.0, fence=True)
+"""How a verification is looked up: as the recovery looks up payments by default (`background.recovery`)."""
+
+
+async def look_up_verification(
+    ledger: Ledger, merchant_id: UUID, stream_id: UUID, payment_method_id: UUID, how: LookUp = LOOK_UP
+) -> bool:
+    """Finds the outcome of a card's verification and records it. Returns whether no call is open then.
+
+    Raises ConcurrentUpdate, a Fault.
+    """
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="recovery"), cause=payment_method_id)
+    methods = await uow.load(PAYMENT_METHODS, stream_id)
+    call = None if methods is None else open_verification_call(ledger, merchant_id, methods, payment_method_id)
+    if methods is None or call is None:
+        return True
+    try:
+        outcome = await call.look_up(how)
+    except (TimedOut, Unavailable, TimeoutError):
+        outcome = None
+    if outcome is None:
+        return False
+    await record_outcome(uow, call, outcome)
+    await destroy_unused(ledger, merchant_id, methods.customer_id, payment_method_id)
+    ids = {"payment_method_id": str(payment_method_id), "merchant_id": str(merchant_id)}
+    _log.info("verification_recovered", outcome=type(outcome).__name__, **ids)
+    return True
+
+
+async def expire_verification(ledger: Ledger, merchant_id: UUID, stream_id: UUID, payment_method_id: UUID) -> None:
+    """Ends a verification whose payer has not acted in time, and destroys the card's number.
+
+    Does nothing for any other. Raises ConcurrentUpdate, a Fault.
+    """
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=payment_method_id)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        methods = await uow.load(PAYMENT_METHODS, stream_id)
+        assert methods is not None, "a verification with a timer was requested"
+        command = ExpireVerification(payment_method_id=payment_method_id, at=uow.now)
+        return Plan(changes=[uow.change(PAYMENT_METHODS, stream_id, decide_verification_expiry(methods, command))])
+
+    await execute(uow, attempt)
+    methods = await uow.load(PAYMENT_METHODS, stream_id)
+    if methods is not None:
+        await destroy_unused(ledger, merchant_id, methods.customer_id, payment_method_id)

@@ -1,0 +1,200 @@
+"""The calls to the processor that verify a card: an authorisation of zero, and what continues it after its payer acted.
+
+Never send the first call again: the card's CVC is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+import structlog
+
+from ledger.domain.money import ZERO
+from ledger.domain.orders.events import RefusedBy
+from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined
+from ledger.domain.orders.terms import AuthenticationSession
+from ledger.domain.orders.validity import CHALLENGE_S
+from ledger.domain.payment_methods.commands import (
+    Challenged,
+    NotCarriedOut,
+    RecordVerification,
+    Refused,
+    Unknown,
+    VerificationOutcome,
+    Verified,
+)
+from ledger.domain.payment_methods.events import CardVerificationRequested, CardVerificationResumed, PaymentMethodEvent
+from ledger.domain.payment_methods.state import SavedMethods, Verification, VerificationCall, stream_of
+from ledger.domain.payment_methods.terms import PayerStep
+from ledger.domain.payment_methods.verification import decide_verification_outcome
+from ledger.domain.streams import PAYMENT_METHODS, Stream
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
+from ledger.operations.pipeline.processor_metrics import LOOK_UP, VERIFICATION, observed
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
+from ledger.processors import contract
+from ledger.processors.card_data import masked
+from ledger.processors.contract import AuthorizationAnswer
+
+_log = structlog.get_logger()
+
+CURRENCY: Final = "MXN"
+"""The currency of the amount of zero."""
+
+_SILENT: Final = "The processor did not answer in time."
+_UNREADABLE: Final = "The processor's answer could not be read."
+
+
+class CardVerificationCall(Call, frozen=True, kw_only=True):
+    """The call of a verification. `secrets` are what the request brought and no state keeps."""
+
+    verification: Verification
+    call: VerificationCall
+    secrets: SecretInputs = NO_SECRETS
+
+    stream: ClassVar[Stream[Any]] = PAYMENT_METHODS
+
+    @property
+    def stream_id(self) -> UUID:
+        return stream_of(self.verification.customer_id)
+
+    @property
+    def deadline_at(self) -> datetime:
+        return self.call.deadline_at
+
+    async def send(self, prepared: None, left_s: float) -> VerificationOutcome:  # noqa: ARG002 - the request has it
+        processor = self.ledger.processor
+        assert processor is not None, "no verification is committed without a processor"
+        request = self._begin(processor) if self.call.step is None else self._resume(processor, self.call.step)
+        return _outcome(await observed(self.verification.processor, VERIFICATION, request))
+
+    def _begin(self, processor: contract.Processor) -> Any:
+        assert self.secrets.card is not None, "the request brings the card"
+        return processor.authorize(
+            contract.AuthorizationRequest(
+                amount=ZERO,
+                currency=CURRENCY,
+                card=self.secrets.card,
+                capture=False,
+                authenticate=True,
+                return_url=self.secrets.return_url,
+                payment_method_id=self.verification.payment_method_id,
+                **self._about,
+            )
+        )
+
+    def _resume(self, processor: contract.Processor, step: PayerStep) -> Any:
+        assert self.call.transaction_id is not None, "a session has a name"
+        request = contract.AuthenticationRequest(
+            authentication_transaction_id=self.call.transaction_id, capture=False, **self._about
+        )
+        if step is PayerStep.DEVICE_DATA:
+            return processor.submit_device_data(request)
+        return processor.validate_authentication(request)
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        return {
+            "merchant_id": self.merchant_id,
+            "idempotency_key": self.call.idempotency_key,
+            "deadline_at": self.call.deadline_at,
+            "at": self.verification.updated_at,
+        }
+
+    def without_answer(self, failure: Failure) -> VerificationOutcome:
+        match failure.ended:
+            case Ended.NOT_SENT:
+                return NotCarriedOut(sent=False)
+            case Ended.TIMED_OUT:
+                return Unknown(reason=_SILENT)
+            case Ended.UNREADABLE:
+                reason = type(failure.fault).__name__
+                _log.error("processor_failed", reason=reason, processor=self.verification.processor)
+                return Unknown(reason=_UNREADABLE)
+
+    def was_sent(self, outcome: VerificationOutcome) -> bool:
+        return outcome != NotCarriedOut(sent=False)
+
+    async def look_up(self, how: LookUp) -> VerificationOutcome | None:
+        """Returns the outcome; None while the processor may still carry out the call."""
+        processor = self.ledger.processor
+        if processor is None:
+            return None
+        can_fence, late_s = processor.capabilities.can_fence, processor.capabilities.late_arrival_s
+        is_final = how.is_final(self.call.deadline_at, can_fence=can_fence, late_arrival_s=late_s)
+        fence = how.fence and is_final and can_fence
+        with self.ledger.timeouts.within(how.timeout_s):
+            look_up = processor.look_up(self.merchant_id, self.call.idempotency_key, fence=fence)
+            found = await observed(self.verification.processor, LOOK_UP, look_up)
+        if found is None:
+            return NotCarriedOut(sent=True) if is_final else None
+        return _outcome(found)
+
+    def record(self, state: SavedMethods, outcome: VerificationOutcome, now: datetime) -> Sequence[PaymentMethodEvent]:
+        processor = self.ledger.processor
+        session_s = CHALLENGE_S if processor is None else int(processor.capabilities.authentication_session_s)
+        command = RecordVerification(
+            verification_id=self.verification.verification_id,
+            idempotency_key=self.call.idempotency_key,
+            outcome=outcome,
+            at=now,
+            session_s=session_s,
+        )
+        return decide_verification_outcome(state, command)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the call may still be answered, by real time."""
+        return not self.call.unknown and datetime.now(UTC) < self.call.deadline_at
+
+
+def verification_call(
+    ledger: Ledger,
+    merchant_id: UUID,
+    methods: SavedMethods,
+    event: CardVerificationRequested | CardVerificationResumed,
+    secrets: SecretInputs = NO_SECRETS,
+) -> CardVerificationCall | None:
+    """Returns the call that an event of these methods announces; None if it has its outcome already."""
+    verification = methods.verification(event.verification_id)
+    call = None if verification is None else verification.call
+    if verification is None or call is None or call.idempotency_key != event.idempotency_key:
+        return None
+    return CardVerificationCall(
+        ledger=ledger, merchant_id=merchant_id, verification=verification, call=call, secrets=secrets
+    )
+
+
+def open_verification_call(
+    ledger: Ledger, merchant_id: UUID, methods: SavedMethods, payment_method_id: UUID
+) -> CardVerificationCall | None:
+    """Returns the call without an outcome that verifies this card, None if there is none."""
+    verification = methods.open_verification(payment_method_id)
+    if verification is None or verification.call is None:
+        return None
+    return CardVerificationCall(
+        ledger=ledger, merchant_id=merchant_id, verification=verification, call=verification.call
+    )
+
+
+def _outcome(answer: AuthorizationAnswer) -> VerificationOutcome:
+    """Returns what a processor's answer means for the card. Raises ValueError for one that means nothing for it."""
+    match masked(answer):
+        case Approved() as approved:
+            return Verified(processor_reference=approved.processor_reference, eci=approved.eci)
+        case Declined() as declined:
+            by_risk = declined.refused_by is RefusedBy.RISK
+            return Refused(code=declined.code, message=declined.message, by_risk=by_risk, eci=declined.eci)
+        case ActionRequired() as required:
+            session = AuthenticationSession(
+                transaction_id=required.authentication_transaction_id,
+                reference_id=required.reference_id,
+                device_data_collection_url=required.device_data_collection_url,
+                access_token=required.access_token,
+                step_up_url=required.step_up_url,
+                three_ds_version=required.three_ds_version,
+            )
+            return Challenged(action=PayerStep(required.next_action), session=session)
