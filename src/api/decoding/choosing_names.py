@@ -18,7 +18,7 @@ _CHOICES: Final[Mapping[str, str]] = {
         creditnote creditnoteid creditnoteids noteid cfdiid cfdiuuid uuid fiscaluuid foliofiscal""",
     "a refund": "refund refundid refundids refundexternalid",
     "an invoice": "invoice invoiceid invoiceids fiscalinvoiceid subscriptioninvoice subscriptioninvoiceid",
-    "a saved card": "paymentmethod paymentmethodid paymentmethodids cardid cardtoken tokenid sourceid",
+    "a saved card": "paymentmethod paymentmethodid paymentmethodids cardid cardtoken tokenid",
 }
 
 CHOICES: Final = {name: what for what, names in _CHOICES.items() for name in names.split()}

@@ -194,6 +194,22 @@ async def test_what_an_invoice_states_changes_until_it_is_stamped(store: Storefr
     assert (anew["invoiceStatus"], anew["fiscalUuid"] != done["fiscalUuid"]) == ("INVOICED", True)
 
 
+async def test_a_refused_invoice_is_sent_with_the_exchange_rate_that_is_given_later(store: Storefront) -> None:
+    merchant = await store.register()
+    assert (await merchant.put(ISSUER, issuer_body())).status_code == 200
+    for name in ("changed", "stamped"):
+        dollars = paid_order(externalId=name, currency="USD", customerFiscalData=FISCAL, exchangeRate=17.25)
+        assert (await merchant.create(dollars)).status_code == 201
+    await merchant.post(STAMPING, {"mode": "REFUSE", "times": 2, "code": "CFDI40118", "message": "El tipo de cambio"})
+    await work(merchant)
+    assert (await change(merchant, "changed", {"exchangeRate": 18.5})).json()["invoiceStatus"] == "FAILED"
+    await work(merchant)
+    assert (await merchant.post(f"{ORDERS}/stamped/stamp", {"exchangeRate": 18.5})).status_code == 200
+    for name in ("changed", "stamped"):
+        links = (await merchant.get(f"{ORDERS}/{name}/cfdi-url")).json()
+        assert (await download(merchant, links["invoice"])).get("TipoCambio") == "18.5", name
+
+
 async def test_a_split_order_and_a_foreign_one_keep_the_checks_of_creation(store: Storefront) -> None:
     merchant = await store.register()
     assert (await merchant.put(ISSUER, issuer_body())).status_code == 200

@@ -56,7 +56,10 @@ def evolve_invoices(invoices: Invoices | None, event: InvoiceEvent) -> Invoices:
         case InvoicingEnabled():
             fiscal = event.fiscal or invoices.enabled.fiscal
             rate = event.exchange_rate or invoices.enabled.exchange_rate
-            return replace(invoices, enabled=replace(event, fiscal=fiscal, exchange_rate=rate), blocked={})
+            enabled = replace(event, fiscal=fiscal, exchange_rate=rate)
+            if rate != invoices.enabled.exchange_rate:
+                invoices = with_invoice_outdated(invoices, event.at, drops_receiver=False)
+            return replace(invoices, enabled=enabled, blocked={})
         case InvoicingBlocked():
             failure = DocumentFailure(event.code, event.message, event.at)
             added = dict.fromkeys(event.slots or (EVERY_SLOT,), failure)
@@ -83,8 +86,9 @@ def without_receivers(invoices: Invoices) -> Invoices:
 
 
 def with_invoice_outdated(invoices: Invoices, at: datetime, *, drops_receiver: bool) -> Invoices:
-    """Returns the invoices of an order whose terms were changed at a time. An invoice that was announced and is not
-    stamped is drawn up and tried again; with `drops_receiver`, the order's own receiver counts again.
+    """Returns the invoices of an order whose terms or exchange rate were changed at a time. An invoice that was
+    announced and is not stamped is drawn up and tried again; with `drops_receiver`, the order's own receiver counts
+    again.
     """
     invoice = invoices.invoice
     documents = tuple(
