@@ -6,9 +6,10 @@ A test of the very first start must create its own.
 import atexit
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
+
+from tests.directories import make_directory
 
 from ledger.postgres.embedded.cluster import open_cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
@@ -23,7 +24,6 @@ def lay_cluster(data_dir: Path) -> Path:
 
 @cache
 def _cluster() -> Path:
-    path = Path(tempfile.mkdtemp(prefix="ledger-", dir="/tmp"))
+    path = make_directory()
     atexit.register(shutil.rmtree, path, ignore_errors=True)
-    path.chmod(0o711)
     return open_cluster(make_data_dir(path / "data")).directory

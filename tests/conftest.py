@@ -1,7 +1,6 @@
 """A real Postgres for the session, and an empty database with the current schema for each test that needs one."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -12,6 +11,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests import postgres_server
 from tests.databases import Databases
+from tests.directories import make_directory
 
 from ledger.postgres.migrate import migrate
 
@@ -49,9 +49,8 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 @pytest.fixture(scope="session")
 def short_dir() -> Iterator[Path]:
-    """A directory that any account may enter, with a path short enough for sockets; as root, pytest's is neither."""
-    path = Path(tempfile.mkdtemp(prefix="ledger-", dir="/tmp"))
-    path.chmod(0o711)
+    """A directory for servers: see `make_directory`."""
+    path = make_directory()
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
