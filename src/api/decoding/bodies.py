@@ -15,7 +15,15 @@ from msgspec import UNSET, Raw, inspect
 
 from api.decoding.field_errors import FieldErrors
 from api.decoding.repeated_names import refuse_own_repeated_names, refuse_repeated_names
-from api.decoding.unknown_names import UnknownNames, as_known, note_ignored, options_of, require_strict
+from api.decoding.unknown_names import (
+    UnknownNames,
+    as_known,
+    fields_of,
+    note_ignored,
+    options_of,
+    require_strict,
+    type_of,
+)
 from api.errors import ApiError, FieldError, invalid, required
 
 T = TypeVar("T")
@@ -123,7 +131,7 @@ def _decode_fields(body: bytes | Raw, schema: Any, errors: FieldErrors, root: An
     """
     members = _members_of(body, schema)
     decoded: dict[str, Any] = {}
-    for field in msgspec.structs.fields(schema):
+    for field in fields_of(schema):
         raw = members.get(field.encode_name)
         path = f"{place}{field.encode_name}"
         if field.required:
@@ -143,7 +151,7 @@ def _decode_value(raw: Raw, kind: Any, errors: FieldErrors, root: Any, path: str
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
         message = str(error)
-    for option in options_of(inspect.type_info(kind)):
+    for option in options_of(type_of(kind)):
         if isinstance(option, inspect.StructType) and bytes(raw)[:1] == b"{":
             return _decode_fields(raw, option.cls, errors, root, f"{path}.")
         if isinstance(option, inspect.ListType) and " - at `$[" in message:
@@ -262,7 +270,7 @@ def _explained(message: str, schema: Any) -> ApiError:
 
 def _accepted(schema: Any, path: str) -> list[str]:
     """Returns the values that the field at this path accepts."""
-    kinds = [inspect.type_info(schema)]
+    kinds = [type_of(schema)]
     for name in re.findall(r"\w+", re.sub(r"\[[^]]*]", "", path)):
         kinds = [
             kind

@@ -6,7 +6,7 @@ Never look for unknown names in a body that decodes: structs that forbid unknown
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final
@@ -301,12 +301,12 @@ def _fields(struct: type[Struct]) -> Mapping[str, _Field]:
             nested=field.type if next(structs_in(field.type), None) is not None else None,
             choices={choice.upper(): choice for choice in _choices(field.type)},
         )
-        for field in msgspec.structs.fields(struct)
+        for field in fields_of(struct)
     }
 
 
 def _choices(kind: Any) -> Iterator[str]:
-    for option in options_of(inspect.type_info(kind)):
+    for option in options_of(type_of(kind)):
         if isinstance(option, inspect.LiteralType):
             yield from (value for value in option.values if isinstance(value, str))
         elif isinstance(option, inspect.EnumType):
@@ -315,11 +315,23 @@ def _choices(kind: Any) -> Iterator[str]:
 
 def structs_in(kind: Any) -> Iterator[type[Struct]]:
     """Yields the structs directly in a type: its own, or those of a list."""
-    for option in options_of(inspect.type_info(kind)):
+    for option in options_of(type_of(kind)):
         entries = options_of(option.item_type) if isinstance(option, inspect.ListType) else (option,)
         for entry in entries:
             if isinstance(entry, inspect.StructType):
                 yield entry.cls
+
+
+@cache
+def type_of(kind: Any) -> inspect.Type:
+    """Returns msgspec's description of a type. It takes milliseconds, and a wrong body asks for many."""
+    return inspect.type_info(kind)
+
+
+@cache
+def fields_of(struct: type[Struct]) -> Sequence[msgspec.structs.FieldInfo]:
+    """Returns a struct's fields, kept for the same reason."""
+    return msgspec.structs.fields(struct)
 
 
 def options_of(kind: inspect.Type) -> Iterator[inspect.Type]:
@@ -337,5 +349,5 @@ def require_strict(kind: Any) -> None:
     """Asserts that the structs of a type forbid unknown fields: only then is an unknown name found."""
     for struct in structs_in(kind):
         assert struct.__struct_config__.forbid_unknown_fields, f"{struct.__name__} must forbid unknown fields"
-        for field in msgspec.structs.fields(struct):
+        for field in fields_of(struct):
             require_strict(field.type)

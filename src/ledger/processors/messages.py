@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hmac
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import MAXYEAR, MINYEAR, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from hashlib import sha256
 from typing import Final
 from uuid import UUID
@@ -212,9 +213,14 @@ def _is_valid_time(at: datetime) -> bool:
 
 def _is_named(message: Message) -> bool:
     """Returns whether every required field is filled: two messages or deposits with empty ids would count as one."""
-    values = {field.name: getattr(message, field.name) for field in msgspec.structs.fields(message) if field.required}
+    values = {name: getattr(message, name) for name in _required(type(message))}
     amount = values.get("amount")
     return "" not in values.values() and (amount is None or "E" not in str(amount))
+
+
+@cache
+def _required(kind: type[Struct]) -> Sequence[str]:
+    return [field.name for field in msgspec.structs.fields(kind) if field.required]
 
 
 def _is_text(text: str) -> bool:

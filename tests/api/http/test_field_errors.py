@@ -140,3 +140,16 @@ def test_many_wrong_entries_read_the_body_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(msgspec.json, "decode", lambda *given, **more: decodes.append(1) or decode(*given, **more))
     assert refused(errors).errors[0].field == "names[0]"
     assert len(decodes) == 1
+
+
+def test_a_type_is_examined_once_however_many_wrong_bodies_come(monkeypatch):
+    """Examining a type takes milliseconds, during which the process answers no other request."""
+    wrong = b'{"inner": {"first": "a", "unknown": 1}, "names": [5], "unknown": {}, "lastName": 5}'
+    decoder = BodyDecoder(Body)
+    _, before = decoder.gather(wrong)
+    examined = list[object]()
+    monkeypatch.setattr(msgspec.inspect, "type_info", examined.append)
+    monkeypatch.setattr(msgspec.structs, "fields", examined.append)
+    _, after = decoder.gather(wrong)
+    assert examined == []
+    assert refused(after).errors == refused(before).errors
