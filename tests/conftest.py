@@ -1,5 +1,6 @@
 """A real Postgres for the session, and an empty database with the current schema for each test that needs one."""
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,17 @@ _BEGIN_WITH = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, help="how many rounds the races of customers have")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collects without the garbage collector, which would examine all modules and items again and again, also later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
