@@ -6,6 +6,7 @@ from typing import Final
 
 _REASONS: Final = {
     "NOTHING_OWED": "The order waits for no payment any more.",
+    "RESCHEDULED": "The due date of the order was changed: reminders of the new one follow.",
     "NOT_NEEDED": "What the message was about has passed.",
     "CANCELLED": "The document was cancelled.",
     "TURNED_OFF": "The merchant sends no reminders.",
