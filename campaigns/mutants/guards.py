@@ -552,6 +552,14 @@ MONEY: Final = (
         "        if order is None:",
         ("tests/subscriptions/test_unknown_charges.py",),
     ),
+    Mutant(
+        "the-card-of-a-last-invoice",
+        "the card that a last invoice is charged to is not deleted before",
+        "src/ledger/domain/subscriptions/state.py",
+        "is_charged = self.is_live or is_requested or (self.is_shown and self.oldest_open is not None)",
+        "is_charged = self.is_live or is_requested",
+        ("tests/subscriptions/test_billing.py::test_a_card_is_in_use_until_the_last_invoice_has_been_charged",),
+    ),
 )
 
 IDEMPOTENCY: Final = (

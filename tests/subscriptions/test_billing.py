@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -257,6 +258,28 @@ async def test_a_card_in_use_is_deleted_by_force_only(shop: Shop) -> None:
     await shop.move(made.current_period_end)
     state = await shop.at(made.subscription_id)
     assert (state.status, len(await shop.charges())) == (PAST_DUE, 1)
+
+
+@pytest.mark.parametrize(("force", "status"), [(False, InvoiceStatus.PAID), (True, InvoiceStatus.UNCOLLECTIBLE)])
+async def test_a_card_is_in_use_until_the_last_invoice_has_been_charged(
+    shop: Shop, force: bool, status: InvoiceStatus
+) -> None:
+    made = await shop.subscribe(await shop.plan())
+    pro = await shop.plan("Pro", amount=Decimal(30_000))
+    await change_subscription(
+        shop.ledger, shop.actor, str(made.subscription_id), SubscriptionUpdate(plan=str(pro.plan_id))
+    )
+    ended = (await cancel_subscription(shop.ledger, shop.actor, str(made.subscription_id), at_period_end=False)).state
+    assert (ended.status, ended.invoices[-1].status) == (CANCELED, InvoiceStatus.OPEN)
+    delete = partial(delete_payment_method, shop.ledger, shop.actor, made.customer_id, made.payment_method_id)
+    with pytest.raises(PaymentMethodInUse):
+        await delete()
+    if force:
+        await delete(force=True)
+    await shop.move(timedelta(minutes=1))
+    assert (await shop.at(made.subscription_id)).invoices[-1].status is status
+    if not force:
+        await delete()
 
 
 @pytest.mark.parametrize("number", ["4000000000000010"])

@@ -54,7 +54,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "may fail: try again later, or let the customer pay an order by the card with `persist`.",
     "INVALID_PAYMENT_METHOD_STATE": "The payment method does not wait for this step of its payer: read its `status` and "
     "`nextAction`.",
-    "PAYMENT_METHOD_IN_USE": "A live subscription is paid by the method. `?force=true` deletes it anyway.",
+    "PAYMENT_METHOD_IN_USE": "A subscription is charged to the method: it is live, or has ended and its last invoice is "
+    "still to be charged. `?force=true` deletes it anyway.",
     "CARD_DETAILS_IMMUTABLE": "Card details cannot be updated: pay with the new card and `persist`.",
     "PLAN_NOT_FOUND": "The merchant has no plan with this id or external id, or the plan is archived and the request "
     "needs an active one.",

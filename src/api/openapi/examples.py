@@ -160,7 +160,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "MERCHANT_NOT_FOUND": "The merchant in x-merchant-id was not found: send the merchant of the API key.",
     "ORDER_NOT_FOUND": "The merchant has no payment order with this id or external id.",
     "PAYMENT_METHOD_EXPIRED": "The saved card has expired: ask the payer for the card's new expiry or for another card.",
-    "PAYMENT_METHOD_IN_USE": "A live subscription is paid by this payment method.",
+    "PAYMENT_METHOD_IN_USE": "A subscription is charged to this payment method.",
     "PAYMENT_METHOD_LIMIT_REACHED": "The customer has 100 saved payment methods: delete one that is no longer used, or "
     "send the card without persist.",
     "CARD_DETAILS_IMMUTABLE": "cardDetails cannot be updated: pay with the new card and persist.",

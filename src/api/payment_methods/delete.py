@@ -44,7 +44,7 @@ async def delete(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 _FORCE: Final[Json] = {
     "name": "force",
     "in": "query",
-    "description": "`true` deletes the method even where a live subscription is paid by it.",
+    "description": "`true` deletes the method even where a subscription is charged to it.",
     "allowEmptyValue": True,
     "schema": {"type": "boolean", "default": False},
 }

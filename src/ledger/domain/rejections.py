@@ -81,7 +81,7 @@ class InvalidPaymentMethodState(Rejected):
 
 
 class PaymentMethodInUse(Rejected):
-    """A live subscription is paid by this method (contract N58)."""
+    """A subscription is charged to this method (contract N58)."""
 
     code = "PAYMENT_METHOD_IN_USE"
 

@@ -123,7 +123,7 @@ class UpdatePaymentMethod(Struct, frozen=True, kw_only=True):
 
 
 class DeletePaymentMethod(Struct, frozen=True, kw_only=True):
-    """Deletes a method (contract N58). `force` deletes it although a live subscription is charged to it."""
+    """Deletes a method (contract N58). `force` deletes it although a subscription is charged to it."""
 
     payment_method_id: UUID
     at: datetime

@@ -117,7 +117,7 @@ def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[P
     """Deletes a method, or the card that is being verified under this id.
 
     If the method was the default, the newest of the others becomes the default (contract N58). Raises
-    PaymentMethodNotFound, also the second time, and PaymentMethodInUse if it pays a live subscription.
+    PaymentMethodNotFound, also the second time, and PaymentMethodInUse if a subscription is charged to it.
     """
     verification = methods.open_verification(command.payment_method_id)
     ended: list[PaymentMethodEvent] = []
@@ -131,8 +131,8 @@ def decide_delete(methods: SavedMethods, command: DeletePaymentMethod) -> list[P
     method = _live(methods, command.payment_method_id)
     if method.used_by and not command.force:
         raise PaymentMethodInUse(
-            "A live subscription is paid by this payment method: give the subscription another one, or repeat the "
-            "request with force=true."
+            "A subscription is charged to this payment method: give it another one, or wait for its last charge if it "
+            "has ended, or repeat the request with force=true."
         )
     deleted = PaymentMethodDeleted(
         payment_method_id=method.payment_method_id, because=DeletedBecause.REQUESTED, at=command.at

@@ -101,7 +101,7 @@ class PaymentMethodAttached(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class PaymentMethodDetached(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A subscription is no longer charged to the method: it ended, never began, or has another one."""
+    """A subscription is no longer charged to the method: it ended and owes nothing, never began, or has another one."""
 
     payment_method_id: UUID
     subscription_id: UUID

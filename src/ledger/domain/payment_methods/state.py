@@ -20,7 +20,7 @@ def stream_of(customer_id: UUID) -> UUID:
 class SavedMethod(Struct, frozen=True, kw_only=True):
     """A saved card without its number. A deleted card keeps only its ids, its times and its subscriptions.
 
-    `used_by` are the live subscriptions that are charged to it.
+    `used_by` are the subscriptions that are charged to it.
     """
 
     payment_method_id: UUID
@@ -107,7 +107,7 @@ class SavedMethods(Struct, frozen=True, kw_only=True):
 
     @property
     def subscriptions(self) -> list[UUID]:
-        """Returns the customer's live subscriptions, those that are charged to a deleted method included."""
+        """Returns the customer's subscriptions that are charged, also those whose method was deleted."""
         return [subscription_id for method in self.methods for subscription_id in method.used_by]
 
     def had(self, payment_method_id: UUID) -> bool:

@@ -265,8 +265,13 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
     @property
     def method_in_use(self) -> UUID | None:
-        """Returns the saved card that a live or requested subscription is charged to, else None."""
-        return self.payment_method_id if self.is_live or (self.status is None and self.refusal is None) else None
+        """Returns the saved card that the subscription is charged to, None once nothing of it is charged any more.
+
+        One that has ended is charged until its last invoice has an outcome.
+        """
+        is_requested = self.status is None and self.refusal is None
+        is_charged = self.is_live or is_requested or (self.is_shown and self.oldest_open is not None)
+        return self.payment_method_id if is_charged else None
 
     def invoice(self, invoice_id: UUID) -> Invoice:
         """Returns the invoice with this id. The caller knows that it belongs to this subscription."""

@@ -1,6 +1,6 @@
 """The commit of a subscription's events, with the use of its saved card in the stream of the customer's methods.
 
-Both are one commit: a card that a live subscription is charged to is never deleted without force (contract N58), and an
+Both are one commit: a card that a subscription is charged to is never deleted without force (contract N58), and an
 erased customer's live subscriptions are all found through the customer's cards.
 """
 
