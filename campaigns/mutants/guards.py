@@ -71,6 +71,9 @@ _PAYER_PAGES: Final = "tests/api/sandbox/test_payer_pages.py"
 _VERIFICATIONS: Final = "tests/operations/test_card_verification.py"
 _STAMPING: Final = "src/ledger/domain/invoices/decide/stamping.py"
 _NOTE_TESTS: Final = "tests/domain/invoices/test_failed_notes.py"
+_SPLIT_ORDERS: Final = "src/ledger/domain/invoices/split_orders.py"
+_SINGLE_ORDERS: Final = "src/ledger/domain/invoices/single_orders.py"
+_SPLIT_TESTS: Final = "tests/domain/invoices/test_split_orders.py"
 _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
 _WORKER_TESTS: Final = "tests/background/test_stamping.py"
 
@@ -363,18 +366,50 @@ MONEY: Final = (
     Mutant(
         "credit-note-with-another-amount",
         "an announced document keeps its amount, whatever comes later",
-        "src/ledger/domain/invoices/movements.py",
-        "amount = needed if document is None else _frozen_amount(document)",
-        "amount = needed",
+        _SPLIT_ORDERS,
+        "amount = frozen_amount(document) if document else min(self._excess(), self._cancelled_amount(slot))",
+        "amount = self._excess()",
         (f"{_CORE_TESTS}::test_a_credit_note_of_an_older_release_keeps_its_amount",),
     ),
     Mutant(
         "credit-notes-above-what-went-back",
         "the credit notes of one payment state at most what the order no longer holds of the invoice",
-        "src/ledger/domain/invoices/movements.py",
-        "amount = min(missing, -movement.change) if document is None",
-        "amount = -movement.change if document is None",
+        _SINGLE_ORDERS,
+        "missing -= each.take(missing)",
+        "missing -= each.take(-each.movement.change)",
         ("tests/domain/invoices/test_refunds_of_one_payment.py",),
+    ),
+    Mutant(
+        "cancelled-note-replaced-by-another",
+        "a credit note that the merchant cancelled comes again on request alone",
+        _SINGLE_ORDERS,
+        "missing -= each.take(min(missing, each.cancelled))",
+        "missing -= each.take(ZERO)",
+        ("tests/domain/invoices/test_refunds_of_one_payment.py",),
+    ),
+    Mutant(
+        "receipts-above-their-invoice",
+        "receipts pay an invoice at most once: money after a credit note gets a further invoice",
+        _SPLIT_ORDERS,
+        "amount = min(missing, first.unpaid) if document is None",
+        "amount = missing if document is None",
+        (_SPLIT_TESTS,),
+    ),
+    Mutant(
+        "further-invoice-without-an-end",
+        "no receipt of a further invoice is drawn up before the invoice is stamped",
+        "src/ledger/domain/invoices/decide/announcements.py",
+        "if not has_invoice(invoices, due):\n            break",
+        "if not has_invoice(invoices, due):\n            continue",
+        (_SPLIT_TESTS,),
+    ),
+    Mutant(
+        "credit-note-of-an-overpayment",
+        "a credit note is about a refund of money that receipts state",
+        _SPLIT_ORDERS,
+        "yield refund, min(self._excess(), refund.room, stated_beyond)",
+        "yield refund, min(self._excess(), refund.room)",
+        (_SPLIT_TESTS,),
     ),
     Mutant(
         "invoice-cancelled-before-its-credit-note",

@@ -95,7 +95,7 @@ class Result(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-DOCUMENTS: Final = 6
+DOCUMENTS: Final = 8
 """The documents of an order: an invoice, three receipts and two credit notes."""
 
 
@@ -238,7 +238,14 @@ async def _trade(service: Service, merchant: Merchant, n: int) -> Wanted:
     await refund(first, 5_000)
     second = await pay(40_000)
     await refund(second, 10_000 + n)
-    await pay(45_000)
+    third = await pay(45_000)
+    # The receipts have reached the invoice: what credit notes took back of it is invoiced once more.
+    regular = 100_000 - 70_000 - n
+    movements[-1:] = [
+        Movement("REP", third, regular),
+        Movement("INVOICE", third, 45_000 - regular),
+        Movement("REP", third, 45_000 - regular),
+    ]
     return Wanted(merchant.merchant_id, made["id"], tuple(movements))
 
 

@@ -90,7 +90,7 @@ def _of_order(wanted: Wanted, order: Order, record: Mapping[UUID, Recorded], fil
     found = [_movement_of(document) for document in documents[1:]]
     if found != list(wanted.movements) or not isinstance(documents[0].terms, InvoiceTerms):
         yield f"its documents are {found}, and it was paid and refunded by {list(wanted.movements)}"
-    installments = 0
+    installments: Counter[UUID] = Counter()
     for document in documents:
         name, stamp = document.slot, document.stamp
         recorded = record.get(document.document_id)
@@ -106,15 +106,19 @@ def _of_order(wanted: Wanted, order: Order, record: Mapping[UUID, Recorded], fil
         content = stored.read_bytes() if stored.is_file() else b""
         if content != recorded.xml or sha256(content).hexdigest() != stamp.xml_sha256:
             yield f"{name} is not stored as it was stamped"
-        installments += isinstance(document.terms, ReceiptTerms)
-        yield from _stated_otherwise(document, recorded.xml, installments)
+        if isinstance(document.terms, ReceiptTerms):
+            installments[document.terms.invoice_id] += 1
+            yield from _stated_otherwise(document, recorded.xml, installments[document.terms.invoice_id])
+        else:
+            yield from _stated_otherwise(document, recorded.xml, 0)
 
 
 def _movement_of(document: Document) -> Movement:
     terms = document.terms
     if isinstance(terms, ReceiptTerms):
         return Movement("REP", str(terms.payment_id), int(terms.applied_amount))
-    assert not isinstance(terms, InvoiceTerms), "an order has one invoice"
+    if isinstance(terms, InvoiceTerms):
+        return Movement("INVOICE", str(terms.payment_id), int(terms.total))
     return Movement("CREDIT_NOTE", str(terms.payment_id), int(terms.total))
 
 

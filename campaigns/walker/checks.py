@@ -14,11 +14,13 @@ from functools import reduce
 from typing import Final
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from campaigns.chaos.evidence import MerchantEvidence
 from campaigns.chaos.rules import nothing_is_left_open, the_book_agrees, the_log_has_no_gap, views_follow_from_the_log
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.state import DocumentStatus, Invoices, invoice_terms_of
-from ledger.domain.orders.invoices.terms import ReceiptTerms, TaxAmount
+from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, ReceiptTerms, TaxAmount
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import MethodType
@@ -29,6 +31,8 @@ from ledger.domain.subscriptions.state import InvoiceStatus, Subscription
 Given = Mapping[bool, Decimal]
 """What the processor gave back: to cards (True), and as payouts (False). In minor units."""
 
+_SMALL: Final = 20
+"""The centavos below which SAT's limits may lower the taxes of a credit note or further invoice."""
 _NO_TIME: Final = timedelta(0)
 _INVOICED: Final = {OrderStatus.COMPLETED, OrderStatus.PARTIALLY_REFUNDED}
 
@@ -75,12 +79,36 @@ def documents_wrong(order: Order, invoices: Invoices) -> Iterator[str]:
     kept = order.net + sum((payment.charged_back for payment in order.payments), ZERO)
     if not ZERO <= kept - stated <= beyond:
         yield f"its documents state {stated}, and it kept {kept} of {order.amount_paid} captured"
-    receipts = [each.terms for each in invoices.valid if isinstance(each.terms, ReceiptTerms)]
-    if split and invoices.applied() == terms.total:
-        yield from _other_taxes("receipts", [receipt.taxes for receipt in receipts], terms.taxes)
+    if split:
+        yield from _invoices_wrong(terms, invoices, stated)
     notes = [each.terms.taxes for each in invoices.credit_notes if not each.is_cancelled]  # type: ignore[union-attr]
-    if invoices.credited() == terms.total:
+    if invoices.credited() == terms.total and not invoices.further_invoices:
         yield from _other_taxes("credit notes", notes, terms.taxes)
+
+
+def _invoices_wrong(own: InvoiceTerms, invoices: Invoices, stated: Decimal) -> Iterator[str]:
+    """Yields what the invoices of a split order state otherwise than their receipts and credit notes. Receipts pay each
+    invoice at most once; once the order is paid, receipts and invoices less credit notes have its total and its taxes.
+    """
+    documents = [each.terms for each in invoices.valid]
+    receipts = [each for each in documents if isinstance(each, ReceiptTerms)]
+    notes = [each for each in documents if isinstance(each, CreditNoteTerms)]
+    of_type = [each for each in documents if isinstance(each, InvoiceTerms)]
+    for invoice in of_type:
+        its = [each for each in receipts if each.invoice_id == invoice.document_id]
+        applied = sum((each.applied_amount for each in its), ZERO)
+        if applied > invoice.total or (invoice is not own and applied < invoice.total):
+            yield f"invoice {invoice.folio} over {invoice.total} has receipts over {applied}"
+        if applied == invoice.total:
+            yield from _other_taxes("receipts", [each.taxes for each in its], invoice.taxes)
+    if stated != own.total or any(each.total < _SMALL for each in (*notes, *of_type)):
+        return
+    taken_back = [[replace(tax, amount=-tax.amount) for tax in each.taxes] for each in notes]
+    yield from _other_taxes("receipts less notes", [*(each.taxes for each in receipts), *taken_back], own.taxes)
+    yield from _other_taxes("invoices less notes", [*(each.taxes for each in of_type), *taken_back], own.taxes)
+    invoiced = sum((each.total for each in of_type), ZERO) - invoices.credited()
+    if invoiced != own.total:
+        yield f"its invoices less credit notes state {invoiced}, and it captured {own.total}"
 
 
 def _other_taxes(what: str, parts: Iterable[Iterable[TaxAmount]], whole: Iterable[TaxAmount]) -> Iterator[str]:

@@ -69,6 +69,8 @@ INVOICE_TERMS = InvoiceTerms(
     taxes=(IVA,),
     exchange_rate=Decimal("17.2545"),
     replaces=OTHER_UUID,
+    supplements=INVOICE,
+    payment_id=PAYMENT,
 )
 RECEIPT_TERMS = ReceiptTerms(
     document_id=RECEIPT,

@@ -35,6 +35,7 @@ from projections.formats import (
     render_once,
 )
 from projections.orders.invoices import (
+    AdditionalInvoices,
     Cancellation,
     Complements,
     CreditNotes,
@@ -172,6 +173,7 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     invoice_failure_code: FailureCode = UNSET
     invoice_failure_reason: FailureReason = UNSET
     invoice_cancellation: Cancellation = UNSET
+    additional_invoices: AdditionalInvoices = UNSET
 
 
 @render_once

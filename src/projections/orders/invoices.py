@@ -6,6 +6,7 @@ The same fields are the answer to a request to stamp. Add fields only behind the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -19,8 +20,8 @@ from ledger.domain.invoices.due import (
     status_of_document,
     summary,
 )
-from ledger.domain.invoices.movements import DueDocument, document_id_of
-from ledger.domain.money import shortest
+from ledger.domain.invoices.movements import DueDocument, DueKind, document_id_of
+from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.invoices.state import (
     INVOICE_SLOT,
     CancellationStatus,
@@ -28,6 +29,7 @@ from ledger.domain.orders.invoices.state import (
     DocumentCancellation,
     DocumentFailure,
     DocumentStatus,
+    Invoices,
     Stamp,
 )
 from ledger.domain.orders.invoices.terms import CancellationMotive, CreditNoteTerms, InvoiceTerms, ReceiptTerms
@@ -50,15 +52,18 @@ class CancellationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
 
 
 class InvoiceComplementDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """A payment receipt (REP) of a split order, or the credit note of a refund."""
+    """A payment receipt (REP) or further invoice of a split order, or the credit note of a refund."""
 
     id: Annotated[UUID, Meta(description="The id of the row, which never changes.")]
-    kind: Annotated[str, Meta(description="REP or CREDIT_NOTE.", examples=["REP"])]
-    payment_id: Annotated[UUID, Meta(description="The payment of the receipt, or of the refund.")]
+    kind: Annotated[str, Meta(description="REP, CREDIT_NOTE or INVOICE.", examples=["REP"])]
+    payment_id: Annotated[UUID, Meta(description="The payment of the document, or of its refund.")]
     payment_event_id: Annotated[UUID | None, Meta(description="The refund event of a credit note; null for a REP.")]
     amount: Annotated[
         Amount,
-        Meta(description="The captured amount with surcharge, or the refunded subtotal, in minor units (cents)."),
+        Meta(
+            description="The captured amount with surcharge, the refunded subtotal, or an invoice's total, "
+            "in minor units (cents)."
+        ),
     ]
     applied_amount: Annotated[
         Amount | None, Meta(description="What a REP pays of the invoice, without surcharge, in minor units (cents).")
@@ -91,6 +96,10 @@ class InvoiceComplementDocument(Struct, frozen=True, kw_only=True, rename="camel
     cancellation: Annotated[
         CancellationDocument | None, Meta(description="The document's latest cancellation, null without one.")
     ]
+    invoice_id: Annotated[
+        UUID | UnsetType,
+        Meta(description="The id of the further invoice that it belongs to. Absent where that is the order's invoice."),
+    ] = UNSET
 
 
 class InvoiceSummary(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -129,6 +138,12 @@ Complements = Annotated[
 CreditNotes = Annotated[
     list[InvoiceComplementDocument], Meta(description="The credit notes of the order's refunds, in order.")
 ]
+AdditionalInvoices = Annotated[
+    list[InvoiceComplementDocument] | UnsetType,
+    Meta(
+        description="The further invoices of a split order, over money that came after a credit note. Absent without one."
+    ),
+]
 Summary = Annotated[
     InvoiceSummary | UnsetType, Meta(description="How far a split order is stamped; absent for other orders.")
 ]
@@ -157,6 +172,7 @@ class StampDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False)
     invoice_failure_code: FailureCode = UNSET
     invoice_failure_reason: FailureReason = UNSET
     invoice_cancellation: Cancellation = UNSET
+    additional_invoices: AdditionalInvoices = UNSET
 
 
 def invoice_fields(order: Order) -> dict[str, Any]:
@@ -168,8 +184,11 @@ def invoice_fields(order: Order) -> dict[str, Any]:
         "invoice_type": "PPD" if order.terms.allow_partials else "PUE",
         "invoice_status": "INVOICED" if status is DocumentStatus.EMITTED else status,
         "fiscal_uuid": None if stamped is None or stamped.stamp is None else stamped.stamp.fiscal_uuid,
-        "complements": [] if invoices is None else complements(order, invoices.receipts, is_receipt=True),
-        "credit_notes": [] if invoices is None else complements(order, invoices.credit_notes, is_receipt=False),
+        "complements": [] if invoices is None else complements(order, invoices.receipts, DueKind.RECEIPT),
+        "credit_notes": [] if invoices is None else complements(order, invoices.credit_notes, DueKind.CREDIT_NOTE),
+        "additional_invoices": (
+            ([] if invoices is None else complements(order, invoices.further_invoices, DueKind.INVOICE)) or UNSET
+        ),
         "invoice_summary": InvoiceSummary(**asdict(summary(order))) if order.terms.allow_partials else UNSET,
         "invoice_failure_code": UNSET if failure is None else failure.code,
         "invoice_failure_reason": UNSET if failure is None else failure.message,
@@ -199,22 +218,26 @@ def render_stamp(order: Order) -> bytes:
     )
 
 
-def complements(order: Order, documents: Iterable[Document], *, is_receipt: bool) -> list[InvoiceComplementDocument]:
-    """Returns receipts or credit notes as the order shows them, those last that could not be drawn up yet."""
+def complements(order: Order, documents: Iterable[Document], kind: DueKind) -> list[InvoiceComplementDocument]:
+    """Returns documents of a kind as the order shows them, those last that could not be drawn up yet."""
     announced = [InvoiceComplementDocument(**complement_fields(order, document)) for document in documents]
-    blocked = [each for each in blocked_documents(order) if each[0].is_receipt is is_receipt]
+    blocked = [each for each in blocked_documents(order) if each[0].kind is kind]
     return announced + [_blocked(order, due, failure) for due, failure in blocked]
 
 
 def _blocked(order: Order, due: DueDocument, failure: DocumentFailure) -> InvoiceComplementDocument:
     """Returns a document that could not be drawn up, with the id that it will have."""
     movement, is_receipt = due.movement, due.is_receipt
+    further = None if order.invoices is None else order.invoices.latest(due.invoice_slot)
+    belongs = due.kind is not DueKind.INVOICE and due.invoice_slot != INVOICE_SLOT and further is not None
     return InvoiceComplementDocument(
-        id=document_id_of(order, movement.slot),
-        kind="REP" if is_receipt else "CREDIT_NOTE",
+        id=document_id_of(order, due.slot),
+        kind=kind_of_due(due),
         payment_id=movement.payment.payment_id,
         payment_event_id=movement.payment_event_id,
-        amount=shortest(_received(order, movement.slot, movement.payment.payment_id) if is_receipt else due.amount),
+        amount=shortest(
+            _received(order, due.slot, movement.payment.payment_id, due.amount) if is_receipt else due.amount
+        ),
         applied_amount=number_or_null(due.amount) if is_receipt else None,
         installment=due.installment if is_receipt else None,
         previous_balance=number_or_null(due.balance) if is_receipt else None,
@@ -230,11 +253,17 @@ def _blocked(order: Order, due: DueDocument, failure: DocumentFailure) -> Invoic
         emitted_at=None,
         created_at=moment(failure.at),
         cancellation=None,
+        invoice_id=further.document_id if belongs and further is not None else UNSET,
     )
 
 
+def kind_of_due(due: DueDocument) -> str:
+    """Returns the kind of a due document as the order shows it."""
+    return "REP" if due.is_receipt else due.kind.value
+
+
 def complement_fields(order: Order, document: Document) -> dict[str, Any]:
-    """Returns the fields of `InvoiceComplementDocument` of a receipt or a credit note."""
+    """Returns the fields of `InvoiceComplementDocument` of a receipt, a credit note or a further invoice."""
     assert order.invoices is not None, "the document is among them"
     stamp = document.stamp
     status = status_of_document(order.invoices, document)
@@ -255,7 +284,15 @@ def complement_fields(order: Order, document: Document) -> dict[str, Any]:
         "emitted_at": _emitted_at(stamp),
         "created_at": moment(document.created_at),
         "cancellation": cancellation_document(document.cancellation),
+        "invoice_id": _further_invoice_id(order.invoices, document),
     }
+
+
+def _further_invoice_id(invoices: Invoices, document: Document) -> UUID | UnsetType:
+    if isinstance(document.terms, InvoiceTerms):
+        return UNSET
+    invoice_id = document.terms.invoice_id
+    return invoice_id if any(each.document_id == invoice_id for each in invoices.further_invoices) else UNSET
 
 
 def cancellation_document(cancellation: DocumentCancellation | None) -> CancellationDocument | None:
@@ -285,7 +322,7 @@ def _amounts(order: Order, document: Document) -> dict[str, Any]:
                 "kind": "REP",
                 "payment_id": terms.payment_id,
                 "payment_event_id": None,
-                "amount": shortest(_received(order, document.slot, terms.payment_id)),
+                "amount": shortest(_received(order, document.slot, terms.payment_id, terms.applied_amount)),
                 "applied_amount": number_or_null(terms.applied_amount),
                 "installment": terms.installment,
                 "previous_balance": number_or_null(terms.previous_balance),
@@ -302,16 +339,39 @@ def _amounts(order: Order, document: Document) -> dict[str, Any]:
                 "previous_balance": None,
                 "remaining_balance": None,
             }
-        case InvoiceTerms():
-            raise AssertionError("the invoice is no complement")
+        case InvoiceTerms() as terms:
+            assert terms.payment_id is not None, "only a further invoice is a complement"
+            return {
+                "kind": "INVOICE",
+                "payment_id": terms.payment_id,
+                "payment_event_id": None,
+                "amount": shortest(terms.total),
+                "applied_amount": None,
+                "installment": None,
+                "previous_balance": None,
+                "remaining_balance": None,
+            }
 
 
-def _received(order: Order, slot: str, payment_id: UUID) -> Any:
-    """Returns the gross amount of the receipt of money that a document is about (contract 4.7)."""
-    before = order.quantum * 0
+def _received(order: Order, slot: str, payment_id: UUID, applied: Decimal) -> Decimal:
+    """Returns the gross amount of the receipt of money that a document is about (contract 4.7).
+
+    A receipt of money that pays two invoices has two receipts: the further one shows what it applies, the other the
+    rest.
+    """
+    own = slot.partition(f":{INVOICE_SLOT}:")[0]
+    beside = [
+        each
+        for each in (() if order.invoices is None else order.invoices.receipts)
+        if each.slot != slot and each.slot.partition(f":{INVOICE_SLOT}:")[0] == own and not each.is_cancelled
+    ]
+    if own != slot and beside:
+        return applied
+    before = ZERO
     for inflow in order.payment(payment_id).inflows:
-        if slot == f"receipt:{inflow.ordinal}":
-            return inflow.captured - before
+        if own == f"receipt:{inflow.ordinal}":
+            others = sum((each.terms.applied_amount for each in beside), ZERO)  # type: ignore[union-attr]  # receipts
+            return inflow.captured - before - others
         before = inflow.captured
     raise AssertionError("a receipt is about money that the payment received")
 

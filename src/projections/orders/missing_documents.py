@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.invoices.due import blocked_documents, status_of_document
-from ledger.domain.invoices.movements import document_id_of
+from ledger.domain.invoices.movements import DueDocument, DueKind, document_id_of
 from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document, DocumentFailure, DocumentStatus
 from ledger.domain.orders.invoices.terms import InvoiceTerms, ReceiptTerms
 from ledger.domain.orders.state import Order
@@ -99,7 +99,7 @@ def _of_order(order: Order, begin: datetime, end: datetime) -> Iterator[MissingD
         if document.stamp is None and begin <= document.terms.issued_at < end:
             failure = invoices.failure_of(document.slot) or document.failure
             yield _missing(order_id, document, status_of_document(invoices, document), failure)
-    rows = [(document_id_of(order, due.movement.slot), _kind_of_due(due), due.amount, why)
+    rows = [(document_id_of(order, due.slot), _kind_of_due(due), due.amount, why)
             for due, why in blocked_documents(order)]  # fmt: skip
     invoice_failure = invoices.failure_of(INVOICE_SLOT)
     if invoices.invoice is None and invoice_failure is not None:
@@ -119,8 +119,14 @@ def _of_order(order: Order, begin: datetime, end: datetime) -> Iterator[MissingD
             )
 
 
-def _kind_of_due(due: Any) -> str:
-    return "REP" if due.is_receipt else "CREDIT_NOTE"
+def _kind_of_due(due: DueDocument) -> str:
+    match due.kind:
+        case DueKind.INVOICE:
+            return "INVOICE_PPD"
+        case DueKind.RECEIPT:
+            return "REP"
+        case DueKind.CREDIT_NOTE:
+            return "CREDIT_NOTE"
 
 
 def _missing(

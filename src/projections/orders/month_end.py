@@ -230,10 +230,14 @@ def _folded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[UUID, Document]]:
         (order_id, document)
         for order_id, each in invoices.items()
         for document in each.documents
-        if document.stamp is not None
-        or isinstance(document.terms, InvoiceTerms)
-        or document.terms.invoice_id not in cancelled
+        if document.stamp is not None or _invoice_of(document) not in cancelled
     ]
+
+
+def _invoice_of(document: Document) -> UUID | None:
+    """Returns the id of the invoice that a document belongs to, None for the order's own."""
+    terms = document.terms
+    return terms.supplements if isinstance(terms, InvoiceTerms) else terms.invoice_id
 
 
 def _state(document: Document) -> str:

@@ -118,8 +118,10 @@ async def test_a_split_order_is_stamped_step_by_step_and_its_documents_add_up(st
     done = await shown(merchant, order_id)
     check(done, stamped=True)
     assert done["status"] == "COMPLETED"
-    assert [each["installment"] for each in done["complements"]] == [1, 2, 3, 4]
-    assert done["complements"][-1]["remainingBalance"] == 0
+    [further] = done["additionalInvoices"]
+    assert [each["installment"] for each in done["complements"]] == [1, 2, 3, 1]
+    assert [each.get("invoiceId") for each in done["complements"]] == [None, None, None, further["id"]]
+    assert (done["complements"][-1]["remainingBalance"], further["amount"]) == (0, 9709 + 4854)
     await _check_files(merchant, order_id, done)
 
 
@@ -127,12 +129,16 @@ async def _check_files(merchant: Merchant, order_id: str, done: dict[str, Any]) 
     links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()
     invoice = await download(merchant, links["invoice"])
     assert (invoice.get("Total"), invoice.get("MetodoPago")) == ("1000.00", "PPD")
+    [further] = links["additionalInvoices"]
+    others = {further["id"]: (await download(merchant, further), further["fiscalUuid"])}
+    assert others[further["id"]][0].get("Total") == "145.63"
     for shown_row, linked in zip(done["complements"], links["complements"], strict=True):
-        receipt = await download(merchant, linked, invoice)
+        paid, fiscal_uuid = others.get(shown_row.get("invoiceId"), (invoice, done["fiscalUuid"]))
+        receipt = await download(merchant, linked, paid)
         (related,) = receipt.iterfind(".//pago:DoctoRelacionado", CFDI)
         assert Decimal(related.get("ImpPagado")) * 100 == shown_row["appliedAmount"]
         assert Decimal(related.get("ImpSaldoInsoluto")) * 100 == shown_row["remainingBalance"]
-        assert related.get("IdDocumento").lower() == done["fiscalUuid"]
+        assert related.get("IdDocumento").lower() == fiscal_uuid
     for shown_row, linked in zip(done["creditNotes"], links["creditNotes"], strict=True):
         note = await download(merchant, linked, invoice)
         assert (note.get("TipoDeComprobante"), Decimal(note.get("Total")) * 100) == ("E", shown_row["amount"])

@@ -115,6 +115,7 @@ def receipt(of: InvoiceTerms, previous: Decimal | int, applied: Decimal | int, i
         installment=installment,
         previous_balance=Decimal(previous),
         applied_amount=Decimal(applied),
+        start=of.total - previous,
     )
 
 
@@ -127,7 +128,7 @@ def credit_note(of: InvoiceTerms, previous: Decimal | int, amount: Decimal | int
         fiscal_uuid=FISCAL_UUID,
         payment_id=PAYMENT,
         payment_event_id=REFUND,
-        previous_balance=Decimal(previous),
-        amount=Decimal(amount),
+        whole=of,
+        parts=((of.total - previous - amount, Decimal(of.total - previous)),),
         payment_form="03",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -23,9 +23,17 @@ from ledger.domain.invoices.commands import (
     Unanswered,
 )
 from ledger.domain.invoices.decide.stamping import decide_next, decide_outcome
+from ledger.domain.invoices.parts import TaxKey, key_of, summed
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import InvoicingEnabled
-from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, Issuer, PueRefund, ReceiptTerms
+from ledger.domain.orders.invoices.terms import (
+    CreditNoteTerms,
+    InvoiceTerms,
+    Issuer,
+    PueRefund,
+    ReceiptTerms,
+    TaxAmount,
+)
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 
@@ -104,3 +112,36 @@ def net_subtotal(order: Order) -> Decimal:
         for payment in order.payments
     )
     return sum(held, Decimal(0))
+
+
+def check_split_order(order: Order) -> None:
+    """Σ REP − Σ credit notes is what the order holds, with its taxes; invoices are paid once, and state the income."""
+    assert order.invoices is not None
+    terms = [each.terms for each in order.invoices.valid]
+    invoices = [each for each in terms if isinstance(each, InvoiceTerms)]
+    receipts = [each for each in terms if isinstance(each, ReceiptTerms)]
+    notes = [each for each in terms if isinstance(each, CreditNoteTerms)]
+    whole, held = invoices[0], min(net_subtotal(order), order.terms.amount)
+    assert sum(each.applied_amount for each in receipts) - sum(each.total for each in notes) == held
+    for invoice in invoices:
+        its = [each.applied_amount for each in receipts if each.invoice_id == invoice.document_id]
+        credited = [each.total for each in notes if each.invoice_id == invoice.document_id]
+        assert sum(its) <= invoice.total
+        assert sum(credited) <= sum(its)
+        assert invoice is whole or sum(its) == invoice.total
+        if sum(its) == invoice.total:
+            taxes = [tax for each in receipts if each.invoice_id == invoice.document_id for tax in each.taxes]
+            assert _amounts(summed(taxes)) == _amounts(invoice.taxes)
+    if held == whole.total:
+        assert sum(each.total for each in invoices) - sum(each.total for each in notes) == held
+        taken = [replace(tax, amount=-tax.amount, base=-tax.base) for each in notes for tax in each.taxes]
+        # SAT accepts no concept of 0: the taxes of a few centavos may be lowered by one
+        lowered = sum(each.total < 20 for each in (*notes, *invoices[1:]))
+        for documents in (receipts, invoices):
+            sums = _amounts(summed([*(tax for each in documents for tax in each.taxes), *taken]))
+            assert sums.keys() == _amounts(whole.taxes).keys()
+            assert all(abs(sums[key] - amount) <= lowered for key, amount in _amounts(whole.taxes).items())
+
+
+def _amounts(taxes: Iterable[TaxAmount]) -> dict[TaxKey, Decimal]:
+    return {key_of(tax): tax.amount for tax in taxes if tax.amount}

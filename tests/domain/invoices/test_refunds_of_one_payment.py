@@ -16,6 +16,7 @@ from tests.domain.builders import (
     created,
     deposited,
     folded,
+    method,
     paid,
     payment_id,
     reference_open,
@@ -27,6 +28,7 @@ from tests.domain.invoices.stamper import (
     FISCAL,
     REFUSED,
     SINGLE_FISCAL,
+    SPLIT_FISCAL,
     documents_of,
     next_command,
     run,
@@ -47,7 +49,7 @@ from ledger.domain.invoices.commands import (
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome, decide_document_cancellation
 from ledger.domain.invoices.decide.stamping import decide_enabling, decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
-from ledger.domain.orders.events import DisputeLost, DisputeOpened
+from ledger.domain.orders.events import DisputeLost, DisputeOpened, PaymentStarted
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import DocumentCancellationRequested
 from ledger.domain.orders.invoices.terms import (
@@ -58,7 +60,7 @@ from ledger.domain.orders.invoices.terms import (
     PueRefund,
 )
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.terms import MethodType
+from ledger.domain.orders.terms import DestinationType, MethodType
 from ledger.domain.rejections import InvoiceInUse
 
 ALL = StampRequest()
@@ -134,12 +136,46 @@ def test_a_credit_note_leaves_the_surcharge_out_and_changes_no_sum():
 
 
 @pytest.mark.parametrize(
-    ("method", "form"), [(MethodType.CARD, "04"), (MethodType.SPEI, "03"), (MethodType.PAYCASH, "03")]
+    ("paid_with", "form"), [(MethodType.CARD, "04"), (MethodType.SPEI, "03"), (MethodType.PAYCASH, "03")]
 )
-def test_the_payment_form_of_a_credit_note_is_that_of_the_payout(method: MethodType, form: str):
-    order = run(folded([*SINGLE_FISCAL, *paid(1, 10000, 0, method), *returned(10000)]))
+def test_the_payment_form_of_a_credit_note_is_that_of_the_payout(paid_with: MethodType, form: str):
+    order = run(folded([*SINGLE_FISCAL, *paid(1, 10000, 0, paid_with), *returned(10000)]))
     assert notes(order)[0].payment_form == form
-    assert order.invoices.invoice.terms.payment_form == ("01" if method is MethodType.PAYCASH else form)
+    assert order.invoices.invoice.terms.payment_form == ("01" if paid_with is MethodType.PAYCASH else form)
+
+
+@pytest.mark.parametrize("destination", DestinationType)
+@pytest.mark.parametrize(("paid_with", "before"), [(MethodType.SPEI, "03"), (MethodType.PAYCASH, "01")])
+def test_the_payment_form_of_a_payout_is_a_transfer_wherever_it_goes(
+    paid_with: MethodType, before: str, destination: DestinationType
+):
+    asked = refund_requested(1, 10000, payout=True, destination_type=destination)
+    for begin in (SINGLE_FISCAL, SPLIT_FISCAL):
+        order = run(folded([*begin, *paid(1, 10000, 0, paid_with), asked, refunded(1, 10000)]))
+        assert notes(order)[0].payment_form == "03"
+        paid_by = order.invoices.documents[1 if begin is SPLIT_FISCAL else 0]
+        assert paid_by.terms.payment_form == before
+
+
+def test_the_payment_form_of_a_refund_to_a_card_is_that_of_the_card():
+    for begin in (SINGLE_FISCAL, SPLIT_FISCAL):
+        debit = replace(method(), card=replace(method().card, type="DEBIT"))
+        begun = [replace(each, method=debit) if isinstance(each, PaymentStarted) else each for each in paid(1, 10000)]
+        assert notes(run(folded([*begin, *begun, *returned(10000)])))[0].payment_form == "28"
+
+
+def test_a_cancelled_credit_note_is_replaced_by_no_other_refunds():
+    beyond = folded([*SINGLE_FISCAL, *reference_open(1, 10000), deposited(1, 12000)])
+    order = run(fold(evolve, run(beyond), returned(3000)))
+    order = fold(evolve, order, [deposited(1, 1000, "dep-2"), *returned(1000, 2)])
+    assert [int(each.total) for each in notes(order)] == [1000]
+    assert run(order) == order
+    order = cancel(order, Cancelled(), document=order.invoices.credit_notes[0])
+    assert run(order) == order
+    assert not is_due(order)
+    order = run(order, request=ALL)
+    first, second = notes(order)
+    assert (first.total, first.payment_event_id) == (second.total, second.payment_event_id)
 
 
 def test_an_overpayment_and_its_refund_need_no_credit_note():

@@ -45,8 +45,14 @@ from ledger.domain.invoices.commands import (
     StampScope,
 )
 from ledger.domain.invoices.decide.stamping import PAUSES, decide_enabling, decide_next, decide_outcome
-from ledger.domain.invoices.due import InvoiceTimerKind, invoice_status, invoice_timers, is_invoice_due, summary
-from ledger.domain.invoices.movements import due_documents
+from ledger.domain.invoices.due import (
+    InvoiceTimerKind,
+    due_documents,
+    invoice_status,
+    invoice_timers,
+    is_invoice_due,
+    summary,
+)
 from ledger.domain.orders.events import OrderCancelled, PayerForgotten
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.state import DocumentStatus
@@ -97,8 +103,8 @@ def test_the_invoice_of_a_split_order_is_due_at_its_creation_where_the_merchant_
 
 
 def test_a_refund_of_a_split_order_has_a_credit_note_that_reopens_the_balance():
-    order = run(folded([*PAID_IN_PARTS, refund_requested(1, 1000), refunded(1, 1000), *paid(3, 1000)]))
-    assert documents_of(order)[3:] == [("CREDIT_NOTE", 1000, "EMITTED"), ("REP", 3, 1000, 1000, 0, "EMITTED")]
+    order = run(folded([*SPLIT_FISCAL, *paid(1, 4000), refund_requested(1, 1000), refunded(1, 1000), *paid(3, 1000)]))
+    assert documents_of(order)[2:] == [("CREDIT_NOTE", 1000, "EMITTED"), ("REP", 2, 7000, 1000, 6000, "EMITTED")]
 
 
 def test_documents_leave_the_surcharge_out():

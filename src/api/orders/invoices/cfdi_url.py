@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.decoding.bodies import BodyDecoder
 from api.decoding.query import Parameters, described_parameters, parse_parameters
@@ -58,6 +58,10 @@ class CfdiLinks(Struct, frozen=True, kw_only=True, rename="camel"):
     invoice: Annotated[InvoiceLinks | None, Meta(description="The invoice; null where it is not asked for.")]
     complements: Annotated[list[ComplementLinks], Meta(description="The stamped payment receipts.")]
     credit_notes: Annotated[list[ComplementLinks], Meta(description="The stamped credit notes.")]
+    additional_invoices: Annotated[
+        list[ComplementLinks] | UnsetType,
+        Meta(description="The stamped further invoices of a split order. Absent without one."),
+    ] = UNSET
 
 
 class GetCfdiLinks(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -128,6 +132,7 @@ def links_of(order: Order, asked: GetCfdiLinks, files: DocumentFiles, now: datet
     invoice = None if invoices is None else invoices.invoice
     receipts = () if invoices is None else invoices.receipts
     notes = () if invoices is None else invoices.credit_notes
+    further = () if invoices is None else invoices.further_invoices
 
     def linked(among: tuple[Document, ...]) -> list[ComplementLinks]:
         return [
@@ -153,6 +158,7 @@ def links_of(order: Order, asked: GetCfdiLinks, files: DocumentFiles, now: datet
         ),
         complements=linked(receipts),
         credit_notes=linked(notes),
+        additional_invoices=linked(further) or UNSET,
     )
 
 

@@ -7,8 +7,8 @@ In reading order:
 - `documents`: composes them from an order. `receivers`: who gets one, with SAT's regimes. `concepts`: the lines.
 - `rates`: the rates of taxes that SAT accepts. `line_taxes`: divides an amount into a base and taxes. `parts`: divides
   the taxes of an invoice among its payments and refunds.
-- `movements`: what moved the order's money, each with the document that it needs. `due`: when a document is due, and
-  the progress that the order shows.
+- `movements`: what moved the order's money. `split_orders`, `single_orders`: the documents that the movements need.
+- `due`: when a document is due, and the progress that the order shows.
 - `self_invoicing`: when the payer of an order may request its invoice.
 - `commands`: what clients and workers ask for. `decide`: from a command to events.
 

@@ -1,4 +1,4 @@
-"""Composes the documents of an order: the invoice, the receipt of a payment, the credit note of a refund."""
+"""Composes the documents of an order: its invoices, the receipt of a payment, the credit note of a refund."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ledger.domain.invoices.concepts import concepts_of
+from ledger.domain.invoices.concepts import UNKNOWN_PRODUCT, concepts_of
 from ledger.domain.invoices.line_taxes import limits
+from ledger.domain.invoices.movements import Part
 from ledger.domain.invoices.parts import (
     TaxKey,
     credited_taxes,
@@ -127,14 +128,15 @@ def receipt_terms(
     installment: int,
     previous_balance: Decimal,
     applied_amount: Decimal,
+    start: Decimal,
 ) -> ReceiptTerms:
-    """Returns the receipt of a payment.
+    """Returns the receipt of a payment. It states the invoice's taxes of the part from `start` on.
 
     `previous_balance` is the total less the amounts of earlier receipts plus those of earlier credit notes.
 
     Raises AmountNotStampable.
     """
-    start, end = _ends(invoice, invoice.total - previous_balance, applied_amount)
+    first, last = _ends(invoice, start, applied_amount)
     return ReceiptTerms(
         document_id=document_id,
         series=invoice.series,
@@ -154,7 +156,7 @@ def receipt_terms(
         previous_balance=previous_balance,
         applied_amount=applied_amount,
         remaining_balance=previous_balance - applied_amount,
-        taxes=paid_taxes(invoice, start, end),
+        taxes=paid_taxes(invoice, first, last),
     )
 
 
@@ -167,16 +169,16 @@ def credit_note_terms(
     fiscal_uuid: UUID,
     payment_id: UUID,
     payment_event_id: UUID,
-    previous_balance: Decimal,
-    amount: Decimal,
+    whole: InvoiceTerms,
+    parts: Sequence[Part],
     payment_form: str,
 ) -> CreditNoteTerms:
-    """Returns the credit note of a refund, `amount` in all. `previous_balance` is as in `receipt_terms`.
+    """Returns the credit note of a refund. It takes back `parts` of `whole`, the order's invoice; `invoice` is the one
+    that it belongs to, the order's or a further one.
 
     Raises AmountNotStampable.
     """
-    start, end = _ends(invoice, invoice.total - previous_balance - amount, amount)
-    concepts = _refunded(invoice, start, end)
+    concepts = _concepts_of(whole, parts, description=_REFUND, product_key=_BILLING_SERVICES)
     return CreditNoteTerms(
         document_id=document_id,
         series=invoice.series,
@@ -193,7 +195,63 @@ def credit_note_terms(
         concepts=concepts,
         subtotal=sum((concept.amount for concept in concepts), ZERO),
         taxes=summed(tax for concept in concepts for tax in concept.taxes),
-        total=amount,
+        total=_sum_of(parts),
+    )
+
+
+def further_invoice_terms(
+    *,
+    document_id: UUID,
+    folio: str,
+    issued_at: datetime,
+    whole: InvoiceTerms,
+    payment_id: UUID,
+    parts: Sequence[Part],
+    replaces: UUID | None = None,
+) -> InvoiceTerms:
+    """Returns a further invoice of a split order (PPD), for money that came after a credit note: over `parts` of
+    `whole`, the order's invoice. `replaces` is as in `invoice_terms`.
+
+    Raises AmountNotStampable.
+    """
+    keys = {concept.product_key for concept in whole.concepts}
+    number = f"{whole.series}-{whole.folio}" if whole.series else whole.folio
+    concepts = _concepts_of(
+        whole,
+        parts,
+        description=f"Parte de la factura {number} pagada de nuevo",
+        product_key=keys.pop() if len(keys) == 1 else UNKNOWN_PRODUCT,
+    )
+    return replace(
+        whole,
+        document_id=document_id,
+        folio=folio,
+        issued_at=issued_at,
+        payment_method="PPD",
+        payment_form=LATER,
+        concepts=concepts,
+        subtotal=sum((concept.amount for concept in concepts), ZERO),
+        discount=ZERO,
+        taxes=summed(tax for concept in concepts for tax in concept.taxes),
+        total=_sum_of(parts),
+        replaces=replaces,
+        supplements=whole.document_id,
+        payment_id=payment_id,
+    )
+
+
+def _sum_of(parts: Sequence[Part]) -> Decimal:
+    return sum((end - start for start, end in parts), ZERO)
+
+
+def _concepts_of(
+    invoice: InvoiceTerms, parts: Sequence[Part], *, description: str, product_key: str
+) -> tuple[Concept, ...]:
+    """Returns the concepts of parts of the invoice: each part has its own, so that each is within SAT's limits."""
+    return tuple(
+        concept
+        for start, end in parts
+        for concept in _part_of(invoice, start, end - start, description=description, product_key=product_key)
     )
 
 
@@ -207,18 +265,21 @@ def _ends(invoice: InvoiceTerms, paid: Decimal, amount: Decimal) -> tuple[int, i
     return start, start + _centavos(amount)
 
 
-def _refunded(invoice: InvoiceTerms, start: int, end: int) -> tuple[Concept, ...]:
-    """Returns the concepts of a credit note, which come to exactly its amount."""
+def _part_of(
+    invoice: InvoiceTerms, paid: Decimal, amount: Decimal, *, description: str, product_key: str
+) -> tuple[Concept, ...]:
+    """Returns the concepts of a part of the invoice, which come to exactly `amount`. Raises AmountNotStampable."""
+    start, end = _ends(invoice, paid, amount)
     whole = {key_of(tax): tax for tax in invoice.taxes}
     taxes = {key_of(tax): tax for tax in _affordable(taxes_between(invoice, start, end), end - start)}
-    bases = _refunded_bases(invoice, start, end, taxes)
+    bases = _bases_of_part(invoice, start, end, taxes)
     return tuple(
         Concept(
-            description=_REFUND,
+            description=description,
             quantity=Decimal(1),
             unit_price=base,
             amount=base,
-            product_key=_BILLING_SERVICES,
+            product_key=product_key,
             unit_key=_ACTIVITY,
             taxes=tuple(taxes[key] for key in keys if key in taxes)
             or credited_taxes((whole[key] for key in keys), base),
@@ -228,10 +289,10 @@ def _refunded(invoice: InvoiceTerms, start: int, end: int) -> tuple[Concept, ...
     )
 
 
-def _refunded_bases(
+def _bases_of_part(
     invoice: InvoiceTerms, start: int, end: int, taxes: Mapping[TaxKey, TaxAmount]
 ) -> dict[tuple[TaxKey, ...], Decimal]:
-    """Returns the refunded amounts before taxes, grouped by their taxes. The largest group takes the rounding
+    """Returns the amounts of a part before taxes, grouped by their taxes. The largest group takes the rounding
     remainder.
 
     All taxes go into one concept in two cases: a tax occurs in two combinations, because its part is known only for
@@ -249,7 +310,7 @@ def _refunded_bases(
 
 
 def _affordable(taxes: Sequence[TaxAmount], total: int) -> list[TaxAmount]:
-    """Returns the taxes of a credit note of `total` minor units, of which something is left for its concepts.
+    """Returns the taxes of a part of `total` minor units, of which something is left for its concepts.
 
     Rounding can let the taxes of a few centavos use them up, while SAT accepts no concept of 0 (CFDI40166). They are
     lowered then, within SAT's limits; the list is empty if the limits leave nothing.

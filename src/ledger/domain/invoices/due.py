@@ -14,7 +14,9 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from ledger.domain.invoices.movements import DueDocument, due_documents
+from ledger.domain.invoices.movements import DueDocument, DueKind
+from ledger.domain.invoices.single_orders import due_of_single_order
+from ledger.domain.invoices.split_orders import due_of_split_order
 from ledger.domain.orders.invoices.events import InvoicingEnabled
 from ledger.domain.orders.invoices.state import (
     INVOICE_SLOT,
@@ -108,13 +110,18 @@ def invoice_status(order: Order) -> DocumentStatus | None:
     return DocumentStatus.FAILED if blocked else DocumentStatus.PENDING
 
 
+def due_documents(order: Order) -> list[DueDocument]:
+    """Returns the documents that the order's movements need beside its invoice, in the order of stamping."""
+    return due_of_split_order(order) if order.terms.allow_partials else due_of_single_order(order)
+
+
 def blocked_documents(order: Order) -> list[tuple[DueDocument, DocumentFailure]]:
-    """Returns the receipts and credit notes that are due and could not be drawn up, each with the reason."""
+    """Returns the documents beside the invoice that are due and could not be drawn up, each with the reason."""
     invoices = order.invoices
     if invoices is None or not invoices.blocked or not takes_documents(order, invoices):
         return []
     unannounced = (each for each in due_documents(order) if each.document is None)
-    reasons = ((each, invoices.failure_of(each.movement.slot)) for each in unannounced)
+    reasons = ((each, invoices.failure_of(each.slot)) for each in unannounced)
     return [(each, failure) for each, failure in reasons if failure is not None]
 
 
@@ -125,15 +132,19 @@ def unstamped_slots(order: Order) -> list[str]:
     if invoices is None or invoices.invoice is None:
         return [INVOICE_SLOT] if is_invoice_due(order) else slots
     if takes_documents(order, invoices):
-        slots += [each.movement.slot for each in due_documents(order) if each.document is None and not each.on_request]
+        slots += [
+            each.slot
+            for each in due_documents(order)
+            if each.document is None and not each.on_request and has_invoice(invoices, each)
+        ]
     return slots
 
 
 def summary(order: Order) -> InvoiceSummary:
     """Returns the counts of a split order's receipts, by payment, and of its credit notes, by refund event.
 
-    A payment's receipt is EMITTED once each inflow of the payment has a stamped receipt, and FAILED if one of them has
-    failed.
+    A payment's receipt is EMITTED once all its receipts are stamped, and FAILED if one of them has failed; so is the
+    credit note of a refund.
     """
     due = due_documents(order)
     by_payment: dict[UUID, list[DueDocument]] = defaultdict(list)
@@ -145,7 +156,11 @@ def summary(order: Order) -> InvoiceSummary:
         for parts in by_payment.values()
         if parts[0].movement.payment.status in _CAPTURED_IN_SUMMARY
     ]
-    notes = [_status_of(order, [each]) for each in due if not each.is_receipt]
+    by_refund: dict[str, list[DueDocument]] = defaultdict(list)
+    for each in due:
+        if each.kind is DueKind.CREDIT_NOTE:
+            by_refund[each.movement.slot].append(each)
+    notes = [_status_of(order, parts) for parts in by_refund.values()]
     return InvoiceSummary(
         captured_count=len(receipts),
         emitted_rep_count=receipts.count(DocumentStatus.EMITTED),
@@ -180,6 +195,14 @@ def takes_documents(order: Order, invoices: Invoices) -> bool:
     """
     invoice = invoices.stamped_invoice
     return invoice is not None and (order.terms.allow_partials or not invoice.is_being_cancelled)
+
+
+def has_invoice(invoices: Invoices, due: DueDocument) -> bool:
+    """Returns whether the invoice that a due document belongs to is stamped and valid. A further one may not be yet."""
+    if due.kind is DueKind.INVOICE:
+        return True
+    invoice = invoices.latest(due.invoice_slot)
+    return invoice is not None and invoice.stamp is not None and not invoice.is_cancelled
 
 
 def unstamped_receipts(order: Order) -> dict[UUID, datetime]:
@@ -251,8 +274,8 @@ def _has_unannounced(order: Order, invoices: Invoices | None) -> bool:
         return False
     unannounced = [each for each in due_documents(order) if each.document is None and not each.on_request]
     if order.terms.allow_partials:
-        unannounced = unannounced[:1]
-    return any(invoices.failure_of(each.movement.slot) is None for each in unannounced)
+        unannounced = [each for each in unannounced[:1] if has_invoice(invoices, each)]
+    return any(invoices.failure_of(each.slot) is None for each in unannounced)
 
 
 def status_of_document(invoices: Invoices, document: Document) -> DocumentStatus:
@@ -272,5 +295,5 @@ def _status_of(order: Order, due: list[DueDocument]) -> DocumentStatus:
 def _status(invoices: Invoices | None, due: DueDocument) -> DocumentStatus:
     if invoices is not None and due.document is not None:
         return status_of_document(invoices, due.document)
-    blocked = invoices is not None and invoices.failure_of(due.movement.slot) is not None
+    blocked = invoices is not None and invoices.failure_of(due.slot) is not None
     return DocumentStatus.FAILED if blocked else DocumentStatus.PENDING

@@ -1,4 +1,4 @@
-"""What moved the money of an order, in order: each receipt and each refund, with the document that it needs.
+"""What moved the money of an order, in order: each receipt and each refund. `DueDocument` is what one of them needs.
 
 Add movements at the end only: documents are stamped in this order, and the balances that they show depend on it. An
 amount that a document shows is read from the document. The announcement of a credit note freezes the division of its
@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from uuid import UUID, uuid5
 
 from msgspec import Struct
 
 from ledger.domain.ids import entry_id
 from ledger.domain.money import ZERO
-from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document
 from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, ReceiptTerms, RefundedParts
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.refund import RefundPart
@@ -42,17 +43,35 @@ class Movement(Struct, frozen=True, kw_only=True):
     refunded: RefundedParts | None = None
 
 
-class DueDocument(Struct, frozen=True, kw_only=True):
-    """The document that a movement needs: `amount`, in minor units, applied to the invoice or credited.
+Part = tuple[Decimal, Decimal]
+"""A part of the order's invoice, between two amounts of its total."""
 
-    `document` is the announced document, None before its announcement. `on_request` is True if a request alone
-    announces it: an earlier document was cancelled, or an older release has invoiced the order. `balance` is the
-    invoice's balance before this document, `installment` the receipt's number among the invoice's receipts, 0 for a
-    credit note of an order without receipts.
+
+class DueKind(StrEnum):
+    """What a due document is: a further invoice, a payment receipt or a credit note."""
+
+    INVOICE = "INVOICE"
+    RECEIPT = "RECEIPT"
+    CREDIT_NOTE = "CREDIT_NOTE"
+
+
+class DueDocument(Struct, frozen=True, kw_only=True):
+    """The document that a movement needs: `amount`, in minor units, invoiced, applied to an invoice or credited.
+
+    `slot` is its place, `invoice_slot` that of the invoice that it belongs to; `suffix` ends its folio. `parts` are the
+    parts of the order's invoice that it states. `document` is the announced document, None before its announcement.
+    `on_request` is True if a request alone announces it: an earlier document was cancelled, or an older release has
+    invoiced the order. `balance` is the balance of its invoice before this document, `installment` the receipt's number
+    among the invoice's receipts, 0 for any other document.
     """
 
+    kind: DueKind
+    slot: str
+    invoice_slot: str
+    suffix: str
     movement: Movement
     amount: Decimal
+    parts: tuple[Part, ...]
     balance: Decimal
     installment: int
     document: Document | None
@@ -60,87 +79,13 @@ class DueDocument(Struct, frozen=True, kw_only=True):
 
     @property
     def is_receipt(self) -> bool:
-        return self.movement.refund_id is None
+        return self.kind is DueKind.RECEIPT
 
 
 def movements(order: Order) -> list[Movement]:
     """Returns the receipts and the carried out refunds of an order, oldest first. Chargebacks are no movements."""
     found = [*_receipts(order), *_refunds(order)]
     return sorted(found, key=lambda movement: movement.place)
-
-
-def due_documents(order: Order) -> list[DueDocument]:
-    """Returns the receipts and credit notes that the order's movements need, in the order of stamping."""
-    return _of_split_order(order) if order.terms.allow_partials else _of_single_order(order)
-
-
-def _of_split_order(order: Order) -> list[DueDocument]:
-    """Returns the receipts and credit notes of a PPD invoice.
-
-    After each of them, the receipts less the credit notes equal the subtotal that the order held at that time, at most
-    the invoice's total (invariant I8). An overpayment therefore needs no documents: it is refunded first (section 4.6).
-    """
-    total, held, applied, installment = order.terms.amount, ZERO, ZERO, 0
-    due: list[DueDocument] = []
-    for movement in movements(order):
-        held += movement.change
-        document, was_cancelled = _announced(order, movement)
-        missing = min(max(held, ZERO), total) - applied
-        is_receipt = movement.refund_id is None
-        needed = max(missing if is_receipt else -missing, ZERO)
-        amount = needed if document is None else _frozen_amount(document)
-        if not amount:
-            continue
-        installment += is_receipt
-        due.append(
-            DueDocument(
-                movement=movement,
-                amount=amount,
-                balance=total - applied,
-                installment=installment,
-                document=document,
-                on_request=was_cancelled,
-            )
-        )
-        applied += amount if is_receipt else -amount
-    return due
-
-
-def _of_single_order(order: Order) -> list[DueDocument]:
-    """Returns the credit notes of a PUE invoice, which states the payment itself.
-
-    All notes sum to the part of the invoice's total that the order no longer holds, and each is at most its refund. The
-    latest refund is stated first: an overpayment that went back, and money that was paid again, need no note.
-    """
-    if not order.refunds:
-        return []
-    found, total = movements(order), order.terms.amount
-    held = sum((movement.change for movement in found), ZERO)
-    refunds = [(movement, *_announced(order, movement)) for movement in found if movement.refund_id is not None]
-    stated = sum((_frozen_amount(document) for _, document, _ in refunds if document is not None), ZERO)
-    missing = max(total - min(max(held, ZERO), total) - stated, ZERO)
-    amounts: list[Decimal] = []
-    for movement, document, _ in reversed(refunds):
-        amount = min(missing, -movement.change) if document is None else _frozen_amount(document)
-        missing -= amount if document is None else ZERO
-        amounts.insert(0, amount)
-    due: list[DueDocument] = []
-    credited = ZERO
-    for (movement, document, was_cancelled), amount in zip(refunds, amounts, strict=True):
-        if not amount:
-            continue
-        due.append(
-            DueDocument(
-                movement=movement,
-                amount=amount,
-                balance=credited,
-                installment=0,
-                document=document,
-                on_request=was_cancelled or order.invoices is None or order.invoices.enabled.pue_refund is None,
-            )
-        )
-        credited += amount
-    return due
 
 
 def document_id_of(order: Order, slot: str) -> UUID:
@@ -153,20 +98,30 @@ def earlier_documents(order: Order, slot: str) -> int:
     return 0 if order.invoices is None else sum(each.slot == slot for each in order.invoices.documents)
 
 
-def _announced(order: Order, movement: Movement) -> tuple[Document | None, bool]:
-    """Returns the movement's document, None if it has none, and whether one of the present invoice was cancelled.
+def announced(order: Order, slot: str) -> tuple[Document | None, bool]:
+    """Returns the document of a slot, None if it has none, and whether one of the present invoice was cancelled.
 
     Documents of a cancelled invoice are cancelled with it: those of the next invoice come by themselves.
     """
     invoices = order.invoices
-    latest = None if invoices is None else invoices.latest(movement.slot)
+    latest = None if invoices is None else invoices.latest(slot)
     if invoices is None or latest is None or not (latest.is_cancelled or invoices.is_dropped(latest)):
         return latest, False
-    assert not isinstance(latest.terms, InvoiceTerms), "a movement has a receipt or a credit note"
-    return None, invoices.invoice is None or latest.terms.invoice_id == invoices.invoice.document_id
+    if isinstance(latest.terms, InvoiceTerms):
+        parent, of = invoices.invoice, latest.terms.supplements
+    else:
+        parent, of = invoices.latest(invoice_slot_of(slot)), latest.terms.invoice_id
+    return None, parent is None or of == parent.document_id
 
 
-def _frozen_amount(document: Document) -> Decimal:
+def invoice_slot_of(slot: str) -> str:
+    """Returns the slot of the invoice that a receipt or credit note of this slot belongs to."""
+    _, _, further = slot.partition(f":{INVOICE_SLOT}:")
+    return f"{INVOICE_SLOT}:{further}" if further else INVOICE_SLOT
+
+
+def frozen_amount(document: Document) -> Decimal:
+    """Returns what a receipt or a credit note states."""
     match document.terms:
         case ReceiptTerms(applied_amount=amount) | CreditNoteTerms(total=amount):
             return amount

@@ -17,16 +17,25 @@ from ledger.domain.invoices.commands import StampNext, wants_credit_notes, wants
 from ledger.domain.invoices.documents import (
     LATER,
     credit_note_terms,
+    further_invoice_terms,
     invoice_terms,
     payment_form,
     receipt_terms,
     refund_form,
 )
-from ledger.domain.invoices.due import fiscal_of, is_invoice_due, receipt_due_at, takes_documents
-from ledger.domain.invoices.movements import DueDocument, document_id_of, due_documents, earlier_documents
+from ledger.domain.invoices.due import (
+    due_documents,
+    fiscal_of,
+    has_invoice,
+    is_invoice_due,
+    receipt_due_at,
+    takes_documents,
+)
+from ledger.domain.invoices.movements import DueDocument, DueKind, document_id_of, earlier_documents
 from ledger.domain.invoices.receivers import receiver_of
+from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.events import UNNAMED, DocumentAnnounced
-from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document, Stamp, invoice_terms_of
+from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document, Invoices, invoice_terms_of
 from ledger.domain.orders.invoices.terms import DocumentTerms, InvoiceFolio, InvoiceTerms, Issuer, Receiver
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
@@ -57,23 +66,25 @@ def new_documents(order: Order, command: StampNext) -> tuple[list[DocumentAnnoun
         drawn, failed = _drawn([(INVOICE_SLOT, lambda: _invoice(order, command))] if is_due or requested else [])
         return (drawn if is_due else []), failed
     stamped = None if invoices is None else invoices.stamped_invoice
-    if invoices is None or stamped is None or stamped.stamp is None or not takes_documents(order, invoices):
+    if invoices is None or stamped is None or not takes_documents(order, invoices):
         return [], []
-    wanted = [
-        (due.movement.slot, partial(_movement_document, order, command, due, stamped, stamped.stamp))
-        for due in due_documents(order)
-        if due.document is None and _is_announced(order, command, due)
-    ]
+    wanted = []
+    for due in due_documents(order):
+        if due.document is not None or not _is_announced(order, command, due):
+            continue
+        if not has_invoice(invoices, due):
+            break  # the documents of a split order are drawn up in their order
+        wanted.append((due.slot, partial(_movement_document, order, command, due, invoices, stamped)))
     return _drawn(wanted, in_order=order.terms.allow_partials)
 
 
 def _is_announced(order: Order, command: StampNext, due: DueDocument) -> bool:
     """Returns whether a timer or this request announces a document that is due."""
     request = command.request
-    is_named = request is not None and document_id_of(order, due.movement.slot) in request.document_ids
+    is_named = request is not None and document_id_of(order, due.slot) in request.document_ids
     wants_notes = is_named or wants_credit_notes(request)
     if due.on_request:
-        return request is not None and (due.is_receipt or wants_notes)
+        return request is not None and (due.kind is not DueKind.CREDIT_NOTE or wants_notes)
     return order.terms.allow_partials or wants_notes
 
 
@@ -100,7 +111,7 @@ def drawn_up_again(order: Order, command: StampNext, document: Document) -> list
     Raises FiscalDataIncomplete, AmountNotStampable.
     """
     is_fresh = command.at - document.terms.issued_at < FRESH
-    if isinstance(document.terms, InvoiceTerms):
+    if isinstance(document.terms, InvoiceTerms) and document.terms.supplements is None:
         # Composing an invoice of a thousand lines takes long: compare its receiver first.
         receiver = receiver_of(fiscal_of(order) or FiscalData(), command.issuer)
         is_same = document.has_receiver and receiver == document.terms.receiver
@@ -139,50 +150,66 @@ def _issuer(order: Order, issuer: Issuer) -> Issuer:
     return issuer if series is None else replace(issuer, series=series)
 
 
-def _replaced(order: Order) -> UUID | None:
-    """Returns the fiscal UUID of the order's latest invoice, which was cancelled; None if this is its first one."""
-    invoice = None if order.invoices is None else order.invoices.invoice
+def _replaced(order: Order, slot: str = INVOICE_SLOT) -> UUID | None:
+    """Returns the fiscal UUID of the slot's latest invoice, which was cancelled; None if this is its first one."""
+    invoice = None if order.invoices is None else order.invoices.latest(slot)
     return None if invoice is None or invoice.stamp is None else invoice.stamp.fiscal_uuid
 
 
 def _movement_document(
-    order: Order, command: StampNext, due: DueDocument, invoice: Document, stamp: Stamp
+    order: Order, command: StampNext, due: DueDocument, invoices: Invoices, own: Document
 ) -> DocumentAnnounced:
-    """Returns the announcement of a receipt or a credit note. Raises FiscalDataIncomplete after an erasure."""
-    movement, parent = due.movement, invoice_terms_of(invoice)
-    parent = replace(parent, receiver=_receiver(order, parent.receiver))
-    receipts_before, refund_ordinal = movement.place
-    suffix = f"-{receipts_before}" if due.is_receipt else f"-{receipts_before}-{refund_ordinal}"
-    document_id, folio = document_id_of(order, movement.slot), _folio(order, movement.slot, suffix)
+    """Returns the announcement of a document beside the order's `own` invoice. Raises FiscalDataIncomplete after an
+    erasure, AmountNotStampable.
+    """
+    movement, whole = due.movement, invoice_terms_of(own)
+    whole = replace(whole, receiver=_receiver(order, whole.receiver))
+    document_id, folio = document_id_of(order, due.slot), _folio(order, due.slot, due.suffix)
+    if due.kind is DueKind.INVOICE:
+        further = further_invoice_terms(
+            document_id=document_id,
+            folio=folio,
+            issued_at=command.at,
+            whole=whole,
+            payment_id=movement.payment.payment_id,
+            parts=due.parts,
+            replaces=_replaced(order, due.slot),
+        )
+        return _announced(due.slot, further, command.at)
+    invoice = invoices.latest(due.invoice_slot)
+    assert invoice is not None, "the caller drew the invoice up before"
+    assert invoice.stamp is not None, "the caller waits for the invoice's stamp"
+    parent = replace(invoice_terms_of(invoice), receiver=whole.receiver)
     if due.is_receipt:
         receipt = receipt_terms(
             document_id=document_id,
             folio=folio,
             issued_at=command.at,
             invoice=parent,
-            fiscal_uuid=stamp.fiscal_uuid,
+            fiscal_uuid=invoice.stamp.fiscal_uuid,
             payment_id=movement.payment.payment_id,
             paid_at=movement.at,
             payment_form=_payment_form(movement.payment),
             installment=due.installment,
             previous_balance=due.balance,
             applied_amount=due.amount,
+            start=due.parts[0][0] if parent.supplements is None else ZERO,
         )
-        return _announced(movement.slot, receipt, command.at, receipt_due_at(order, movement.at))
+        return _announced(due.slot, receipt, command.at, receipt_due_at(order, movement.at))
     assert movement.payment_event_id is not None, "a refund has an event"
     note = credit_note_terms(
         document_id=document_id,
         folio=folio,
         issued_at=command.at,
         invoice=parent,
-        fiscal_uuid=stamp.fiscal_uuid,
+        fiscal_uuid=invoice.stamp.fiscal_uuid,
         payment_id=movement.payment.payment_id,
         payment_event_id=movement.payment_event_id,
-        previous_balance=due.balance,
-        amount=due.amount,
+        whole=whole,
+        parts=due.parts,
         payment_form=_refund_form(movement.payment),
     )
-    return replace(_announced(movement.slot, note, command.at), refunded=movement.refunded)
+    return replace(_announced(due.slot, note, command.at), refunded=movement.refunded)
 
 
 def _receiver(order: Order, named: Receiver) -> Receiver:

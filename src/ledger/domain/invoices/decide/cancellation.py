@@ -15,7 +15,7 @@ from ledger.domain.invoices.commands import (
     StillValid,
     wants_credit_notes,
 )
-from ledger.domain.invoices.movements import due_documents
+from ledger.domain.invoices.due import due_documents
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.events import (
     DocumentCancellationPending,
@@ -165,7 +165,7 @@ def _awaits_credit_note(order: Order) -> bool:
     due = due_documents(order)
     if sum((each.amount for each in due), ZERO) >= order.terms.amount:
         return False
-    unfailed = (each for each in due if order.invoices.failure_of(each.movement.slot) is None)
+    unfailed = (each for each in due if order.invoices.failure_of(each.slot) is None)
     return any(
         not each.on_request if each.document is None else each.document.status is DocumentStatus.PENDING
         for each in unfailed

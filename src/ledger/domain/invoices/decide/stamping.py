@@ -29,8 +29,8 @@ from ledger.domain.invoices.commands import (
 )
 from ledger.domain.invoices.decide.announcements import Failures, drawn_up_again, new_documents
 from ledger.domain.invoices.decide.cancellation import cancellation_of_refunded
-from ledger.domain.invoices.due import fiscal_of, unstamped_slots
-from ledger.domain.invoices.movements import document_id_of, due_documents
+from ledger.domain.invoices.due import due_documents, fiscal_of, unstamped_slots
+from ledger.domain.invoices.movements import document_id_of
 from ledger.domain.invoices.receivers import combined, wrong_keys
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import (
@@ -234,7 +234,8 @@ def _is_wanted(document: Document, command: StampNext) -> bool:
     if before is not None and document.attempts > before.get(document.document_id, 0):
         return False
     if isinstance(document.terms, InvoiceTerms):
-        return request.scope in {StampScope.ALL, StampScope.INVOICE}
+        further = {StampScope.COMPLEMENTS} if document.terms.supplements is not None else set()
+        return request.scope in {StampScope.ALL, StampScope.INVOICE, *further}
     kind = StampScope.COMPLEMENTS if isinstance(document.terms, ReceiptTerms) else StampScope.CREDIT_NOTES
     is_named = not request.document_ids or document.document_id in request.document_ids
     return request.scope in {StampScope.ALL, kind} and is_named
@@ -242,7 +243,7 @@ def _is_wanted(document: Document, command: StampNext) -> bool:
 
 def _require_documents(order: Order, request: StampRequest) -> None:
     known = {document.document_id for document in (() if order.invoices is None else order.invoices.documents)}
-    due = {document_id_of(order, each.movement.slot) for each in due_documents(order) if each.document is None}
+    due = {document_id_of(order, each.slot) for each in due_documents(order) if each.document is None}
     if not (known | due).issuperset(request.document_ids):
         raise DocumentNotFound("The order has no payment receipt or credit note with one of these ids.")
 

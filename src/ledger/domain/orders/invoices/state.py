@@ -103,7 +103,7 @@ class DocumentCancellation(Struct, frozen=True, kw_only=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """A document of an order: its invoice, a payment receipt (REP) or a credit note.
+    """A document of an order: an invoice, a payment receipt (REP) or a credit note.
 
     `attempts` counts the calls to the provider, `refusals` the calls that it refused. `retry_at` is when the next
     attempt is due by the merchant's clock; None if only a request repeats the document. `is_counted` is True once the
@@ -177,6 +177,11 @@ class Invoices(Struct, frozen=True, kw_only=True):
         return invoice if is_valid else None
 
     @property
+    def further_invoices(self) -> tuple[Document, ...]:
+        """The invoices beside the order's own, over money that came after a credit note."""
+        return tuple(each for each in self.current if _supplemented(each) is not None)
+
+    @property
     def receipts(self) -> tuple[Document, ...]:
         return tuple(each for each in self.current if isinstance(each.terms, ReceiptTerms))
 
@@ -205,8 +210,8 @@ class Invoices(Struct, frozen=True, kw_only=True):
         """The documents of which each can be stamped next, in their order.
 
         A receipt shows a balance that depends on all documents before it, and waits for them. A credit note shows none:
-        it waits for the invoice and the receipts before it, and for no other credit note. Both wait for the result of
-        a cancellation of their invoice.
+        it waits for the invoices and the receipts before it, and for no other credit note. All wait for the result of
+        a cancellation of the invoice that they belong to.
         """
         found: list[Document] = []
         waiting = [each for each in self.current if each.stamp is None]
@@ -221,10 +226,8 @@ class Invoices(Struct, frozen=True, kw_only=True):
         return tuple(found)
 
     def is_dropped(self, document: Document) -> bool:
-        """Whether a receipt or credit note was never stamped and never will be: its invoice was cancelled."""
-        if document.stamp is not None or isinstance(document.terms, InvoiceTerms):
-            return False
-        invoice = self.document(document.terms.invoice_id)
+        """Whether a document was never stamped and never will be: the invoice that it belongs to was cancelled."""
+        invoice = None if document.stamp is not None else self._parent(document)
         return invoice is not None and invoice.is_cancelled
 
     def failure_of(self, slot: str) -> DocumentFailure | None:
@@ -232,10 +235,14 @@ class Invoices(Struct, frozen=True, kw_only=True):
         return self.blocked.get(slot) or self.blocked.get(EVERY_SLOT)
 
     def _waits_for_cancellation(self, document: Document) -> bool:
-        if isinstance(document.terms, InvoiceTerms):
-            return False
-        invoice = self.document(document.terms.invoice_id)
+        invoice = self._parent(document)
         return invoice is not None and invoice.is_being_cancelled
+
+    def _parent(self, document: Document) -> Document | None:
+        """Returns the invoice that a document belongs to, None for the order's own."""
+        terms = document.terms
+        parent_id = terms.supplements if isinstance(terms, InvoiceTerms) else terms.invoice_id
+        return None if parent_id is None else self.document(parent_id)
 
     @property
     def open_intent(self) -> StampingIntent | None:
@@ -258,6 +265,10 @@ class Invoices(Struct, frozen=True, kw_only=True):
     def credited(self) -> Decimal:
         """Returns Σ of all credit notes' amounts that are not cancelled, in minor units."""
         return sum((each.terms.total for each in self.valid if isinstance(each.terms, CreditNoteTerms)), ZERO)
+
+
+def _supplemented(document: Document) -> UUID | None:
+    return document.terms.supplements if isinstance(document.terms, InvoiceTerms) else None
 
 
 def invoice_terms_of(document: Document) -> InvoiceTerms:

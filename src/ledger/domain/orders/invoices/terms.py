@@ -104,7 +104,8 @@ class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     """The invoice of an order (type I). `total` is the order's subtotal: the surcharge is not invoiced (section 8).
 
     `subtotal` is the sum of the concepts' amounts. `taxes` has each tax once, with its sums over the concepts.
-    `replaces` is the fiscal UUID of the order's cancelled invoice before it (relation 04).
+    `replaces` is the fiscal UUID of the order's cancelled invoice before it (relation 04). A further invoice of a split
+    order is over a part of it: `supplements` is the id of the order's invoice, `payment_id` the payment that it is for.
     """
 
     document_id: UUID
@@ -122,6 +123,8 @@ class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     taxes: tuple[TaxAmount, ...] = ()
     exchange_rate: Decimal | None = None
     replaces: UUID | None = None
+    supplements: UUID | None = None
+    payment_id: UUID | None = None
 
 
 class ReceiptTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="RECEIPT"):
