@@ -144,6 +144,8 @@ INVOICES: dict[str, Any] = {
         at=AT,
         receipt_due_at=LATER,
         refunded=RefundedParts(before=Decimal(0), subtotal=Decimal(1000), surcharge=Decimal(30)),
+        cause_payment_id=PAYMENT,
+        cause_refunded=RefundedParts(before=Decimal(1030), subtotal=Decimal(2000), surcharge=Decimal(60)),
     ),
     "stamping-requested.v1": invoices.StampingRequested(
         document_id=INVOICE,

@@ -228,6 +228,7 @@ def test_a_refund_can_have_two_credit_notes_if_the_overpayment_goes_back_later()
     assert (int(second.total), second.payment_event_id) == (2000, first.payment_event_id)
     assert first.folio != second.folio
     assert summary(order).refund_event_count == 1
+    assert all(payment.frozen_refunds for payment in order.payments), "both refunds keep their division"
     check_split_order(order)
     assert [each.on_request for each in due_documents(order)] == [False] * 4
 

@@ -58,6 +58,7 @@ class DueKind(StrEnum):
 class DueDocument(Struct, frozen=True, kw_only=True):
     """The document that a movement needs: `amount`, in minor units, invoiced, applied to an invoice or credited.
 
+    `movement` is what it states, `cause` what made it necessary: a credit note may be about an earlier refund.
     `slot` is its place, `invoice_slot` that of the invoice that it belongs to; `suffix` ends its folio. `parts` are the
     parts of the order's invoice that it states. `document` is the announced document, None before its announcement.
     `on_request` is True if a request alone announces it: an earlier document was cancelled, or an older release has
@@ -70,6 +71,7 @@ class DueDocument(Struct, frozen=True, kw_only=True):
     invoice_slot: str
     suffix: str
     movement: Movement
+    cause: Movement
     amount: Decimal
     parts: tuple[Part, ...]
     balance: Decimal

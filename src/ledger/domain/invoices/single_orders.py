@@ -37,6 +37,7 @@ def due_of_single_order(order: Order) -> list[DueDocument]:
                 invoice_slot=INVOICE_SLOT,
                 suffix=f"-{receipts_before}-{ordinal}",
                 movement=each.movement,
+                cause=each.movement,
                 amount=each.amount,
                 parts=((total - credited - each.amount, total - credited),),
                 balance=credited,

@@ -209,7 +209,11 @@ def _movement_document(
         parts=due.parts,
         payment_form=_refund_form(movement.payment),
     )
-    return replace(_announced(due.slot, note, command.at), refunded=movement.refunded)
+    announced = replace(_announced(due.slot, note, command.at), refunded=movement.refunded)
+    if due.cause is movement:
+        return announced
+    cause = due.cause
+    return replace(announced, cause_payment_id=cause.payment.payment_id, cause_refunded=cause.refunded)
 
 
 def _receiver(order: Order, named: Receiver) -> Receiver:

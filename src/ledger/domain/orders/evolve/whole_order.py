@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, get_args
+from uuid import UUID
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -57,14 +58,20 @@ def _mailed(order: Order, event: MailEvent) -> Order:
 
 
 def _document_announced(order: Order, event: DocumentAnnounced) -> Order:
-    terms, refunded = event.terms, event.refunded
-    if isinstance(terms, CreditNoteTerms) and refunded is not None:
-        payments = tuple(
-            _with_frozen_refund(payment, refunded, order.quantum) if payment.payment_id == terms.payment_id else payment
-            for payment in order.payments
-        )
-        order = replace(order, payments=payments)
+    if isinstance(event.terms, CreditNoteTerms):
+        order = _with_frozen(order, event.terms.payment_id, event.refunded)
+        order = _with_frozen(order, event.cause_payment_id, event.cause_refunded)
     return _invoiced(order, event)
+
+
+def _with_frozen(order: Order, payment_id: UUID | None, refunded: RefundedParts | None) -> Order:
+    if refunded is None:
+        return order
+    payments = tuple(
+        _with_frozen_refund(payment, refunded, order.quantum) if payment.payment_id == payment_id else payment
+        for payment in order.payments
+    )
+    return replace(order, payments=payments)
 
 
 def _with_frozen_refund(payment: Payment, refunded: RefundedParts, quantum: Decimal) -> Payment:

@@ -84,7 +84,8 @@ class DocumentAnnounced(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     `slot` names what the document is for: the invoice, one receipt of money, or one refund. The receiver is in
     `receiver` alone, where it is sealed: that of `terms` is `UNNAMED`. `receipt_due_at` is the legal deadline of a
     payment receipt (contract N47). `refunded` is how the refund of a credit note is divided: from now on no receipt of
-    money divides it anew.
+    money divides it anew. If a later refund, of another payment, made the credit note necessary, `cause_refunded` and
+    `cause_payment_id` are the same of that one.
     """
 
     slot: str
@@ -93,6 +94,8 @@ class DocumentAnnounced(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     receiver: Receiver | None = None
     receipt_due_at: datetime | None = None
     refunded: RefundedParts | None = None
+    cause_payment_id: UUID | None = None
+    cause_refunded: RefundedParts | None = None
 
 
 class StampingRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
