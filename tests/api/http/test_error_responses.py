@@ -19,7 +19,13 @@ from api.errors import ApiError, TooManyRequests, card_number_in, conflicting, i
 from api.http.error_responses import STATUS, Conflict, error_response
 from api.response import ApiResponse
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.rejections import AmountExceedsPending, InvalidField, OrderNotPayable, Rejected
+from ledger.domain.rejections import (
+    AmountExceedsPending,
+    InvalidField,
+    OrderNotPayable,
+    Rejected,
+    SelfInvoiceUnavailable,
+)
 from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.processors.contract import ProcessorUnavailable
@@ -46,7 +52,12 @@ def test_every_rejection_of_the_domain_has_a_status():
 
 @pytest.mark.parametrize("kind", sorted(STATUS, key=lambda kind: kind.__name__))
 def test_a_refusal_is_answered_with_its_status_code_and_message(kind: type[Rejected]):
-    rejected = kind("Too", "much") if kind is InvalidField else kind("Too much.")  # type: ignore[call-arg]
+    if kind is InvalidField:
+        rejected: Rejected = InvalidField("Too", "much")
+    elif kind is SelfInvoiceUnavailable:
+        rejected = SelfInvoiceUnavailable("Too much.", "open")
+    else:
+        rejected = kind("Too much.")
     answer = error_response(rejected, "r-1")
     assert answer.status == STATUS[kind]
     body = said(answer)
