@@ -546,6 +546,8 @@ OF_DESTINATIONS = (events.RefundDestinationChanged, events.PayoutRequested)
 
 OF_CHANGES = get_args(events.ChangeEvent)
 """They change no status; tests/domain/test_changes.py reaches each."""
+OF_GLOBAL_INVOICES = get_args(events.GlobalInvoiceEvent)
+"""They change no status and no amount; tests/domain/test_global_invoices.py reaches each."""
 
 ALL_EVENTS_AND_STATUSES = [
     *(
@@ -553,6 +555,7 @@ ALL_EVENTS_AND_STATUSES = [
         for event in get_args(events.OrderEvent)
         if event is not events.PayerForgotten
         and event not in (*OF_INVOICES, *OF_REMINDERS, *OF_DESTINATIONS, *OF_CHANGES)
+        and event not in (*OF_INVOICES, *OF_REMINDERS, *OF_DESTINATIONS, *OF_GLOBAL_INVOICES)
     ),
     *OrderStatus,
     *PaymentStatus,

@@ -77,6 +77,7 @@ _SPLIT_TESTS: Final = "tests/domain/invoices/test_split_orders.py"
 _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
 _WORKER_TESTS: Final = "tests/background/test_stamping.py"
 
+_GLOBAL: Final = "tests/domain/test_global_invoices.py"
 _SELF_INVOICE: Final = "tests/api/invoices/test_self_invoice.py"
 
 MONEY: Final = (
@@ -1139,6 +1140,30 @@ SECRETS: Final = (
         "if len(changes) < STREAMS_MIN:",
         "if len(changes) < 1_000_000:",
         ("tests/operations/test_imports.py::test_orders_of_other_merchants_do_not_wait_behind_a_large_import",),
+    ),
+    Mutant(
+        "stated-order-invoiced-once-more",
+        "an order of a global invoice gets no invoice of its own",
+        _STAMPING,
+        "    require_not_in_global(order)\n    current, policy",
+        "    current, policy",
+        (f"{_GLOBAL}::test_a_stated_order_is_not_invoiced_once_more",),
+    ),
+    Mutant(
+        "order-in-two-global-invoices",
+        "no order is stated by two global invoices",
+        "src/ledger/domain/invoices/global_invoices/contents.py",
+        "or order.is_fiscal or order.global_invoice_id is not None:",
+        "or order.is_fiscal:",
+        (f"{_GLOBAL}::test_an_order_is_stated_that_was_paid_in_the_period_and_has_no_invoice",),
+    ),
+    Mutant(
+        "refused-global-invoice-keeps-its-orders",
+        "no order is locked by a document that does not exist",
+        "src/ledger/operations/global_invoices/provider_call.py",
+        "if any(isinstance(event, GlobalInvoiceRefused) for event in events):",
+        "if False:",
+        ("tests/api/invoices/test_global_invoice.py::test_a_refused_global_invoice_frees_its_orders",),
     ),
     Mutant(
         "self-invoice-link-without-its-signature",

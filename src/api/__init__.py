@@ -11,6 +11,7 @@ In reading order:
 - `http`: what happens to every request: authentication, rate limits, errors.
 - `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
   `fields`: parts of their bodies: shapes, limits and parsers.
+- `global_invoices`: the endpoints of global invoices.
 - `merchant`: the endpoints of the merchant's own API keys and settings.
 - `payment_methods`: the endpoints of saved cards. `subscriptions`: those of subscriptions and plans.
 - `pages`: the pages for payers: their HTML, and the page of self-invoicing.

@@ -19,6 +19,9 @@ from api.customers import create as create_customer
 from api.customers import delete as delete_customer
 from api.customers import list as list_customers
 from api.customers import show as show_customer
+from api.global_invoices import create as create_global
+from api.global_invoices import list as list_global
+from api.global_invoices import show as show_global
 from api.http.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, RouteTable, ScopedOperation
 from api.http.middleware import Middleware
@@ -220,10 +223,11 @@ def subscription_routes(settings: Settings, holder: DependencyHolder) -> list[Ro
 
 
 def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
-    """Returns the routes of the merchant: its API keys, its settings and its data as an issuer of invoices."""
+    """Returns the routes of the merchant: its API keys, its settings, its data as an issuer and its invoices."""
     keys = f"{settings.base_path}/v1/api-keys"
     own = f"{settings.base_path}/v1/merchant"
     issuer = f"{own}/fiscal-issuer"
+    globals_ = f"{settings.base_path}/v1/invoices/global"
     route = partial(_route, holder)
     return [
         route(keys, GET=list_keys.LIST_KEYS, POST=create_key.CREATE_KEY),
@@ -232,6 +236,8 @@ def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
         route(own, GET=merchant.SHOW_MERCHANT, PUT=merchant.CHANGE_MERCHANT),
         route(issuer, GET=fiscal_issuer.SHOW_ISSUER, PUT=fiscal_issuer.SET_ISSUER),
         route(f"{issuer}/logo", GET=fiscal_logo.SHOW_LOGO, PUT=fiscal_logo.SET_LOGO, DELETE=fiscal_logo.REMOVE_LOGO),
+        route(globals_, GET=list_global.LIST, POST=create_global.CREATE),
+        route(f"{globals_}/{{id}}", GET=show_global.SHOW),
         route(f"{settings.base_path}/v1/invoices/month-end", GET=month_end.MONTH_END),
         route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
     ]

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.merchants.state import Merchant
+from ledger.domain.orders.global_invoices.state import GlobalInvoice
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
 from ledger.domain.plans.state import Plan
@@ -18,6 +19,7 @@ from ledger.domain.products.state import Product
 from ledger.domain.streams import (
     CUSTOMERS,
     DISMISSED_MESSAGES,
+    GLOBAL_INVOICES,
     IDEMPOTENCY_RECORDS,
     MERCHANTS,
     ORDERS,
@@ -30,7 +32,7 @@ from ledger.domain.streams import (
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
-from projections import customers, merchants, payment_methods, products
+from projections import customers, global_invoices, merchants, payment_methods, products
 from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
@@ -48,6 +50,8 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     plans.TABLE,
     subscriptions.TABLE,
     invoices.TABLE,
+    global_invoices.TABLE,
+    global_invoices.ORDERS,
 )
 
 
@@ -119,6 +123,15 @@ def _subscription_rows(
     }
 
 
+def _global_invoice_rows(
+    merchant_id: UUID, version: int, before: GlobalInvoice | None, after: GlobalInvoice
+) -> Mapping[str, Sequence[Row]]:
+    return {
+        global_invoices.TABLE.name: [global_invoices.row(merchant_id, version, after)],
+        global_invoices.ORDERS.name: global_invoices.order_rows(merchant_id, before, after),
+    }
+
+
 def _no_rows(_: UUID, __: int, ___: Any, ____: Any) -> Mapping[str, Sequence[Row]]:
     return {}
 
@@ -131,6 +144,7 @@ RENDERERS: Final[Mapping[Stream[Any], Callable[[UUID, int, Any, Any], Mapping[st
     PRODUCTS: _product_rows,
     PLANS: _plan_rows,
     SUBSCRIPTIONS: _subscription_rows,
+    GLOBAL_INVOICES: _global_invoice_rows,
     DISMISSED_MESSAGES: _no_rows,  # the inbox has the message
     IDEMPOTENCY_RECORDS: _no_rows,  # a repeated request is answered from the log itself
 }

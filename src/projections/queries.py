@@ -24,9 +24,10 @@ from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import ReadModelBehind
-from projections import customers, merchants, payment_methods, products
+from projections import customers, global_invoices, merchants, payment_methods, products
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
+from projections.global_invoices import GlobalInvoiceQuery
 from projections.lists import references, tally
 from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
 from projections.lists.in_flight import with_heads
@@ -191,6 +192,22 @@ class Queries:
     async def products(self, merchant_id: UUID, query: ProductQuery) -> bytes:
         """Returns one page of the merchant's products as JSON."""
         return products.page_body(query, await self._lists.rows(*products.page_statement(merchant_id, query)))
+
+    async def global_invoices(self, merchant_id: UUID, query: GlobalInvoiceQuery) -> bytes:
+        """Returns one page of the merchant's global invoices as JSON."""
+        rows = await self._lists.rows(*global_invoices.page_statement(merchant_id, query))
+        return global_invoices.page_body(query, rows)
+
+    async def pending_global_invoices(self, merchant_id: UUID) -> Sequence[UUID]:
+        """Returns the merchant's global invoices without an outcome."""
+        return [each for (each,) in await self._lists.rows(*global_invoices.pending_statement(merchant_id))]
+
+    async def global_candidates(
+        self, merchant_id: UUID, begin: datetime, end: datetime, last: tuple[datetime, UUID] | None
+    ) -> Sequence[tuple[datetime, UUID]]:
+        """Returns the next orders that a global invoice of a time may state, after the last one that was returned."""
+        rows = await self._lists.rows(*global_invoices.candidates_statement(merchant_id, begin, end, last))
+        return [(created_at, order_id) for created_at, order_id in rows]
 
     async def month_end(self, merchant_id: UUID, year: int, month: int, zone: str) -> Month:
         """Returns the electronic invoices of a month in a time zone, and the documents that are not stamped."""

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
@@ -23,6 +24,7 @@ from tests.invoicing.documents import LOGO_BASE64, issuer_body
 
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
 KEYS, LOGO = "/api/v1/api-keys", "/api/v1/merchant/fiscal-issuer/logo"
+GLOBAL, MEXICO = "/api/v1/invoices/global", ZoneInfo("America/Mexico_City")
 METHODS = "/api/payment-methods"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
 """The operation for processors' signed messages; it has tests of its own."""
@@ -191,6 +193,12 @@ def invoiced(shop: Shop) -> None:
     assert cancelled["invoiceCancellation"]["status"] == "CANCELLED"
     shop.post(ORDERS, paid_order(externalId="self-invoiced"))
     assert shop.get(f"{ORDERS}/self-invoiced/self-invoice-url")["url"]
+    day = datetime.fromisoformat(shop.get(f"{ORDERS}/self-invoiced")["createdAt"]).astimezone(MEXICO)
+    shop.post(f"{SANDBOX}/clock", {"advanceBy": "P1D"})
+    period = {"month": f"{day:%Y-%m}", "periodicity": "DAILY", "firstDay": day.day}
+    made = shop.post(GLOBAL, period)["globalInvoice"]
+    assert len(shop.get(f"{GLOBAL}/{made['id']}")["orders"]) == made["orderCount"] >= 1
+    assert [each["id"] for each in shop.get(GLOBAL)["data"]] == [made["id"]]
     assert shop.ask("PUT", LOGO, {"image": LOGO_BASE64}).json() == shop.get(LOGO)
     assert shop.ask("DELETE", LOGO).is_success
     assert shop.get(f"/api/v1/invoices/month-end?month={datetime.now(UTC):%Y-%m}")

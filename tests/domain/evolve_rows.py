@@ -30,6 +30,7 @@ from tests.domain.builders import (
     scheduled,
     started,
 )
+from tests.journal.global_invoice_samples import OF_ORDERS
 from tests.journal.invoice_samples import INVOICES
 from tests.journal.reminder_samples import REMINDERS
 
@@ -219,5 +220,6 @@ CHANGES = (
 )
 ACTION_STEPS += [(event, IN_FLIGHT, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in CHANGES]
 ACTION_STEPS += [(e.OrderAmountChanged(amount=Decimal(1), at=NOON), (created(),), None, O.PENDING)]
+ACTION_STEPS += [(event, PAID, P.CAPTURED, O.COMPLETED) for event in OF_ORDERS.values()]
 REMINDED = (*IN_FLIGHT, REMINDERS["reminders-scheduled.v1"], REMINDERS["reminder-due.v1"])
 ACTION_STEPS += [(event, REMINDED, P.PENDING_AUTHORIZATION, O.PROCESSING) for event in REMINDERS.values()]

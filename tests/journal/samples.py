@@ -15,6 +15,7 @@ from uuid import UUID
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from msgspec import Raw
 from tests.journal.action_samples import ACTIONS, REFUND
+from tests.journal.global_invoice_samples import GLOBAL_INVOICES, OF_ORDERS
 from tests.journal.invoice_samples import INVOICES
 from tests.journal.reminder_samples import REMINDERS
 from tests.journal.subscription_samples import SUBSCRIPTIONS
@@ -246,6 +247,8 @@ SAMPLES: dict[str, Any] = {
     **ACTIONS,
     **REMINDERS,
     **INVOICES,
+    **OF_ORDERS,
+    **GLOBAL_INVOICES,
     "payer-forgotten.v1": orders.PayerForgotten(at=AT),
     "customer-created.v1": customers.CustomerCreated(
         customer_id=CUSTOMER,

@@ -85,6 +85,8 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.InvoiceNotReady: 409,
     rejections.InvoiceInUse: 409,
     rejections.SelfInvoiceUnavailable: 409,
+    rejections.OrderInGlobalInvoice: 409,
+    rejections.GlobalInvoiceNotFound: 404,
 }
 """The status of every rejection of the domain. A test holds it complete."""
 

@@ -117,6 +117,9 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "DOCUMENT_NOT_FOUND": "The order has no document with this id.",
     "INVOICE_NOT_READY": "The document, or every document that was asked for, is not stamped yet.",
     "INVOICE_IN_USE": "Payment receipts or credit notes refer to the invoice: cancel them first.",
+    "ORDER_IN_GLOBAL_INVOICE": "A global invoice states the order, so that it gets no invoice of its own. `message` names the global "
+    "invoice.",
+    "GLOBAL_INVOICE_NOT_FOUND": "The merchant has no global invoice with this id.",
     "SELF_INVOICE_UNAVAILABLE": "The payer cannot request the order's invoice: it is not paid in full, was refunded or "
     "cancelled, or has its invoice already. `message` has the reason.",
     "CONCURRENT_UPDATE": "Too many requests change the same data at once. Nothing was changed: send the request again.",

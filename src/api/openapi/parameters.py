@@ -37,6 +37,15 @@ PRODUCT_ID: Final[Json] = {
     "example": "cafe-coatepec-1kg",
 }
 
+GLOBAL_INVOICE_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The service's id of the global invoice.",
+    "schema": {"type": "string", "format": "uuid"},
+    "example": "01890a5d-ac96-774b-bcce-b302099a8057",
+}
+
 PLAN_ID: Final[Json] = {
     "name": "id",
     "in": "path",

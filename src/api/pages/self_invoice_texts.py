@@ -116,6 +116,10 @@ _SPANISH: Final = SelfInvoiceTexts(
             "La tienda emite esta factura",
             "La tienda ya tiene los datos fiscales de esta compra y emite la factura. Si están mal, avisa a la tienda.",
         ),
+        SelfInvoiceState.IN_GLOBAL_INVOICE: (
+            "Esta compra ya está en la factura global",
+            "La tienda ya la facturó al público en general. Si necesitas la factura a tu nombre, pídela a la tienda.",
+        ),
         SelfInvoiceState.NOT_PAID: (
             "Esta compra aún no está pagada",
             "Podrás facturarla cuando el pago esté completo. Vuelve entonces con el mismo enlace.",
@@ -195,6 +199,10 @@ _ENGLISH: Final = SelfInvoiceTexts(
         SelfInvoiceState.BY_MERCHANT: (
             "The shop issues this invoice",
             "The shop has the fiscal data of this purchase and issues the invoice. If they are wrong, contact the shop.",
+        ),
+        SelfInvoiceState.IN_GLOBAL_INVOICE: (
+            "This purchase is in the global invoice",
+            "The shop has invoiced it to the public in general. If you need an invoice in your name, ask the shop.",
         ),
         SelfInvoiceState.NOT_PAID: (
             "This purchase is not paid yet",

@@ -349,6 +349,16 @@ class InvoiceInUse(Rejected):
     code = "INVOICE_IN_USE"
 
 
+class OrderInGlobalInvoice(Rejected):
+    """A global invoice states the order: a second invoice would state its money twice."""
+
+    code = "ORDER_IN_GLOBAL_INVOICE"
+
+
+class GlobalInvoiceNotFound(Rejected):
+    code = "GLOBAL_INVOICE_NOT_FOUND"
+
+
 class SelfInvoiceUnavailable(Rejected):
     """The payer may not request the order's invoice now. `state` is why, as the page for the payer shows it."""
 

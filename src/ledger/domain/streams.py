@@ -26,6 +26,9 @@ from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders import events as order_events
 from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.orders.global_invoices import events as global_invoice_events
+from ledger.domain.orders.global_invoices.evolve import evolve as evolve_global_invoice
+from ledger.domain.orders.global_invoices.state import GlobalInvoice
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods import events as payment_method_events
 from ledger.domain.payment_methods.evolve import evolve as evolve_payment_methods
@@ -38,6 +41,7 @@ from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.domain.products.state import Product
 from ledger.domain.rejections import (
     CustomerNotFound,
+    GlobalInvoiceNotFound,
     OrderNotFound,
     PaymentMethodNotFound,
     PlanNotFound,
@@ -182,6 +186,17 @@ SUBSCRIPTIONS: Final = Stream(
     is_hidden=lambda subscription: not subscription.is_shown,
 )
 
+GLOBAL_INVOICES: Final = Stream(
+    name="Global invoice",
+    about="The stream's id is the global invoice's id. Each of its orders has an event of its own.",
+    state=GlobalInvoice,
+    evolve=evolve_global_invoice,
+    topics=global_invoice_events.TOPICS,
+    first=(global_invoice_events.GlobalInvoiceAnnounced,),
+    not_found=GlobalInvoiceNotFound,
+    not_found_text="The merchant has no global invoice with this id.",
+)
+
 DISMISSED_MESSAGES: Final = Stream(
     name="Dismissed message",
     about="The stream's id follows from the processor, the merchant and the message's id.",
@@ -208,6 +223,7 @@ STREAMS: Final[tuple[Stream[Any], ...]] = (
     PRODUCTS,
     PLANS,
     SUBSCRIPTIONS,
+    GLOBAL_INVOICES,
     DISMISSED_MESSAGES,
     IDEMPOTENCY_RECORDS,
 )

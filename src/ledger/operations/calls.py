@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ledger.domain.orders import events as orders
+from ledger.domain.orders.global_invoices import events as global_invoices
 from ledger.domain.orders.invoices import events as invoices
 from ledger.domain.orders.invoices import mail_events as mails
 from ledger.domain.payment_methods import events as cards
 from ledger.domain.subscriptions import events as subscriptions
 from ledger.domain.subscriptions import notice_events as notices
+from ledger.operations.global_invoices.provider_call import global_call
 from ledger.operations.orders.due.remind import reminder_call
 from ledger.operations.orders.invoices.mail import mail_call
 from ledger.operations.orders.invoices.provider_calls import document_call
@@ -34,6 +36,7 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     invoices.StampingRequested: document_call,
     invoices.DocumentCancellationRequested: document_call,
     mails.DocumentMailRequested: mail_call,
+    global_invoices.GlobalStampingRequested: global_call,
     orders.ReminderRequested: reminder_call,
     cards.CardVerificationRequested: verification_call,
     cards.CardVerificationResumed: verification_call,

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.events import TOPICS, DocumentCancelled
@@ -28,6 +29,8 @@ from ledger.domain.orders.invoices.state import Document, Invoices
 from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms
 from ledger.domain.orders.state import Order
 from ledger.postgres.connection import Connection
+from projections import global_invoices
+from projections.global_invoices import REFUND_COLUMNS, REFUNDS_MAX, GlobalRefund
 from projections.orders.missing_documents import (
     COLUMNS as MISSING_COLUMNS,
 )
@@ -62,13 +65,14 @@ issued.
 """
 
 _CENTS: Final = Decimal(100)
+_GLOBAL, _PESOS = "INVOICE_GLOBAL", "MXN"
 
 
 class MonthLine(Struct, frozen=True, kw_only=True, rename="camel"):
     """The documents of one kind, state and currency. Amounts in major units of the currency.
 
-    `kind` is INVOICE_PUE, INVOICE_PPD, REP or CREDIT_NOTE; `state` is PENDING, EMITTED, FAILED or CANCELLED. `total` of
-    a REP is what it pays of its invoice.
+    `kind` is INVOICE_GLOBAL, INVOICE_PUE, INVOICE_PPD, REP or CREDIT_NOTE; `state` is PENDING, EMITTED, FAILED or
+    CANCELLED. `total` of a REP is what it pays of its invoice.
     """
 
     kind: str
@@ -88,12 +92,15 @@ COLUMNS: Final = MonthLine.__struct_encode_fields__
 class Month(Struct, frozen=True, kw_only=True):
     """A month's lines in the order of kind, state and currency, and its documents that are not stamped.
 
-    `has_more_missing`: more documents are not stamped than one report lists.
+    `has_more_missing`: more documents are not stamped than one report lists. `refunded` are the refunds of the month of
+    orders that a global invoice stated before, `has_more_refunded` whether there are more than one report lists.
     """
 
     lines: list[MonthLine]
     missing: list[MissingDocument]
     has_more_missing: bool = False
+    refunded: list[GlobalRefund] = []
+    has_more_refunded: bool = False
 
 
 ReadRows = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[tuple[Any, ...]]]]
@@ -110,10 +117,14 @@ async def month_of(
     orders = [await read_order(order_id) for order_id in blocked[:ORDERS_MAX]]
     documents = await asyncio.to_thread(_documents_of, rows, begin, end)
     missing = missing_documents(documents, orders, begin, end)
+    global_rows = await read(*global_invoices.month_statement(merchant_id, begin, end))
+    refunded = global_invoices.refunds_of(await read(*global_invoices.refunds_statement(merchant_id, begin, end)))
     return Month(
-        lines=summed(each for _, each in documents),
+        lines=_with_globals(summed(each for _, each in documents), global_rows),
         missing=missing[:DOCUMENTS_MAX],
         has_more_missing=len(missing) > DOCUMENTS_MAX or len(blocked) > ORDERS_MAX,
+        refunded=refunded[:REFUNDS_MAX],
+        has_more_refunded=len(refunded) > REFUNDS_MAX,
     )
 
 
@@ -121,7 +132,10 @@ async def month_lines(connection: Connection, merchant_id: UUID, year: int, mont
     """Returns the lines of a month, in the order of kind, state and currency."""
     statement, parameters = month_statement(merchant_id, year, month, zone)
     cursor = await connection.execute(statement.encode(), parameters, binary=True)
-    return summed(each for _, each in _documents_of(await cursor.fetchall(), *_bounds(year, month, zone)))
+    lines = summed(each for _, each in _documents_of(await cursor.fetchall(), *_bounds(year, month, zone)))
+    statement, parameters = global_invoices.month_statement(merchant_id, *_bounds(year, month, zone))
+    cursor = await connection.execute(statement.encode(), parameters, binary=True)
+    return _with_globals(lines, await cursor.fetchall())
 
 
 def month_statement(merchant_id: UUID, year: int, month: int, zone: str) -> tuple[str, Mapping[str, Any]]:
@@ -162,6 +176,25 @@ def summed(documents: Iterable[Document]) -> list[MonthLine]:
     ]
 
 
+def _with_globals(lines: list[MonthLine], rows: Iterable[tuple[Any, ...]]) -> list[MonthLine]:
+    """Returns the lines with those of the global invoices, in their place."""
+    found = [
+        MonthLine(
+            kind=_GLOBAL,
+            state=state,
+            currency=_PESOS,
+            documents=documents,
+            total=_major(Decimal(total)),
+            iva=_major(Decimal(iva)),
+            ieps=_major(Decimal(ieps)),
+            iva_withheld=_major(Decimal(iva_withheld)),
+            isr_withheld=_major(Decimal(isr_withheld)),
+        )
+        for state, documents, total, iva, ieps, iva_withheld, isr_withheld in rows
+    ]
+    return sorted([*lines, *found], key=lambda line: (line.kind, line.state, line.currency))
+
+
 def as_csv(lines: Sequence[MonthLine]) -> str:
     """Returns the lines as CSV (RFC 4180), with a heading."""
     text = io.StringIO()
@@ -174,6 +207,9 @@ def as_csv(lines: Sequence[MonthLine]) -> str:
 def as_page(month: Month, title: str) -> str:
     """Returns the month as a page of HTML, for a browser or a printer."""
     missing = f"<h2>Not stamped</h2>\n{_table(MISSING_COLUMNS, month.missing)}" if month.missing else ""
+    if month.refunded:
+        refunded = [replace(each, amount=_major(each.amount)) for each in month.refunded]
+        missing += f"<h2>Refunded after a global invoice</h2>\n{_table(REFUND_COLUMNS, refunded)}"
     if month.has_more_missing:
         missing += f"<p>{MORE_MISSING}</p>\n"
     return _PAGE.format(title=escape(title), lines=_table(COLUMNS, month.lines), missing=missing)
@@ -182,13 +218,13 @@ def as_page(month: Month, title: str) -> str:
 MORE_MISSING: Final = "More documents are not stamped than one report lists: stamp these first."
 
 
-def _table(columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument]) -> str:
+def _table(columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument | GlobalRefund]) -> str:
     heading = "".join(f"<th>{escape(name)}</th>" for name in columns)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(line)) + "</tr>\n" for line in lines)
     return f"<table>\n<thead><tr>{heading}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
 
 
-def cells(line: MonthLine | MissingDocument) -> list[str]:
+def cells(line: MonthLine | MissingDocument | GlobalRefund) -> list[str]:
     """Returns the texts of a line, amounts with two decimals."""
     values = ("" if value is None else value for value in msgspec.structs.astuple(line))
     return [f"{value:.2f}" if isinstance(value, Decimal) else str(value) for value in values]

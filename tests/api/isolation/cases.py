@@ -250,6 +250,11 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         {"path.id": "subscription", "query.cursor": NOTHING("a position in the list of this subscription")}
     ),
     ("GET", "/api/v1/subscription-invoices/{id}"): Case({"path.id": "subscription invoice"}),
+    ("GET", "/api/v1/invoices/global"): Case(
+        {"query.cursor": NOTHING("a position in the list, see the test of cursors")}
+    ),
+    ("POST", "/api/v1/invoices/global"): Case(body={"month": "2026-01"}),
+    ("GET", "/api/v1/invoices/global/{id}"): Case({"path.id": "global invoice"}),
     ("GET", "/api/sandbox/clock"): Case(),
     ("POST", "/api/sandbox/clock"): Case(body={"advanceBy": "PT0S"}),
     ("POST", "/api/sandbox/deposits"): Case(

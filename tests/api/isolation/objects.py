@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any, Final
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-from tests.api.bodies import by_card, card, charge, order
+from tests.api.bodies import by_card, card, charge, order, paid_order
 from tests.api.invoices.test_split_order_documents import FISCAL
 from tests.api.payer import CHALLENGED, DEVICE_THEN_CHALLENGE
 from tests.api.storefront import ORDERS, Merchant
@@ -27,12 +29,13 @@ KINDS: Final = (
     "order", "payment", "payment id", "refund", "customer", "method", "search", "cursor", "session", "session's order",
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
     "erasable customer", "document", "document's order", "plan", "subscription",
-    "subscription invoice", "card session", "card session's method", "card device session", "card device session's method",
+    "subscription invoice", "global invoice", "card session", "card session's method", "card device session", "card device session's method",
 )  # fmt: skip
 
 
 async def objects_of(merchant: Merchant, name: str) -> Objects:
     """Makes an object of each kind and returns their ids. `name` begins the external ids of all of them."""
+    global_invoice = await _global_invoice(merchant, name)
     customer = {"externalId": f"{name}-customer", "email": f"{name}@example.com"}
     split = await _made(merchant, ORDERS, order(externalId=f"{name}-order", allowPartials=True, customer=customer))
     one = f"{ORDERS}/{split['id']}"
@@ -87,6 +90,7 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
         "card device session's method": (looked_at["id"],),
         "subscription": (subscription["id"], f"{name}-subscription"),
         "subscription invoice": (invoices[0]["id"],),
+        "global invoice": (global_invoice,),
         "plan": (plan["id"], f"{name}-plan"),
         "document": (stamped["complements"][0]["id"],),
         "document's order": (invoiced["id"],),
@@ -109,6 +113,15 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
         "product": (f"{name}-product",),
         "erasable customer": (erasable["id"], f"{name}-erasable"),
     }
+
+
+async def _global_invoice(merchant: Merchant, name: str) -> str:
+    """Returns the id of the global invoice of a day, which the merchant's clock leaves behind."""
+    sold = await _made(merchant, ORDERS, paid_order(externalId=f"{name}-stated"))
+    day = datetime.fromisoformat(sold["createdAt"]).astimezone(ZoneInfo("America/Mexico_City"))
+    await _made(merchant, "/api/sandbox/clock", {"advanceBy": "P1D"})
+    period = {"month": f"{day:%Y-%m}", "periodicity": "DAILY", "firstDay": day.day}
+    return (await _made(merchant, "/api/v1/invoices/global", period))["globalInvoice"]["id"]
 
 
 @cache

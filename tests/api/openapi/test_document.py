@@ -341,6 +341,7 @@ def test_everything_that_changes_something_takes_an_idempotency_key() -> None:
         "post /api/processor-messages/{processor}",  # messages have ids of their own
         "post /api/v2/payment-orders/{id}/cfdi-url",  # changes nothing
         "post /api/v1/subscriptions/{id}/preview",  # changes nothing
+        "post /api/v1/invoices/global",  # states no order twice, however often it is sent
         "put /api/v1/merchant/fiscal-issuer",  # changes nothing when it is sent again
         "put /api/v1/merchant/fiscal-issuer/logo",
         "delete /api/v1/merchant/fiscal-issuer/logo",

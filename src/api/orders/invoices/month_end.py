@@ -12,6 +12,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from api.decoding.query import Parameters, described_parameters, parse_parameters
 from api.errors import invalid, required
@@ -24,6 +25,7 @@ from api.response import ApiResponse, Headers, json_response
 from ledger.domain.money import shortest
 from ledger.security.api_keys import Scope
 from projections.formats import Amount
+from projections.global_invoices import REFUNDS_MAX
 from projections.orders.missing_documents import DOCUMENTS_MAX, MissingDocument
 from projections.orders.month_end import MonthLine, as_csv, as_page
 
@@ -39,7 +41,10 @@ _OF_A_PAGE: Final[Headers] = (
 class MonthEndLine(Struct, frozen=True, kw_only=True, rename="camel"):
     """The documents of one kind, state and currency."""
 
-    kind: Annotated[str, Meta(description="INVOICE_PUE, INVOICE_PPD, REP or CREDIT_NOTE.", examples=["INVOICE_PPD"])]
+    kind: Annotated[
+        str,
+        Meta(description="INVOICE_GLOBAL, INVOICE_PUE, INVOICE_PPD, REP or CREDIT_NOTE.", examples=["INVOICE_PPD"]),
+    ]
     state: Annotated[str, Meta(description="PENDING, EMITTED, FAILED or CANCELLED, at present.", examples=["EMITTED"])]
     currency: Annotated[str, Meta(description="The currency of the documents.", examples=["MXN"])]
     documents: Annotated[int, Meta(description="How many there are.")]
@@ -69,6 +74,14 @@ class MissingDocumentLine(Struct, frozen=True, kw_only=True, rename="camel"):
     failure_reason: Annotated[str | None, Meta(description="The provider's own words, or what is missing.")]
 
 
+class RefundedOrder(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A refund of an order that a global invoice states. It has no document."""
+
+    order_id: Annotated[UUID, Meta(description="The service's id of the order.")]
+    global_invoice_id: Annotated[UUID, Meta(description="The global invoice that states it.")]
+    amount: Annotated[Amount, Meta(description="The refunded amount with surcharge, in minor units (cents).")]
+
+
 class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
     """A month's electronic invoices."""
 
@@ -77,6 +90,12 @@ class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
     lines: Annotated[list[MonthEndLine], Meta(description="A line for each kind, state and currency, in that order.")]
     missing: Annotated[
         list[MissingDocumentLine], Meta(description="The documents of the month that are not stamped, by order.")
+    ]
+    refunded_after_global: Annotated[
+        list[RefundedOrder], Meta(description="The refunds of the month of orders that a global invoice stated before.")
+    ]
+    has_more_refunded_after_global: Annotated[
+        bool, Meta(description=f"Whether there are more than the {REFUNDS_MAX} that one report lists at most.")
     ]
     has_more_missing: Annotated[
         bool, Meta(description=f"Whether more are not stamped than the {DOCUMENTS_MAX} that one report lists at most.")
@@ -135,6 +154,10 @@ async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
                 time_zone=zone,
                 lines=[MonthEndLine(**_in_minor_units(line)) for line in found.lines],
                 missing=[MissingDocumentLine(**_in_minor_units(each)) for each in found.missing],
+                refunded_after_global=[
+                    RefundedOrder(**asdict(each) | {"amount": shortest(each.amount)}) for each in found.refunded
+                ],
+                has_more_refunded_after_global=found.has_more_refunded,
                 has_more_missing=found.has_more_missing,
             )
             return json_response(200, report, _HEADERS)

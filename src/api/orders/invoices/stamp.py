@@ -103,7 +103,12 @@ receipts after it wait for it; a credit note waits for no other credit note.
             },
         },
         answers={200: ("The order's documents after the request.", StampDocument)},
-        codes=codes_of(ANY, BODY, KEYED, {422: ("FISCAL_DATA_INCOMPLETE", "AMOUNT_NOT_STAMPABLE")}),
+        codes=codes_of(
+            ANY,
+            BODY,
+            KEYED,
+            {409: ("ORDER_IN_GLOBAL_INVOICE",), 422: ("FISCAL_DATA_INCOMPLETE", "AMOUNT_NOT_STAMPABLE")},
+        ),
         tag=TAG,
         replays=True,
     ),

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ledger.background.reactions import order_timers, payment_index, subscription_timers, verification_timers
+from ledger.background.reactions import (
+    global_invoice_timers,
+    order_timers,
+    payment_index,
+    subscription_timers,
+    verification_timers,
+)
 from ledger.background.reactions.dispatcher import AnyReaction
 from ledger.background.scheduler.jobs import Handler
 
@@ -19,9 +25,11 @@ REACTIONS: Final[tuple[AnyReaction, ...]] = (
     subscription_timers.SubscriptionTimers(),
     subscription_timers.SubscriptionOrders(),
     verification_timers.VerificationTimers(),
+    global_invoice_timers.GlobalInvoiceTimers(),
 )
 HANDLERS: Final[Mapping[str, Handler]] = {
     **order_timers.HANDLERS,
     **subscription_timers.HANDLERS,
     **verification_timers.HANDLERS,
+    **global_invoice_timers.HANDLERS,
 }

@@ -9,6 +9,7 @@ In reading order:
   the taxes of an invoice among its payments and refunds.
 - `movements`: what moved the order's money. `split_orders`, `single_orders`: the documents that the movements need.
 - `due`: when a document is due, and the progress that the order shows.
+- `global_invoices`: one document for the orders without fiscal data of a period.
 - `self_invoicing`: when the payer of an order may request its invoice.
 - `commands`: what clients and workers ask for. `decide`: from a command to events.
 

@@ -32,6 +32,8 @@ class SelfInvoiceState(StrEnum):
     """The merchant has cancelled it, or asks for that: the merchant alone draws up another."""
     BY_MERCHANT = "BY_MERCHANT"
     """The merchant has given the receiver with the order."""
+    IN_GLOBAL_INVOICE = "IN_GLOBAL_INVOICE"
+    """A global invoice states the order."""
     NOT_PAID = "NOT_PAID"
     REFUNDED = "REFUNDED"
     """The money went back, or is on its way."""
@@ -47,6 +49,8 @@ def self_invoice_state(order: Order) -> SelfInvoiceState:
         return SelfInvoiceState.ERASED
     if invoice is not None and (invoice.stamp is not None or invoice.intent is not None):
         return _of_invoice(invoice)
+    if order.global_invoice_id is not None:
+        return SelfInvoiceState.IN_GLOBAL_INVOICE
     if order.amount_refunded > 0 and order.net <= 0:
         return SelfInvoiceState.REFUNDED
     if order.closed or order.cancel_requested:
@@ -89,6 +93,7 @@ _WHY: Final = {
     SelfInvoiceState.INVOICE_CANCELLED: "The order's invoice was cancelled, or is being cancelled: "
     "POST …/stamp draws up another.",
     SelfInvoiceState.BY_MERCHANT: "The order has fiscal data of its own: its invoice is stamped without the payer.",
+    SelfInvoiceState.IN_GLOBAL_INVOICE: "A global invoice states the order.",
     SelfInvoiceState.NOT_PAID: "The order is not paid in full yet.",
     SelfInvoiceState.REFUNDED: "The order was refunded, or its refund is on its way.",
     SelfInvoiceState.CANCELLED: "The order is cancelled, or its cancellation is pending.",

@@ -12,6 +12,6 @@ In reading order:
 - `commands`: what clients and workers ask for. `processor_outcomes`: what a processor can answer.
   `validity`: how long an authorisation, a challenge, a reference are valid. `order_number`: the form of one.
 - `decide`: from a command to events, a module for each subject. `evolve`: from an event to the next state.
-- `invoices`: the events and the state of its electronic invoices.
+- `invoices`: the events and the state of its electronic invoices. `global_invoices`: the stream of one for many orders.
 - `surcharge`: the division of gross amounts. `timers`: what falls due by the clock. `declines`: the decline codes.
 """

@@ -860,6 +860,26 @@ class ReminderDropped(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     code: str | None = None
 
 
+class IncludedInGlobalInvoice(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A global invoice states the money of the order: it gets no invoice of its own while that is so.
+
+    `amount` is the subtotal that the order held, in minor units.
+    """
+
+    global_invoice_id: UUID
+    amount: Decimal
+    at: datetime
+
+
+class ReleasedFromGlobalInvoice(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The global invoice of the order was refused: the order can be invoiced again."""
+
+    global_invoice_id: UUID
+    at: datetime
+
+
+GlobalInvoiceEvent = IncludedInGlobalInvoice | ReleasedFromGlobalInvoice
+
 ReminderEvent = (
     RemindersScheduled | ReminderDue | ReminderRequested | ReminderPostponed | ReminderSent | ReminderDropped
 )
@@ -928,6 +948,7 @@ OrderEvent = (
     | OrderCancelled
     | PayerForgotten
     | ReminderEvent
+    | GlobalInvoiceEvent
     | InvoiceEvent
 )
 
@@ -989,6 +1010,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "cancellation-refused.v1": CancellationRefused,
     "order-cancelled.v1": OrderCancelled,
     "payer-forgotten.v1": PayerForgotten,
+    "included-in-global-invoice.v1": IncludedInGlobalInvoice,
+    "released-from-global-invoice.v1": ReleasedFromGlobalInvoice,
     "reminders-scheduled.v1": RemindersScheduled,
     "reminder-due.v1": ReminderDue,
     "reminder-requested.v1": ReminderRequested,

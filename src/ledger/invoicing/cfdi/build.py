@@ -17,8 +17,10 @@ from ledger.domain.orders.invoices.terms import (
     Concept,
     CreditNoteTerms,
     DocumentTerms,
+    GlobalPeriod,
     InvoiceTerms,
     Issuer,
+    Periodicity,
     ReceiptTerms,
     TaxAmount,
 )
@@ -29,7 +31,10 @@ from ledger.invoicing.cfdi.payments import payments
 
 _TAG: Final = "{http://www.sat.gob.mx/cfd/4}Comprobante"
 _NO_EXPORT: Final = "01"
-_DAILY: Final = "01"
+_PERIODICITIES: Final = {name: f"{number:02}" for number, name in enumerate(Periodicity, 1)}
+"""SAT c_Periodicidad."""
+_TWO_MONTHS: Final = 12
+"""SAT c_Meses has the pairs of months, 13 to 18, behind the months."""
 _SUBSTITUTES: Final = "04"
 """SAT c_TipoRelacion of a document that replaces an earlier one."""
 _NOTHING: Final = Decimal(0)
@@ -71,9 +76,18 @@ def _invoice(terms: InvoiceTerms, issuer: Issuer) -> CFDI:
         sold["CfdiRelacionados"] = [related]
     receiver = terms.receiver
     if receiver.tax_id == PUBLIC_IN_GENERAL and receiver.legal_name == PUBLIC_NAME:
-        day = _local(terms.issued_at, issuer)
-        sold["InformacionGlobal"] = {"Periodicidad": _DAILY, "Meses": f"{day.month:02}", "Año": day.year}
+        sold["InformacionGlobal"] = _period(terms, issuer)
     return CFDI(_head(terms, issuer) | sold)
+
+
+def _period(terms: InvoiceTerms, issuer: Issuer) -> taxes.Node:
+    """Returns the period of a document to the public in general: that of its orders, else the day of its issue."""
+    day, period = _local(terms.issued_at, issuer), terms.period
+    if period is None:
+        period = GlobalPeriod(year=day.year, month=day.month, periodicity=Periodicity.DAILY)
+    is_pair = period.periodicity is Periodicity.BIMONTHLY
+    months = _TWO_MONTHS + (period.month + 1) // 2 if is_pair else period.month
+    return {"Periodicidad": _PERIODICITIES[period.periodicity], "Meses": f"{months:02}", "Año": period.year}
 
 
 def _receipt(terms: ReceiptTerms, issuer: Issuer) -> CFDI:

@@ -48,7 +48,7 @@ from ledger.domain.orders.invoices.state import Document, DocumentFailure
 from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTerms, InvoicingPolicy, PueRefund, ReceiptTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
-from ledger.domain.rejections import DocumentNotFound, InvalidField, Rejected, refuse_fields
+from ledger.domain.rejections import DocumentNotFound, InvalidField, OrderInGlobalInvoice, Rejected, refuse_fields
 
 PAUSES: Final = (timedelta(minutes=5), timedelta(hours=1), timedelta(hours=6), timedelta(hours=24))
 """The pauses before a refused document is tried again by itself (contract 2.4)."""
@@ -59,10 +59,11 @@ UNSENT_PAUSES: Final = (timedelta(minutes=1), timedelta(minutes=5), timedelta(mi
 def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent]:
     """Enables the invoices of an order. Returns no events if they are enabled already for the same receiver.
 
-    Fields that are missing from `fiscal` are taken from the order. Raises InvalidField if SAT's catalogues exclude the
-    combination, or if the invoice is stamped, or being stamped, and `fiscal` names another tax id: receipts and credit
-    notes must name the receiver of their invoice.
+    Fields that are missing from `fiscal` are taken from the order. Raises OrderInGlobalInvoice; InvalidField if SAT's
+    catalogues exclude the combination, or if the invoice is stamped, or being stamped, and `fiscal` names another tax
+    id: receipts and credit notes must name the receiver of their invoice.
     """
+    require_not_in_global(order)
     current, policy = order.invoices, command.policy
     given = None if command.fiscal is None else _checked(combined(command.fiscal, fiscal_of(order)))
     rate = policy.rate_of(order.terms.currency)
@@ -89,6 +90,13 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
             folio=policy.folio if current is None else current.enabled.folio,
         )
     ]
+
+
+def require_not_in_global(order: Order) -> None:
+    """Raises OrderInGlobalInvoice if a global invoice states the order."""
+    if order.global_invoice_id is not None:
+        named = f"The global invoice {order.global_invoice_id} states the order"
+        raise OrderInGlobalInvoice(f"{named}: it cannot be invoiced once more.")
 
 
 def _pue_refund(order: Order, policy: InvoicingPolicy) -> PueRefund | None:

@@ -75,7 +75,13 @@ def terms_after(order: Order, changes: OrderChanges) -> OrderCreated:
 
 
 def require_not_invoiced(order: Order) -> None:
-    """Raises OrderInvoiced if the order's invoice is stamped, or a call about it is open."""
+    """Raises OrderInvoiced if the order's invoice is stamped, or a call about it is open, or a global invoice states
+    it.
+    """
+    if order.global_invoice_id is not None:
+        raise OrderInvoiced(
+            f"The global invoice {order.global_invoice_id} states the order: its amount, lines and receiver stay."
+        )
     invoice = None if order.invoices is None else order.invoices.invoice
     if invoice is None or invoice.is_cancelled:
         return

@@ -19,6 +19,7 @@ from ledger.domain.orders.events import (
     PERSONAL,
     CancellationRefused,
     CancellationRequested,
+    IncludedInGlobalInvoice,
     OrderAmountChanged,
     OrderCancelled,
     OrderCreated,
@@ -30,6 +31,7 @@ from ledger.domain.orders.events import (
     OrderReceiverChanged,
     PayerForgotten,
     PaymentStarted,
+    ReleasedFromGlobalInvoice,
     ReminderEvent,
 )
 from ledger.domain.orders.evolve.payments import Folds
@@ -175,6 +177,15 @@ def _payer_forgotten(order: Order, event: PayerForgotten) -> Order:
     )
 
 
+def _included(order: Order, event: IncludedInGlobalInvoice) -> Order:
+    return replace(order, global_invoice_id=event.global_invoice_id)
+
+
+def _released(order: Order, event: ReleasedFromGlobalInvoice) -> Order:
+    is_own = order.global_invoice_id == event.global_invoice_id
+    return replace(order, global_invoice_id=None) if is_own else order
+
+
 EVOLVE: Final[Folds] = {
     OrderAmountChanged: _amount_changed,
     OrderDescriptionChanged: _description_changed,
@@ -183,6 +194,8 @@ EVOLVE: Final[Folds] = {
     OrderDueDateChanged: _due_date_changed,
     OrderLineItemsChanged: _line_items_changed,
     OrderReceiverChanged: _receiver_changed,
+    IncludedInGlobalInvoice: _included,
+    ReleasedFromGlobalInvoice: _released,
     CancellationRequested: _cancellation_requested,
     CancellationRefused: _cancellation_refused,
     OrderCancelled: _cancelled,

@@ -100,12 +100,33 @@ class Concept(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     taxes: tuple[TaxAmount, ...] = ()
 
 
+@fast_members
+class Periodicity(StrEnum):
+    """How long the period of a global invoice is (SAT c_Periodicidad, 01 to 05)."""
+
+    DAILY = "DAILY"
+    WEEKLY = "WEEKLY"
+    FORTNIGHTLY = "FORTNIGHTLY"
+    MONTHLY = "MONTHLY"
+    BIMONTHLY = "BIMONTHLY"
+
+
+class GlobalPeriod(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The period of a global invoice: a whole month, two of them from `month` on, or days of it from `first_day` on."""
+
+    year: int
+    month: int
+    periodicity: Periodicity
+    first_day: int = 1
+
+
 class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="INVOICE"):
     """The invoice of an order (type I). `total` is the order's subtotal: the surcharge is not invoiced (section 8).
 
     `subtotal` is the sum of the concepts' amounts. `taxes` has each tax once, with its sums over the concepts.
     `replaces` is the fiscal UUID of the order's cancelled invoice before it (relation 04). A further invoice of a split
     order is over a part of it: `supplements` is the id of the order's invoice, `payment_id` the payment that it is for.
+    With `period` it is the global invoice of many orders.
     """
 
     document_id: UUID
@@ -125,6 +146,7 @@ class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     replaces: UUID | None = None
     supplements: UUID | None = None
     payment_id: UUID | None = None
+    period: GlobalPeriod | None = None
 
 
 class ReceiptTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="RECEIPT"):

@@ -110,7 +110,7 @@ class StampingCall(DocumentCall, frozen=True, kw_only=True):
         invoicing = self.ledger.invoicing
         if invoicing is None or invoicing.provider is None:
             raise ProviderUnavailable("no stamping provider is configured")
-        return await sealed_xml(invoicing, self.merchant_id, self.document, self.intent)
+        return await sealed_xml(invoicing, self.merchant_id, self.document.terms, self.intent)
 
     async def send(self, prepared: bytes, left_s: float) -> contract.Stamped | contract.Refused:  # noqa: ARG002
         invoicing = self.ledger.invoicing
@@ -162,7 +162,7 @@ class StampingCall(DocumentCall, frozen=True, kw_only=True):
             merchant_id=self.merchant_id,
             document_id=self.document.document_id,
             deadline_at=now + timedelta(seconds=how.timeout_s),
-            xml=await sealed_xml(invoicing, self.merchant_id, self.document, self.intent),
+            xml=await sealed_xml(invoicing, self.merchant_id, self.document.terms, self.intent),
             fence=False,  # the document is sent again under this id, which a fence would refuse for ever
         )
         async with asyncio.timeout(how.timeout_s):
@@ -304,10 +304,10 @@ def open_call(ledger: Ledger, merchant_id: UUID, order: Order, document: Documen
     return kind(ledger=ledger, merchant_id=merchant_id, order=order, document=document)
 
 
-async def sealed_xml(invoicing: Invoicing, merchant_id: UUID, document: Document, intent: StampingIntent) -> bytes:
+async def sealed_xml(invoicing: Invoicing, merchant_id: UUID, terms: DocumentTerms, intent: StampingIntent) -> bytes:
     """Returns the sealed CFDI of a document: the same bytes each time. Raises a Fault, IssuerMissing."""
     issuer, signer = await invoicing.issuers.signer_of(merchant_id, intent.certificate)
-    return await asyncio.to_thread(_build, document.terms, issuer, signer)
+    return await asyncio.to_thread(_build, terms, issuer, signer)
 
 
 async def _outcome(
@@ -327,7 +327,7 @@ async def _outcome(
         found = await ledger.customers.by_id(merchant_id, order.terms.customer_id)
         customer = None if found is None else found.customer
         pdf = await asyncio.to_thread(
-            _print, answer.xml, _language(customer), logo, printed_notes(order, document.terms)
+            printed, answer.xml, _language(customer), logo, printed_notes(order, document.terms)
         )
         files = await invoicing.files.put(merchant_id, document_id, answer.fiscal_uuid, answer.xml, pdf)
     except Exception as fault:  # noqa: BLE001 - the stamp exists, and is looked up until its files are stored
@@ -363,7 +363,8 @@ def _language(customer: Customer | None) -> Language:
     return "en" if customer is not None and customer.preferences.language == "en" else "es"
 
 
-def _print(xml: bytes, language: Language, logo: bytes | None, notes: Notes) -> bytes:
+def printed(xml: bytes, language: Language, logo: bytes | None, notes: Notes) -> bytes:
+    """Returns the printed form of a stamped document. It takes long: call it in a thread."""
     from ledger.invoicing.pdf.render import render
 
     return render(xml, language=language, logo=logo, notes=notes)

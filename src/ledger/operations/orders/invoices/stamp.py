@@ -17,6 +17,7 @@ from ledger.domain.invoices.decide.stamping import (
     decide_blocked,
     decide_enabling,
     decide_next,
+    require_not_in_global,
     series_to_count,
     with_folio,
 )
@@ -142,7 +143,10 @@ def _wrong_lines(order: Order) -> list[Problem]:
 
 
 async def _enabling(uow: UnitOfWork, order: Order, given: StampInput) -> list[InvoiceEvent]:
-    """Returns the events of fiscal data that came with the request. Raises FiscalDataIncomplete if there is none."""
+    """Returns the events of fiscal data that came with the request. Raises OrderInGlobalInvoice, and
+    FiscalDataIncomplete if there is none.
+    """
+    require_not_in_global(order)
     fiscal: FiscalData | None = given.fiscal
     if fiscal is None and order.terms.fiscal is None and order.invoices is None:
         raise FiscalDataIncomplete("The order has no fiscal data: send fiscalConfig.", ["fiscalConfig.taxId"])

@@ -1,0 +1,9 @@
+"""What a global invoice states, and the deciders of its document and of the orders in it.
+
+In reading order:
+
+- `periods`: the days that it covers. `contents`: which orders it states, and how.
+- `commands`, `decide`: from a command to events. An order and its global invoice change in one commit.
+
+The events and the state of its stream are in `ledger.domain.orders.global_invoices`.
+"""

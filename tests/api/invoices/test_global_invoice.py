@@ -1,0 +1,206 @@
+"""Global invoices: what they state, that no order is stated twice, and what becomes of the orders."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+from tests.api.bodies import encoded, line, order, paid_order
+from tests.api.invoices.test_self_invoice import asked
+from tests.api.invoices.test_split_order_documents import CFDI, FISCAL, STAMPING, download, shown, work
+from tests.api.openapi.description import assert_described
+from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+from tests.whole_log import whole_log
+
+from ledger.invoicing.contract import ProviderTimedOut, StampRequest
+from ledger.invoicing.providers.sandbox import SandboxProvider
+from ledger.operations.global_invoices import create, due
+from ledger.postgres.connection import connect
+from ledger.settings import Settings
+from projections.rebuild import replay, stored
+
+pytestmark = pytest.mark.anyio
+
+GLOBAL = "/api/v1/invoices/global"
+IVA_8 = {"type": "IVA", "rate": 0.08}
+
+
+async def make(merchant: Merchant, **body: Any) -> httpx.Response:
+    answer = await merchant.post(GLOBAL, body)
+    assert_described(answer, "post", GLOBAL)
+    return answer
+
+
+async def sold(merchant: Merchant, name: str, **changes: Any) -> str:
+    created = await merchant.create(paid_order(externalId=name, **changes))
+    assert created.status_code == 201, created.text
+    return created.json()["id"]
+
+
+async def next_month(merchant: Merchant) -> str:
+    """Moves the merchant's clock behind the present month, and returns that month."""
+    now = date.fromisoformat((await merchant.get("/api/sandbox/clock")).json()["now"][:10])
+    after = (now.replace(day=1) + timedelta(days=32)).replace(day=1)
+    await work(merchant, f"P{(after - now).days + 1}D")
+    return f"{now:%Y-%m}"
+
+
+async def test_a_global_invoice_states_the_orders_of_a_month_once(store: Storefront, merchant: Merchant) -> None:
+    lines = [line(quantity=1, unitPrice=100_000), line(quantity=2, unitPrice=25_000, taxes=[IVA_8])]
+    plain, mixed, part = (
+        await sold(merchant, "plain"), await sold(merchant, "mixed", lineItems=lines), await sold(merchant, "part"),
+    )  # fmt: skip
+    await merchant.post(f"{ORDERS}/{part}/refund", {"amount": 50_001})
+    gone = await sold(merchant, "gone")
+    await merchant.post(f"{ORDERS}/{gone}/refund", {"amount": 150_000})
+    await sold(merchant, "fiscal", customerFiscalData=FISCAL)
+    await sold(merchant, "dollars", currency="USD")
+    await merchant.create(order(externalId="unpaid"))
+    early = await make(merchant, month="2099-12")
+    assert (early.status_code, early.json()["errors"][0]["field"]) == (400, "month")
+    month = await next_month(merchant)
+    made = await make(merchant, month=month)
+    assert (made.status_code, made.json()["hasMore"]) == (201, False)
+    invoice = made.json()["globalInvoice"]
+    assert (invoice["status"], invoice["orderCount"], invoice["total"]) == ("EMITTED", 3, 150_000 * 2 + 99_999)
+    detail = await merchant.get(f"{GLOBAL}/{invoice['id']}")
+    assert_described(detail, "get", f"{GLOBAL}/{{id}}")
+    amounts = {each["id"]: each["amount"] for each in detail.json()["orders"]}
+    assert amounts == {plain: 150_000, mixed: 150_000, part: 99_999}
+    document = await download(merchant, detail.json())
+    period = document.find("cfdi:InformacionGlobal", CFDI)
+    assert (period.get("Periodicidad"), period.get("Meses"), period.get("Año")) == ("04", month[5:], month[:4])
+    receiver = document.find("cfdi:Receptor", CFDI)
+    assert (receiver.get("Rfc"), receiver.get("UsoCFDI"), receiver.get("RegimenFiscalReceptor")) == (
+        "XAXX010101000", "S01", "616",
+    )  # fmt: skip
+    concepts = document.findall(".//cfdi:Concepto", CFDI)
+    numbers = {(await shown(merchant, each))["orderNumber"] for each in amounts}
+    assert {each.get("NoIdentificacion") for each in concepts} == numbers
+    assert {(each.get("ClaveProdServ"), each.get("ClaveUnidad")) for each in concepts} == {("01010101", "ACT")}
+    assert len(concepts) == 4, "an order of two rates has two concepts"
+    again = await make(merchant, month=month)
+    assert (again.status_code, again.json()) == (200, {"globalInvoice": None, "hasMore": False})
+    stamp = await merchant.post(f"{ORDERS}/{plain}/stamp", {"fiscalConfig": FISCAL})
+    assert (stamp.status_code, stamp.json()["code"]) == (409, "ORDER_IN_GLOBAL_INVOICE")
+    assert (await asked(merchant, plain)).json()["code"] == "SELF_INVOICE_UNAVAILABLE"
+    changed = await merchant.client.patch(
+        f"{ORDERS}/{plain}", content=encoded({"customerFiscalData": FISCAL}), headers=merchant.key | JSON
+    )
+    assert (changed.status_code, changed.json()["code"]) == (409, "ORDER_INVOICED")
+    page = await merchant.get(GLOBAL)
+    assert_described(page, "get", GLOBAL)
+    assert [each["id"] for each in page.json()["data"]] == [invoice["id"]]
+    other = await store.register()
+    assert (await other.get(f"{GLOBAL}/{invoice['id']}")).status_code == 404
+    await merchant.post(f"{ORDERS}/{mixed}/refund", {"amount": 1000})
+    report = (await merchant.get(f"/api/v1/invoices/month-end?month={invoice['issuedAt'][:7]}")).json()
+    (stated,) = [each for each in report["lines"] if each["kind"] == "INVOICE_GLOBAL"]
+    assert (stated["documents"], stated["total"], stated["state"]) == (1, invoice["total"], "EMITTED")
+    taxes = document.find("cfdi:Impuestos", CFDI)
+    assert Decimal(stated["iva"]) == Decimal(taxes.get("TotalImpuestosTrasladados")) * 100
+    assert report["refundedAfterGlobal"] == [{"orderId": mixed, "globalInvoiceId": invoice["id"], "amount": 1000}]
+
+
+async def test_two_requests_and_a_stamp_at_once_state_each_order_once(merchant: Merchant) -> None:
+    orders = [await sold(merchant, f"race-{n}") for n in range(6)]
+    month = await next_month(merchant)
+    answers = await asyncio.gather(
+        make(merchant, month=month),
+        make(merchant, month=month),
+        *(merchant.post(f"{ORDERS}/{each}/stamp", {"fiscalConfig": FISCAL}) for each in orders[:3]),
+    )
+    invoices = [each.json()["globalInvoice"] for each in answers[:2]]
+    details = [(await merchant.get(f"{GLOBAL}/{each['id']}")).json() for each in invoices if each]
+    in_globals = [each["id"] for detail in details for each in detail["orders"]]
+    stamped = [each for each in orders if (await shown(merchant, each))["invoiceStatus"] == "INVOICED"]
+    assert sorted(in_globals + stamped) == sorted(orders), "each order is stated once"
+    assert {each.status_code for each in answers} <= {200, 201, 409}
+
+
+async def test_a_refused_global_invoice_frees_its_orders(
+    store: Storefront, merchant: Merchant, settings: Settings
+) -> None:
+    order_id = await sold(merchant, "refused")
+    month = await next_month(merchant)
+    await merchant.post(STAMPING, {"mode": "REFUSE", "times": 1, "code": "CFDI40999", "message": "No."})
+    refused = (await make(merchant, month=month)).json()["globalInvoice"]
+    assert (refused["status"], refused["failureCode"], refused["failureReason"]) == ("FAILED", "CFDI40999", "No.")
+    assert (await asked(merchant, order_id)).status_code == 200
+    made = (await make(merchant, month=month)).json()["globalInvoice"]
+    assert (made["status"], made["orderCount"], made["id"] != refused["id"]) == ("EMITTED", 1, True)
+    assert settings.database_url is not None
+    async with await connect(settings.database_url, "test") as connection:
+        feed = await whole_log(store.ledger.journal.reader, connection, merchant.merchant_id)
+        rows = await stored(connection, merchant.merchant_id)
+    log = [(each.stream_id, each.version, each.event) for each in feed]
+    assert replay(merchant.merchant_id, log) == rows, "the rows follow from the log alone"
+    assert (len(rows["global_invoice"]), len(rows["global_invoice_order"])) == (2, 2)
+
+
+async def test_a_provider_that_is_down_delays_a_global_invoice(merchant: Merchant) -> None:
+    order_id = await sold(merchant, "down")
+    month = await next_month(merchant)
+    await merchant.post(STAMPING, {"mode": "DOWN"})
+    waiting = (await make(merchant, month=month)).json()["globalInvoice"]
+    assert waiting["status"] == "PENDING"
+    assert (await asked(merchant, order_id)).status_code == 409
+    await merchant.post(STAMPING, {"mode": "OK"})
+    await work(merchant, "PT2M")
+    detail = (await merchant.get(f"{GLOBAL}/{waiting['id']}")).json()
+    assert (detail["status"], len(detail["orders"])) == ("EMITTED", 1)
+    await download(merchant, detail)
+
+
+async def test_a_stamp_whose_answer_was_lost_is_found(merchant: Merchant, monkeypatch: pytest.MonkeyPatch) -> None:
+    await sold(merchant, "lost")
+    month = await next_month(merchant)
+    stamp = SandboxProvider.stamp
+
+    async def stamp_unheard(provider: SandboxProvider, request: StampRequest) -> Any:
+        await stamp(provider, request)
+        raise ProviderTimedOut("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SandboxProvider, "stamp", stamp_unheard)
+        unknown = (await make(merchant, month=month)).json()["globalInvoice"]
+    assert unknown["status"] == "PENDING"
+    assert (await make(merchant, month=month)).status_code == 200, "its order is stated, stamped or not"
+    monkeypatch.setattr(due, "MARGIN", timedelta(days=-1))  # the call is over
+    assert (await make(merchant, month=month)).status_code == 200
+    detail = (await merchant.get(f"{GLOBAL}/{unknown['id']}")).json()
+    assert detail["status"] == "EMITTED"
+    await download(merchant, detail)
+
+
+async def test_a_document_has_room_for_some_orders(merchant: Merchant, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = {await sold(merchant, f"room-{n}") for n in range(5)}
+    month = await next_month(merchant)
+    monkeypatch.setattr(create, "ORDERS_MAX", 2)
+    made = [(await make(merchant, month=month)).json() for _ in range(3)]
+    assert [each["hasMore"] for each in made] == [True, True, False]
+    assert [each["globalInvoice"]["folio"] for each in made] == ["G1", "G2", "G3"]
+    details = [(await merchant.get(f"{GLOBAL}/{each['globalInvoice']['id']}")).json() for each in made]
+    assert {each["id"] for detail in details for each in detail["orders"]} == orders
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "month"),
+        ({"month": "2026-13"}, "month"),
+        ({"month": "2026-02", "periodicity": "BIMONTHLY"}, "month"),
+        ({"month": "2026-01", "periodicity": "BIMONTHLY"}, "periodicity"),
+        ({"month": "2026-01", "periodicity": "DAILY"}, "firstDay"),
+        ({"month": "2026-02", "periodicity": "DAILY", "firstDay": 30}, "firstDay"),
+        ({"month": "2026-01", "periodicity": "FORTNIGHTLY", "firstDay": 2}, "firstDay"),
+        ({"month": "2026-01", "firstDay": 2}, "firstDay"),
+    ],
+)
+async def test_a_period_that_sat_does_not_have_is_refused(merchant: Merchant, body: dict[str, Any], field: str) -> None:
+    answer = await make(merchant, **body)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)

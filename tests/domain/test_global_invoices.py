@@ -1,0 +1,156 @@
+"""Which orders a global invoice states, what becomes of its document, and what follows for the orders."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+from tests.domain.builders import DEADLINE, NOON, created, folded, paid, refund_requested, refunded
+from tests.domain.invoices.stamper import ENABLED, FISCAL, ISSUER, REFUSED, SILENT, SINGLE_FISCAL, stamped
+from tests.journal.global_invoice_samples import GLOBAL, GLOBAL_INVOICES, OF_ORDERS
+
+from ledger.domain.fold import fold
+from ledger.domain.invoices.commands import EnableInvoicing, NotFound, NotSent
+from ledger.domain.invoices.decide.stamping import decide_enabling
+from ledger.domain.invoices.global_invoices.commands import AnnounceGlobalInvoice, SendGlobalInvoice
+from ledger.domain.invoices.global_invoices.contents import StatedOrder, is_unstated, stated
+from ledger.domain.invoices.global_invoices.decide import (
+    decide_announcement,
+    decide_inclusion,
+    decide_outcome,
+    decide_release,
+    decide_sending,
+)
+from ledger.domain.invoices.global_invoices.periods import bounds_of, days_of
+from ledger.domain.orders.events import OrderCancelled, PayerForgotten
+from ledger.domain.orders.evolve.order import evolve as evolve_order
+from ledger.domain.orders.global_invoices.evolve import evolve
+from ledger.domain.orders.global_invoices.state import MARGIN, GlobalInvoice
+from ledger.domain.orders.invoices.terms import GlobalPeriod, InvoiceTrigger, InvoicingPolicy, Periodicity
+from ledger.domain.orders.state import Order
+from ledger.domain.rejections import OrderInGlobalInvoice
+
+BEGIN, END = NOON - timedelta(days=30), NOON + timedelta(days=1)
+BOUGHT = (created(), *paid(1, 10000))
+INCLUDED = OF_ORDERS["included-in-global-invoice.v1"]
+PERIOD = GlobalPeriod(year=2026, month=1, periodicity=Periodicity.MONTHLY)
+SENDING = {"provider": "sandbox", "certificate": "3000", "deadline_at": DEADLINE}
+
+
+def announcement(*orders: Order) -> AnnounceGlobalInvoice:
+    found: list[StatedOrder] = [each for order in orders if (each := stated(order, ISSUER)) is not None]
+    return AnnounceGlobalInvoice(
+        global_invoice_id=GLOBAL, folio="G1", series="B", issuer=ISSUER, period=PERIOD, orders=found, at=NOON, **SENDING
+    )
+
+
+def being_stamped() -> GlobalInvoice:
+    return fold(evolve, None, decide_announcement(announcement(folded(BOUGHT))))
+
+
+def answered(invoice: GlobalInvoice, outcome: Any) -> GlobalInvoice:
+    after = fold(evolve, invoice, decide_outcome(invoice, outcome, NOON))
+    assert decide_outcome(after, outcome, NOON) == [], "an outcome is recorded once"
+    return after
+
+
+@pytest.mark.parametrize(
+    ("history", "is_due"),
+    [
+        (BOUGHT, True),
+        ([created(allow_partials=True), *paid(1, 4000), *paid(2, 6000)], True),
+        ([*BOUGHT, refund_requested(1, 4000), refunded(1, 4000)], True),
+        ([*BOUGHT, PayerForgotten(at=NOON)], True),
+        ([created()], False),
+        ([created(allow_partials=True), *paid(1, 4000)], False),
+        ([*BOUGHT, refund_requested(1, 4000)], False),
+        ([*BOUGHT, refund_requested(1, 10000), refunded(1, 10000)], False),
+        ([created(), OrderCancelled(at=NOON)], False),
+        ([created(currency="USD"), *paid(1, 10000)], False),
+        ([*SINGLE_FISCAL, *paid(1, 10000)], False),
+        ([*BOUGHT, replace(ENABLED, fiscal=FISCAL)], False),
+        ([*BOUGHT, INCLUDED], False),
+        ([*BOUGHT, *OF_ORDERS.values()], True),
+    ],
+)
+def test_an_order_is_stated_that_was_paid_in_the_period_and_has_no_invoice(history: Any, is_due: bool) -> None:
+    order = folded(history)
+    assert is_unstated(order, BEGIN, END) is is_due
+    assert not is_unstated(order, END, END + timedelta(days=30))
+    assert not is_unstated(order, BEGIN - timedelta(days=30), BEGIN)
+
+
+def test_the_document_states_what_the_orders_hold() -> None:
+    part = folded([created(), *paid(1, 10000), refund_requested(1, 4000), refunded(1, 4000)])
+    command = announcement(folded(BOUGHT), part)
+    announced, requested = decide_announcement(command)
+    assert [each.amount for each in announced.orders] == [10000, 6000]
+    terms = announced.terms
+    assert (terms.total, terms.series, terms.folio, terms.payment_form) == (16000, "B", "G1", "04")
+    assert [each.amount for each in terms.concepts] == [Decimal(8621), Decimal(5172)]
+    assert requested.deadline_at == DEADLINE
+    (included,) = decide_inclusion(command.orders[1], command)
+    assert (included.global_invoice_id, included.amount) == (GLOBAL, 6000)
+
+
+def test_a_stated_order_is_not_invoiced_once_more() -> None:
+    order = folded([*BOUGHT, INCLUDED])
+    policy = InvoicingPolicy(trigger=InvoiceTrigger.FIRST_CAPTURE, time_zone="America/Mexico_City", receipt_due_day=5)
+    enable = EnableInvoicing(policy=policy, at=NOON, fiscal=FISCAL)
+    with pytest.raises(OrderInGlobalInvoice, match=str(GLOBAL)):
+        decide_enabling(order, enable)
+    (released,) = decide_release(order, being_stamped(), NOON)
+    free = fold(evolve_order, order, [released])
+    assert decide_enabling(free, enable)
+    assert decide_release(free, being_stamped(), NOON) == []
+    another = replace(INCLUDED, global_invoice_id=UUID(int=9))
+    assert fold(evolve_order, free, [another, released]).global_invoice_id == UUID(int=9)
+
+
+def test_a_document_is_sent_again_until_it_has_an_outcome() -> None:
+    invoice = being_stamped()
+    assert invoice.due_at == DEADLINE + MARGIN
+    again = SendGlobalInvoice(at=NOON + timedelta(minutes=1), **SENDING)
+    assert decide_sending(invoice, again) == []
+    unknown = answered(invoice, SILENT)
+    assert decide_sending(unknown, again) == [], "the provider may have stamped it"
+    down = answered(invoice, NotSent())
+    assert (down.due_at, decide_sending(down, replace(again, at=NOON))) == (NOON + timedelta(minutes=1), [])
+    (sent,) = decide_sending(down, again)
+    assert sent.issued_at is None
+    (late,) = decide_sending(down, replace(again, at=NOON + timedelta(days=3)))
+    assert fold(evolve, down, [late]).terms.issued_at == NOON + timedelta(days=3), "SAT takes dates of three days"
+    (unarrived,) = decide_sending(answered(unknown, NotFound()), again)
+    assert unarrived.issued_at is None
+    done = answered(unknown, stamped(GLOBAL))
+    assert (done.status, done.due_at, decide_sending(done, again)) == ("EMITTED", None, [])
+    refused = answered(invoice, REFUSED)
+    assert (refused.status, refused.due_at, decide_outcome(refused, stamped(GLOBAL), NOON)) == ("FAILED", None, [])
+
+
+@pytest.mark.parametrize(
+    ("period", "days"),
+    [
+        ((2, Periodicity.MONTHLY, 1), ("2026-02-01", "2026-03-01")),
+        ((11, Periodicity.BIMONTHLY, 1), ("2026-11-01", "2027-01-01")),
+        ((2, Periodicity.FORTNIGHTLY, 1), ("2026-02-01", "2026-02-16")),
+        ((2, Periodicity.FORTNIGHTLY, 16), ("2026-02-16", "2026-03-01")),
+        ((1, Periodicity.WEEKLY, 29), ("2026-01-29", "2026-02-01")),
+        ((12, Periodicity.DAILY, 31), ("2026-12-31", "2027-01-01")),
+    ],
+)
+def test_a_period_has_whole_days_of_the_merchants_time_zone(period: Any, days: tuple[str, str]) -> None:
+    month, periodicity, first_day = period
+    found = GlobalPeriod(year=2026, month=month, periodicity=periodicity, first_day=first_day)
+    assert tuple(str(each) for each in days_of(found)) == days
+    begin, _ = bounds_of(found, "America/Mexico_City")
+    assert begin == datetime.fromisoformat(days[0]).replace(hour=6, tzinfo=UTC)
+
+
+def test_the_samples_fold_to_a_stamped_document() -> None:
+    invoice = fold(evolve, None, [each for name, each in GLOBAL_INVOICES.items() if "refused" not in name])
+    assert (invoice.status, invoice.attempts) == ("EMITTED", 1)
