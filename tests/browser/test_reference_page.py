@@ -61,6 +61,7 @@ async def test_the_first_page_leads_to_the_reference(browser: Browser, address: 
     assert complaints == []
 
 
+@pytest.mark.long  # a page of this size takes twenty seconds of processor time
 async def test_an_operation_opens_with_its_example_and_can_be_tried(reference: Opened, address: str):
     page, asked, complaints = reference
     create = page.locator("#operations-Payment_orders-createPaymentOrder")

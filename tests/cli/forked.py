@@ -18,6 +18,7 @@ _PRELOADED = [
     "ledger.seeding.seed",
     "ledger.background.scheduler.failed_jobs",
     "pydantic.type_adapter",  # typer imports it for the first command that it runs
+    "typer.rich_utils",  # and for each help and error
 ]
 _FORKS = multiprocessing.get_context("forkserver")
 

@@ -6,6 +6,7 @@ import re
 import pytest
 from docs import generate
 from tests.docs.pages import CONTRACT, PAGES, ROOT, anchors, links, sections
+from tests.sources import nodes
 
 SOURCES = sorted(
     path
@@ -79,8 +80,7 @@ def test_the_page_for_operators_lists_every_line_of_the_log():
     """And every name on the page is logged."""
     logged = {
         call.args[0].value
-        for path in (ROOT / "src").rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
+        for _, call in nodes("_log.")
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _LEVELS
         if ast.unparse(call.func.value) == "_log" and isinstance(call.args[0], ast.Constant)
     }

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from tests.databases import Databases
 from tests.domain.builders import NOON
 
 from ledger.domain.orders.statuses import OrderStatus
@@ -52,13 +53,14 @@ def explained(connection: psycopg.Connection[Any], statement: str, parameters: A
     yield from nodes(row[0][0]["Plan"])
 
 
-@pytest.fixture
-def first_day(database_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection with the settings of lists, over an empty table without statistics."""
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("truncate payment_order")
-    with psycopg.connect(database_url, autocommit=True, options=pool._OPTIONS) as connection:
-        yield connection
+@pytest.fixture(scope="module")
+def first_day(databases: Databases) -> Iterator[psycopg.Connection[Any]]:
+    """A connection with the settings of lists, over an empty table without statistics. No test changes anything."""
+    with databases.lent() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("truncate payment_order")
+        with psycopg.connect(url, autocommit=True, options=pool._OPTIONS) as connection:
+            yield connection
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=" ".join)

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 from tests.service.trees import environment
+from tests.sources import nodes
 
-import ledger
 from ledger.telemetry.logs import LINES_MAX, AccessLog
 
 pytestmark = pytest.mark.anyio
@@ -111,8 +111,7 @@ def test_no_line_repeats_the_text_of_a_failure():
     ours = {"data_key_unavailable", "recovery_cannot_read"}
     logged = [
         (path.name, ast.unparse(call.args[0]))
-        for path in Path(ledger.__path__[0]).parent.rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
+        for path, call in nodes("_log.")
         if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("_log.")
         if any(ast.unparse(word.value).startswith(("repr(", "str(fault", "str(failure")) for word in call.keywords)
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 from tests.api.bodies import charge, order
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+from tests.sources import nodes
 from uuid_utils.compat import uuid7
 
 from api.app import routes
@@ -203,11 +203,10 @@ SECRETS = {"api_key", "fingerprint", "key_hash", "mac", "password", "pepper", "s
 
 def test_secrets_are_never_compared_with_an_equals_sign():
     """Anywhere in the program: the time of such a comparison shows how much of a guess is right."""
-    for path in (Path(__file__).parents[3] / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
-                compared = [getattr(each, "id", getattr(each, "attr", "")) for each in (node.left, *node.comparators)]
-                assert not SECRETS.intersection(compared), f"{path}:{node.lineno} {ast.unparse(node)}"
+    for path, node in nodes(*SECRETS):
+        if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops):
+            compared = [getattr(each, "id", getattr(each, "attr", "")) for each in (node.left, *node.comparators)]
+            assert not SECRETS.intersection(compared), f"{path}:{node.lineno} {ast.unparse(node)}"
 
 
 async def test_what_was_found_before_a_change_is_not_cached():

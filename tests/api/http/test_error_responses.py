@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.api.bodies import APPROVED
+from tests.sources import nodes
 
 import ledger
 from api.errors import ApiError, TooManyRequests, card_number_in, conflicting, invalid, method_not_allowed
@@ -84,8 +85,7 @@ def test_every_fact_of_a_rejection_is_a_field_of_the_answer():
     names = {kind.__name__ for kind in STATUS}
     facts = {
         keyword.arg
-        for path in SOURCES.rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
+        for _, call in nodes(*(f"{name}(" for name in names))
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") in names and call.args  # events have no message
         for keyword in call.keywords
     }
@@ -116,8 +116,7 @@ def test_what_is_wrong_with_a_field_completes_its_name():
     """As in "amount" "must be even": without a capital and a full stop, wherever it is raised."""
     problems = [
         (path.name, text)
-        for path in sorted(SOURCES.rglob("*.py"))
-        for call in ast.walk(ast.parse(path.read_text()))
+        for path, call in nodes("InvalidField(", "invalid(")
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") in {"InvalidField", "invalid"}
         for text in [ast.unparse(call.args[1]).lstrip("f").strip("'\"")]
     ]

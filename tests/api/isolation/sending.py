@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from api.http.endpoint import Endpoint, ScopedOperation
 from ledger.settings import Settings
 
 
+@cache
 def operations() -> dict[tuple[str, str], ScopedOperation]:
     """Returns every operation of the router that a merchant calls."""
     return {

@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -21,12 +20,11 @@ from tests.api.isolation.cases import CASES
 from tests.api.isolation.objects import objects_of
 from tests.api.isolation.sending import Sender, fields_in, operations
 from tests.api.storefront import ORDERS, Merchant, Storefront
+from tests.sources import nodes
 
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
-
-SRC = Path(__file__).parents[3] / "src"
 
 _EFFECT: Final = "nextval('injected')"
 _BREAKERS: Final = (
@@ -153,19 +151,16 @@ async def test_a_search_is_literal(merchant: Merchant):
 def test_no_statement_is_put_together_from_values():
     """A text that reaches `execute` or a `Statement` is a constant, a name of one, or made by `psycopg.sql`."""
     suspicious = []
-    for path in SRC.rglob("*.py"):
-        if ".execute" not in path.read_text() and "Statement(" not in path.read_text():
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(func=ast.Attribute(attr="execute" | "executemany" | "copy"), args=[text, *_]):
-                    pass
-                case ast.Call(func=ast.Name(id="Statement"), args=[_, text]):
-                    pass
-                case _:
-                    continue
-            if _is_put_together(text):
-                suspicious.append(f"{path.relative_to(SRC)}:{node.lineno} {ast.unparse(text)}")
+    for path, node in nodes(".execute", ".copy", "Statement("):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="execute" | "executemany" | "copy"), args=[text, *_]):
+                pass
+            case ast.Call(func=ast.Name(id="Statement"), args=[_, text]):
+                pass
+            case _:
+                continue
+        if _is_put_together(text):
+            suspicious.append(f"{path}:{node.lineno} {ast.unparse(text)}")
     assert suspicious == []
 
 

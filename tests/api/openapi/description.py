@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -14,6 +15,7 @@ from ledger.settings import Settings
 DESCRIBED: dict[str, Any] = json.loads(as_json(describe_interface(Settings())))
 
 
+@cache
 def operations() -> dict[tuple[str, str], dict[str, Any]]:
     return {(method, path): found for path, item in DESCRIBED["paths"].items() for method, found in item.items()}
 

@@ -60,6 +60,7 @@ def specs() -> list[OperationSpec]:
     return list(found.values())
 
 
+@pytest.mark.long  # takes as long as a hundred other tests
 def test_the_description_is_openapi_3_1():
     assert DESCRIBED["openapi"] == "3.1.0"
     assert list(OpenAPIV31SpecValidator(DESCRIBED).iter_errors()) == []
