@@ -110,6 +110,21 @@ async def test_a_request_under_a_key_is_answered_as_the_first_time(merchant: Mer
     assert (gone.status_code, gone.json()["code"]) == (404, "PAYMENT_METHOD_NOT_FOUND")
 
 
+@pytest.mark.parametrize("erases", [False, True])
+async def test_a_key_shows_no_card_that_was_removed_while_its_payer_was_to_act(
+    merchant: Merchant, erases: bool
+) -> None:
+    key = {"idempotency-key": "removed"}
+    waiting = (await save(merchant, CHALLENGED, headers=key)).json()
+    assert waiting["status"] == "REQUIRES_ACTION"
+    if erases:
+        assert (await merchant.client.delete("/api/customers/ana", headers=merchant.key)).status_code == 200
+    else:
+        assert (await delete(merchant, waiting["id"])).status_code == 200
+    again = await save(merchant, CHALLENGED, headers=key)
+    assert (again.status_code, again.json()["code"]) == (404, "PAYMENT_METHOD_NOT_FOUND")
+
+
 async def test_the_same_card_is_the_same_method(merchant: Merchant) -> None:
     first = (await save(merchant)).json()
     same = await save(merchant)

@@ -7,6 +7,7 @@ commit; `sweep` destroys it if a crash comes in between.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -20,12 +21,13 @@ from ledger.domain.orders.terms import MethodType
 from ledger.domain.payment_methods.commands import ResumeVerification, VerifyCard
 from ledger.domain.payment_methods.decide import not_found
 from ledger.domain.payment_methods.events import (
+    CardVerificationEnded,
     CardVerificationRequested,
     CardVerificationResumed,
     PaymentMethodDeleted,
 )
 from ledger.domain.payment_methods.state import SavedMethods, Verification, stream_of
-from ledger.domain.payment_methods.terms import PayerStep, VerificationEnd
+from ledger.domain.payment_methods.terms import EndedBecause, PayerStep, VerificationEnd
 from ledger.domain.payment_methods.verification import decide_resumption, decide_verification
 from ledger.domain.rejections import (
     ChargeRefused,
@@ -51,6 +53,7 @@ from ledger.processors.contract import ProcessorUnavailable
 _AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 _ANNOUNCING = CardVerificationRequested, CardVerificationResumed
 """The events of which a request waits for the call."""
+_REMOVED = EndedBecause.DELETED, EndedBecause.CUSTOMER_ERASED
 
 
 class CardResult(Struct, frozen=True, kw_only=True):
@@ -218,9 +221,7 @@ class _CardAnswer:
         assert method_id is not None, "the request is about a card"
         if record.answer is not None:
             result = await answered(uow, record, PAYMENT_METHODS)
-            if any(
-                isinstance(each, PaymentMethodDeleted) and each.payment_method_id == method_id for each in result.later
-            ):
+            if _is_removed(result.state, method_id, result.later):
                 raise not_found()
             created = record.answer.created
             return CardResult(methods=result.state, payment_method_id=method_id, created=created, repeated=True)
@@ -251,6 +252,20 @@ class _CardAnswer:
             return PayerAuthenticationFailed("The payer could not be authenticated: the card is not saved.")
         rejection = ChargeRefusedByRisk if verification.refused_by_risk else ChargeRefused
         return rejection(reason.message, declineCode=reason.code, retryable=reason.retryable, advice=reason.advice)
+
+
+def _is_removed(answered_with: SavedMethods, method_id: UUID, later: Sequence[object]) -> bool:
+    """Returns whether the card of an answer was deleted after it, or its customer erased. A card that was being
+    verified has no method to delete: its verification ends.
+    """
+    ids = {each.verification_id for each in answered_with.verifications if each.payment_method_id == method_id}
+    for event in later:
+        match event:
+            case PaymentMethodDeleted() if event.payment_method_id == method_id:
+                return True
+            case CardVerificationEnded() if event.verification_id in ids and event.because in _REMOVED:
+                return True
+    return False
 
 
 def _not_sent() -> ProcessorUnavailable:
