@@ -14,7 +14,7 @@ from uuid import uuid4
 import psycopg
 from msgspec import Struct
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -56,6 +56,7 @@ class Databases:
     def __init__(self, server_url: str, template: str) -> None:
         self._server_url, self._template = server_url, template
         self._idle: list[str] = []
+        self._open: dict[str, Connection] = {}
         self._fresh: _Fresh | None = None
 
     @contextmanager
@@ -74,6 +75,22 @@ class Databases:
         """Drops the idle databases."""
         while self._idle:
             self._drop(self._idle.pop())
+
+    def _connection(self, name: str) -> Connection:
+        """Returns our connection to a database, which stays open: a new one reads the catalogs for a while.
+
+        A test may have ended it.
+        """
+        connection = self._open.get(name)
+        if connection is not None:
+            try:
+                connection.execute("")
+            except psycopg.Error:
+                connection.close()
+            else:
+                return connection
+        self._open[name] = connection = psycopg.connect(self._url(name), autocommit=True)
+        return connection
 
     def _url(self, name: str) -> str:
         return make_conninfo(self._server_url, dbname=name)
@@ -95,20 +112,20 @@ class Databases:
         Fails if a test has changed the catalogs: such a test needs a database of its own.
         """
         assert self._fresh is not None, "it was lent"
-        with psycopg.connect(url, autocommit=True) as connection:
-            assert _catalogs(connection) == self._fresh.catalogs, "the test changes the catalogs: lend it a database"
-            self._restore(connection, [row for row in connection.execute(_TABLES) if row[2] == "r"])
+        connection = self._connection(str(conninfo_to_dict(url)["dbname"]))
+        assert _catalogs(connection) == self._fresh.catalogs, "the test changes the catalogs: lend it a database"
+        self._restore(connection, [row for row in connection.execute(_TABLES) if row[2] == "r"])
 
     def _emptied(self, name: str) -> bool:
         """Restores the database to its first state, without connections, and returns whether that succeeded."""
         assert self._fresh is not None, "it was lent"
         try:
-            with psycopg.connect(self._url(name), autocommit=True) as connection:
-                connection.execute(_END, (name,))
-                tables = connection.execute(_TABLES).fetchall()
-                if sum(size for _, size, _ in tables) > _BYTES_MAX or _catalogs(connection) != self._fresh.catalogs:
-                    return False
-                self._restore(connection, tables)
+            connection = self._connection(name)
+            connection.execute(_END, (name,))
+            tables = connection.execute(_TABLES).fetchall()
+            if sum(size for _, size, _ in tables) > _BYTES_MAX or _catalogs(connection) != self._fresh.catalogs:
+                return False
+            self._restore(connection, tables)
         except psycopg.Error:
             return False
         return True
@@ -127,6 +144,8 @@ class Databases:
                 copy.write(rows)
 
     def _drop(self, name: str) -> None:
+        if name in self._open:
+            self._open.pop(name).close()
         with psycopg.connect(self._server_url, autocommit=True) as connection:
             connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
