@@ -13,6 +13,11 @@ from tests.api.openapi.description import assert_described
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from tests.invoicing.documents import issuer_body
 from tests.invoicing.kept_keys import kept_keys
+from tests.whole_log import whole_log
+
+from ledger.postgres.connection import connect
+from ledger.settings import Settings
+from projections.rebuild import replay, stored
 
 __all__ = ["kept_keys"]
 
@@ -75,6 +80,22 @@ async def test_every_term_is_changed_and_shown_and_found(store: Storefront) -> N
     paid = await merchant.post(f"{ORDERS}/{created['id']}/charge", charge())
     assert (paid.json()["amountPaid"], paid.json()["status"]) == (170000, "COMPLETED")
     assert (await change(merchant, created["id"], {"description": "pagado"})).status_code == 200
+
+
+@pytest.mark.parametrize("number", ["F-2031", "Ñ-7", None])
+async def test_the_rows_of_a_changed_order_follow_from_the_log_before_any_line_is_packed(
+    store: Storefront, settings: Settings, number: str | None
+) -> None:
+    merchant = await store.register()
+    created = (await merchant.create(order(invoiceNumber="F-2030", metadata={"mesa": 7}))).json()
+    body = {"amount": 170000, "invoiceNumber": number, "metadata": {"mesa": None}, "dueDate": "2032-01-01"}
+    assert (await change(merchant, created["id"], body)).status_code == 200
+    assert settings.database_url is not None
+    async with await connect(settings.database_url, "test") as connection:
+        feed = await whole_log(store.ledger.journal.reader, connection, merchant.merchant_id)
+        rows = await stored(connection, merchant.merchant_id)
+    log = [(each.stream_id, each.version, each.event) for each in feed]
+    assert replay(merchant.merchant_id, log) == rows
 
 
 async def test_a_change_warns_as_a_creation_does(store: Storefront) -> None:
