@@ -1,7 +1,8 @@
-"""Names that choose what a request acts on: one payment, one document, one refund, one invoice, one saved card.
+"""Names that choose what a request acts on: one payment, document, refund, invoice or saved card, or a part of the
+money.
 
 Refuse such a name where the operation lacks it. Ignored, it would widen the request: a cancellation of a receipt would
-cancel the invoice, a capture of one payment would capture the newest one.
+cancel the invoice, a capture of one payment would capture the newest one, a release of a part would release all.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _CHOICES: Final[Mapping[str, str]] = {
     "a refund": "refund refundid refundids refundexternalid",
     "an invoice": "invoice invoiceid invoiceids fiscalinvoiceid subscriptioninvoice subscriptioninvoiceid",
     "a saved card": "paymentmethod paymentmethodid paymentmethodids cardid cardtoken tokenid",
+    "a part of the money": "amount partialamount refundamount amounttorefund releaseamount amounttorelease",
 }
 
 CHOICES: Final = {name: what for what, names in _CHOICES.items() for name in names.split()}
@@ -34,7 +36,8 @@ def chosen_alike(spelling: str, known: Mapping[str, str]) -> str | None:
     what = CHOICES.get(spelling)
     if what is None:
         return None
-    return next((name for each, name in known.items() if CHOICES.get(each) == what), None)
+    alike = {what, "a document"} if what == "an invoice" else {what}  # an order's further invoice is a document
+    return next((name for each, name in known.items() if CHOICES.get(each) in alike), None)
 
 
 def choices_left(names: Iterable[str]) -> frozenset[str]:

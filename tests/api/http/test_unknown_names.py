@@ -271,7 +271,7 @@ async def test_a_field_that_moves_money_in_other_apis_is_refused_with_what_to_se
 
 CHOOSING = (
     "documentId", "complement_id", "receiptId", "cfdiId", "paymentIds", "payment_id", "captureId", "transactionId",
-    "refundId", "invoiceId", "cardId", "paymentMethodId",
+    "refundId", "invoiceId", "cardId", "paymentMethodId", "refundAmount",
 )  # fmt: skip
 ACTING = [(method, path) for method, path in WITH_BODY if "{id}" in path and path.startswith((ORDERS, SUBSCRIPTIONS))]
 
@@ -303,6 +303,10 @@ async def test_a_name_that_chooses_is_refused_with_the_one_to_send(paid: tuple[M
     for path, name, problem in (
         (f"{one}/capture", "captureId", "is unknown: did you mean paymentId?"),
         (f"{one}/cfdi-url", "documentId", "is unknown: did you mean complementId?"),
+        (f"{one}/cfdi-cancel", "invoiceId", "is unknown: did you mean documentId?"),
+        (f"{one}/cancel", "amount", "this operation has no such choice, so leave it out"),
+        (f"{one}/release", "amount", "this operation has no such choice, so leave it out"),
+        (f"{one}/refunds/{ANY_ID}/confirm", "amount", "this operation has no such choice, so leave it out"),
         (f"{SUBSCRIPTIONS}/{ANY_ID}/retry", "invoiceId", "this operation has no such choice, so leave it out"),
     ):
         answer = (await merchant.post(path, {name: ANY_ID})).json()
