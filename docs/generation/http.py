@@ -49,7 +49,7 @@ _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
     "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it, but not of products.",
     "content-type": "`application/json`, with a body.",
-    "idempotency-key": "Optional, with POST, PUT and DELETE: 1 to 255 printable characters. The same key and body again get the same answer.",
+    "idempotency-key": "Optional, with POST, PUT, PATCH and DELETE: 1 to 255 printable characters. The same key and body again get the same answer.",
     "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It is returned and logged.",
 }
 
@@ -81,7 +81,7 @@ amounts of payments are decimal strings in the same unit. Times are `2026-01-31T
 A misspelt name in a body is 400 `UNKNOWN_FIELD`. Other unknown names in it are ignored and named in the header
 `Ledger-Ignored-Fields`; a product keeps them ([decision 0009](../decisions/0009-unknown-body-fields-ignored.md)). Any unknown parameter of a query is 400
 `UNKNOWN_PARAMETER` ([decision 0054](../decisions/0054-unknown-parameters-are-refused.md)). `null` is the same as absent,
-except in the details of a customer, of a product and of a plan, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
+except in the details of a customer, of a product and of a plan, and in a change of an order, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
 """
 
 _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'

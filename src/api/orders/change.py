@@ -108,7 +108,7 @@ def _change_input(
     """
     with BAD_INPUT_AS_400:
         _require_changes(msgspec.json.decode(body, type=dict[str, Raw]), errors)
-        amount = None if sent.amount is UNSET else errors.check(positive_amount, sent.amount, "amount")
+        amount = errors.check(positive_amount, sent.amount, "amount") if is_given(sent.amount) else None
         given = sent.due_date
         due_date = errors.check(parse_due_date, given, now) if isinstance(given, str) else given
         rate = errors.check(exchange_rate, sent.exchange_rate)
@@ -140,6 +140,8 @@ def _require_changes(members: Mapping[str, Raw], errors: FieldErrors) -> None:
     for name in _FIXED.intersection(members):
         if is_given(members[name]):
             errors.add(invalid(name, "cannot be changed by this operation: leave it out", "READ_ONLY"))
+    if "amount" in members and not is_given(members["amount"]):
+        errors.add(invalid("amount", "cannot be taken away: send a number, or leave it out"))
     if not errors and members.keys().isdisjoint(_CHANGEABLE):
         errors.add(invalid(BODY, f"must have a field to change: {', '.join(_NAMED)}", "REQUIRED"))
 

@@ -135,7 +135,10 @@ def _require_sum(after: OrderCreated, changes: OrderChanges) -> None:
 
 def _require_no_payment(order: Order) -> None:
     if order.payments or order.status is not OrderStatus.PENDING:
-        message = "The amount changes only before the first payment of the order: cancel it, and create another one."
+        message = (
+            "The amount changes only before the first payment of the order: create another order, and cancel this one "
+            "if it is open."
+        )
         raise wrong_state(order, message, OrderStatus.PENDING)
 
 
