@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from satcfdi.create.cfd import cfdi40
-from tests.domain.invoices.baskets import ISR_FEES, ISSUER, IVA16, IVA_FEES, line
+from tests.domain.invoices.baskets import FUEL, ISR_FEES, ISSUER, IVA16, IVA_FEES, line
 from tests.domain.invoices.baskets import invoice as invoice_terms
+from tests.domain.invoices.baskets import receipt as receipt_terms
 from tests.invoicing import documents
 from tests.invoicing.conftest import to_stamp
 from tests.invoicing.test_pdf import stamp
@@ -48,6 +49,16 @@ def test_right_documents_of_every_kind_are_not_refused(signer, stamp, receipt):
         build(invoice_terms((line(10_000, taxes=(IVA16, ISR_FEES, IVA_FEES)), line(333))), ISSUER, signer),
     ):
         assert refusal(xml.decode()) is None, xml
+
+
+def test_sums_of_quantities_are_rounded_in_an_invoice_and_in_its_receipt(signer):
+    """A third of a litre and a fee for each litre: the document states the sum of litres with two decimals."""
+    terms = invoice_terms((line(10_000, "1.333333", taxes=(FUEL, IVA16)), line(333)))
+    fuel = build(terms, ISSUER, signer).decode()
+    assert ('Base="1.333333"' in fuel, 'Base="1.33"' in fuel) == (True, True)
+    assert refusal(fuel) is None
+    paid = build(receipt_terms(terms, terms.total, terms.total), ISSUER, signer).decode()
+    assert refusal(paid) is None
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,18 @@ summed by its kind alone, a transferred one by kind, factor and rate too (CFDI40
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from ledger.domain.invoices.parts import summed
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.invoices.terms import EXEMPT, FEE, TaxAmount
 from ledger.invoicing.cfdi.amounts import major, rate, up_to_six_decimals
 
+_CENT: Final = Decimal("0.01")
+_MINOR_UNIT: Final = Decimal(1)
 _KEYS: Final = {"ISR": "001", "IVA": "002", "IEPS": "003"}
 
 Node = dict[str, Any]
@@ -32,7 +36,10 @@ def sums(taxes: Sequence[TaxAmount], suffix: str = "") -> Node | None:
     withheld = [
         {f"Impuesto{suffix}": key, f"Importe{suffix}": major(amount)} for key, amount in withheld_sums(taxes).items()
     ]
-    transferred = [_row(tax, suffix) for tax in summed([tax for tax in taxes if not tax.withheld])]
+    transferred = [
+        _row(replace(tax, base=_rounded_base(tax)), suffix)
+        for tax in summed([tax for tax in taxes if not tax.withheld])
+    ]
     node = {f"Retenciones{suffix}": withheld, f"Traslados{suffix}": transferred}
     return _node(node)
 
@@ -56,6 +63,14 @@ def withheld_sums(taxes: Iterable[TaxAmount]) -> dict[str, Decimal]:
         if tax.withheld:
             found[_KEYS[tax.type]] = found.get(_KEYS[tax.type], ZERO) + tax.amount
     return found
+
+
+def _rounded_base(tax: TaxAmount) -> Decimal:
+    """Returns a sum of bases with the decimals of the currency, as SAT rounds it (CFDI40215, CRP20268).
+
+    The base of a fee is a quantity in its own unit, others are minor units.
+    """
+    return tax.base.quantize(_CENT if tax.factor == FEE else _MINOR_UNIT, rounding=ROUND_HALF_UP)
 
 
 def _row(tax: TaxAmount, suffix: str) -> Node:
