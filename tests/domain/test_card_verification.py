@@ -241,6 +241,15 @@ def test_the_same_card_is_one_method_and_is_verified_again_only_with_another_exp
     assert (methods.had(ONE), len(methods.live)) == (False, 2), "the method stays as it was"
 
 
+def test_a_card_that_is_verified_again_and_again_makes_its_customer_no_larger() -> None:
+    methods = None
+    for n in range(50):
+        methods = begun(methods, check=UUID(int=100 + n), card={"exp_year": 2035 + n % 2})
+        _, methods = then(methods, Verified(), check=UUID(int=100 + n))
+    assert methods is not None
+    assert (len(methods.live), len(methods.verifications)) == (1, 1)
+
+
 def test_a_second_verification_of_a_card_waits_for_the_processor_and_replaces_one_that_waits_for_its_payer() -> None:
     with pytest.raises(RequestInProgress):
         decide_verification(begun(), verify(check=AGAIN))

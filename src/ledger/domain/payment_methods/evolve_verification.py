@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -36,7 +37,7 @@ def evolve_verification(methods: SavedMethods | None, event: VerificationEvent) 
     """Returns the methods after an event of a verification. `methods` is None before the first card."""
     if isinstance(event, CardVerificationRequested):
         before = methods or SavedMethods(customer_id=event.customer_id)
-        return replace(before, verifications=(*before.verifications, _requested(event)))
+        return replace(before, verifications=(*_without_verified(before, event), _requested(event)))
     assert methods is not None, "a verification begins with its request"
     match event:
         case CardVerificationChallenged():
@@ -71,6 +72,15 @@ def evolve_verification(methods: SavedMethods | None, event: VerificationEvent) 
             return _ended(methods, event, VerificationEnd(event.because))
         case _:
             assert_never(event)
+
+
+def _without_verified(before: SavedMethods, event: CardVerificationRequested) -> Iterator[Verification]:
+    """Yields the verifications without those that have saved this card before: nothing is decided by them any more,
+    and a card can be verified any number of times.
+    """
+    for each in before.verifications:
+        if each.payment_method_id != event.payment_method_id or each.ended is not VerificationEnd.VERIFIED:
+            yield each
 
 
 def _requested(event: CardVerificationRequested) -> Verification:

@@ -89,7 +89,7 @@ class Verification(Struct, frozen=True, kw_only=True):
 
 class SavedMethods(Struct, frozen=True, kw_only=True):
     """All payment methods that a customer ever had, oldest first, deleted ones included, and the verifications of cards
-    that were to be saved without a payment.
+    that were to be saved without a payment: of those that have saved a card, the latest of each card.
     """
 
     customer_id: UUID
