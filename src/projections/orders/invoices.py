@@ -357,20 +357,21 @@ def _received(order: Order, slot: str, payment_id: UUID, applied: Decimal) -> De
     """Returns the gross amount of the receipt of money that a document is about (contract 4.7).
 
     A receipt of money that pays two invoices has two receipts: the further one shows what it applies, the other the
-    rest.
+    rest. The further one does so also after the cancellation of the other: its file states no more.
     """
     own = slot.partition(f":{INVOICE_SLOT}:")[0]
     beside = [
         each
         for each in (() if order.invoices is None else order.invoices.receipts)
-        if each.slot != slot and each.slot.partition(f":{INVOICE_SLOT}:")[0] == own and not each.is_cancelled
+        if each.slot != slot and each.slot.partition(f":{INVOICE_SLOT}:")[0] == own
     ]
     if own != slot and beside:
         return applied
     before = ZERO
     for inflow in order.payment(payment_id).inflows:
         if own == f"receipt:{inflow.ordinal}":
-            others = sum((each.terms.applied_amount for each in beside), ZERO)  # type: ignore[union-attr]  # receipts
+            valid = [each for each in beside if not each.is_cancelled]
+            others = sum((each.terms.applied_amount for each in valid), ZERO)  # type: ignore[union-attr]  # receipts
             return inflow.captured - before - others
         before = inflow.captured
     raise AssertionError("a receipt is about money that the payment received")

@@ -125,6 +125,23 @@ async def test_a_split_order_is_stamped_step_by_step_and_its_documents_add_up(st
     await _check_files(merchant, order_id, done)
 
 
+async def test_a_further_receipt_keeps_its_amount_after_the_cancellation_of_the_other_of_its_money(store: Storefront):
+    merchant = await store.register()
+    order_id = await make(merchant, externalId="crossing")
+    await pay(merchant, order_id, 60000)
+    await work(merchant)
+    assert (await merchant.post(f"{ORDERS}/{order_id}/refund", {"amount": 20000})).status_code == 200
+    await work(merchant)
+    await pay(merchant, order_id, 60000)
+    await work(merchant)
+    done = await shown(merchant, order_id)
+    amounts = [each["amount"] for each in done["complements"]]
+    assert amounts == [60000, 40000, 20000]
+    body = {"motive": "02", "documentId": done["complements"][1]["id"]}
+    cancelled = await merchant.post(f"{ORDERS}/{order_id}/cfdi-cancel", body)
+    assert [each["amount"] for each in cancelled.json()["complements"]] == amounts
+
+
 async def _check_files(merchant: Merchant, order_id: str, done: dict[str, Any]) -> None:
     links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()
     invoice = await download(merchant, links["invoice"])
