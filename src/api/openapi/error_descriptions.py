@@ -179,6 +179,8 @@ WARNING_WORDS: Final[Mapping[WarningCode, str]] = {
     WarningCode.NOT_IN_SAT_CATALOG: "SAT's catalogues do not have the key or the rate of a line: the order could not be "
     "invoiced. With fiscal data it is 400 instead.",
     WarningCode.RFC_CHECK_DIGIT: "The check digit of the RFC does not fit: check it. SAT has registered a few such numbers.",
+    WarningCode.DESTINATION_NOT_USED: "No money of the refund goes to the account: it goes back to the card, or the refund "
+    "was there already and keeps its account.",
 }
 """What each code of a warning means."""
 

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
+from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.stored_text import check_texts
 from api.decoding.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text, alias_of
 from api.errors import invalid, required
@@ -147,7 +148,16 @@ async def refund(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await refund_order(deps.ledger, request.actor, reference, parsed, key)
+    if parsed.destination is not None:
+        _warn_of_unused_destination(result, parsed.destination)
     return refund_response(result, deps, request)
+
+
+def _warn_of_unused_destination(result: OrderResult, named: terms.Destination) -> None:
+    made = None if result.refund_id is None else result.order.refund(result.refund_id)
+    if made is not None and all(part.destination != named for part in made.parts):
+        problem = "was not used: money of a card goes back to the card, and a refund that exists keeps its account"
+        warn("destination", WarningCode.DESTINATION_NOT_USED, problem)
 
 
 def refund_response(result: OrderResult, deps: Dependencies, request: ApiRequest) -> ApiResponse:

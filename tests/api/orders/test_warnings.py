@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.api.bodies import line, order
+from tests.api.bodies import line, order, paid_order
 from tests.api.openapi.description import assert_described
 from tests.api.storefront import ORDERS, Merchant
 
@@ -74,3 +74,21 @@ async def test_an_rfc_whose_check_digit_does_not_fit_is_accepted_with_a_warning(
     assert [(field, code) for field, code, _ in found] == (
         [] if fits else [("customerFiscalData.taxId", "RFC_CHECK_DIGIT")]
     )
+
+
+async def test_an_account_to_which_no_money_of_a_refund_goes_is_warned_of(merchant: Merchant):
+    await merchant.create(paid_order(externalId="card"))
+    account = {"clabe": "032180000118359719", "accountHolder": "Ana"}
+    refunded = (await merchant.post(f"{ORDERS}/card/refund", {"amount": 100, "destination": account})).json()
+    assert refunded["refund"]["destination"] is None
+    assert [(each["field"], each["code"]) for each in refunded["warnings"]] == [("destination", "DESTINATION_NOT_USED")]
+    transfer = paid_order(externalId="transfer", paymentMethod={"type": "spei"})
+    created = (await merchant.create(transfer)).json()
+    deposit = {"clabe": created["payment"]["speiDetails"]["clabe"], "amount": created["amount"]}
+    assert (await merchant.post("/api/sandbox/deposits", deposit)).status_code == 200
+    body = {"amount": 100, "externalId": "back", "destination": account}
+    assert "warnings" not in (await merchant.post(f"{ORDERS}/transfer/refund", body)).json()
+    again = (
+        await merchant.post(f"{ORDERS}/transfer/refund", body | {"destination": account | {"accountHolder": "Eva"}})
+    ).json()
+    assert [each["code"] for each in again["warnings"]] == ["DESTINATION_NOT_USED"]
