@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -17,7 +18,6 @@ from msgspec import Meta, Raw, Struct
 
 from ledger.domain.invoices.global_invoices.periods import days_of
 from ledger.domain.money import ZERO, shortest
-from ledger.domain.orders.events import PaymentRefunded
 from ledger.domain.orders.global_invoices.state import GlobalInvoice
 from ledger.domain.orders.invoices.state import DocumentStatus
 from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms, Periodicity
@@ -100,9 +100,9 @@ select created_at, order_id from payment_order o
 """
 _AFTER: Final = "and (created_at, order_id) > (%(after_at)s, %(after_id)s)"
 
-# The global invoices without an outcome.
+# Some of the global invoices without an outcome: a request asks the provider about each, one after another.
 _PENDING: Final = """
-select global_invoice_id from global_invoice where merchant_id = %(merchant_id)s and status = 'PENDING' limit 100
+select global_invoice_id from global_invoice where merchant_id = %(merchant_id)s and status = 'PENDING' limit 3
 """
 
 # The global invoices of a time, by their state, with the sums of their amounts.
@@ -113,21 +113,21 @@ select status, count(*), sum(total)::int8, sum(iva)::int8, sum(ieps)::int8, sum(
  group by status order by status
 """
 
-# The refunds of a time of orders that a global invoice stated before them.
-_REFUNDS: Final = """
-select o.order_id, o.global_invoice_id, e.data from global_invoice_order o
+# What orders received or gave back in a time, after a global invoice had stated them.
+_MOVEMENTS: Final = """
+select e.topic, o.order_id, o.global_invoice_id, e.data from global_invoice_order o
   join event e on e.merchant_id = o.merchant_id and e.stream_id = o.order_id
  where o.merchant_id = %(merchant_id)s and o.is_stated = 1 and o.included_at >= %(since)s and o.included_at < %(end)s
-   and e.topic = 'payment-refunded.v1' and e.recorded_at > o.included_at
+   and e.topic = any(%(topics)s) and e.recorded_at > o.included_at
    and e.recorded_at >= %(begin)s and e.recorded_at < %(end)s
  order by o.order_id, e.version limit %(limit)s
 """
 
 CANDIDATES_AT_ONCE: Final = 500
-REFUNDS_MAX: Final = 1000
-"""How many refunds of stated orders one report lists."""
+MOVEMENTS_MAX: Final = 1000
+"""How many movements of stated orders one report lists."""
 _OLDEST: Final = timedelta(days=400)
-"""How long before its payment an order may have been created, and before a refund its global invoice."""
+"""How long before its payment an order may have been created, and before a movement its global invoice."""
 
 
 class GlobalInvoiceDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -170,18 +170,41 @@ class GlobalInvoiceQuery(Struct, frozen=True, kw_only=True):
     cursor: Cursor | None = None
 
 
-class GlobalRefund(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A refund of an order after a global invoice stated it: `amount` in minor units, with surcharge."""
+class MovementType(StrEnum):
+    """What an order did with money after a global invoice had stated it."""
 
+    PAYMENT = "PAYMENT"
+    REFUND = "REFUND"
+    CHARGEBACK = "CHARGEBACK"
+
+
+class GlobalMovement(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Money of an order after a global invoice stated it: `amount` in minor units, with surcharge."""
+
+    type: MovementType
     order_id: UUID
     global_invoice_id: UUID
     amount: Decimal
 
 
-REFUND_COLUMNS: Final = GlobalRefund.__struct_encode_fields__
+MOVEMENT_COLUMNS: Final = GlobalMovement.__struct_encode_fields__
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode_refund: Final = msgspec.json.Decoder(PaymentRefunded).decode
+_TYPES: Final[Mapping[str, MovementType]] = {
+    "payment-captured.v1": MovementType.PAYMENT,
+    "deposit-received.v1": MovementType.PAYMENT,
+    "payment-refunded.v1": MovementType.REFUND,
+    "dispute-lost.v1": MovementType.CHARGEBACK,
+}
+
+
+class _Moved(Struct):
+    """What the events of all movements have."""
+
+    amount: Decimal
+
+
+_decode_moved: Final = msgspec.json.Decoder(_Moved).decode
 
 
 def document_of(invoice: GlobalInvoice) -> GlobalInvoiceDocument:
@@ -281,23 +304,26 @@ def month_statement(merchant_id: UUID, begin: datetime, end: datetime) -> tuple[
     return _OF_MONTH, {"merchant_id": merchant_id, "begin": begin, "end": end}
 
 
-def refunds_statement(merchant_id: UUID, begin: datetime, end: datetime) -> tuple[str, Mapping[str, Any]]:
-    """Returns the query of the refunds of a time of stated orders: one more than `REFUNDS_MAX` if there are more."""
+def movements_statement(merchant_id: UUID, begin: datetime, end: datetime) -> tuple[str, Mapping[str, Any]]:
+    """Returns the query of a time's movements of stated orders: one more than `MOVEMENTS_MAX` if there are more."""
     since = begin - _OLDEST
-    return _REFUNDS, {
+    return _MOVEMENTS, {
+        "topics": list(_TYPES),
         "merchant_id": merchant_id,
         "since": since,
         "begin": begin,
         "end": end,
-        "limit": REFUNDS_MAX + 1,
+        "limit": MOVEMENTS_MAX + 1,
     }
 
 
-def refunds_of(rows: Sequence[tuple[Any, ...]]) -> list[GlobalRefund]:
-    """Returns the refunds from the rows of their statement."""
+def movements_of(rows: Sequence[tuple[Any, ...]]) -> list[GlobalMovement]:
+    """Returns the movements from the rows of their statement."""
     return [
-        GlobalRefund(order_id=order_id, global_invoice_id=invoice_id, amount=_decode_refund(data).amount)
-        for order_id, invoice_id, data in rows
+        GlobalMovement(
+            type=_TYPES[topic], order_id=order_id, global_invoice_id=invoice_id, amount=_decode_moved(data).amount
+        )
+        for topic, order_id, invoice_id, data in rows
     ]
 
 

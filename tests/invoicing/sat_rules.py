@@ -160,7 +160,9 @@ def _summary_rules(rows: list[Any], stated: list[Any], of: str, suffix: str) -> 
         return
     for row in stated:
         base, amount = sums[_key(row, suffix)]
-        if row.get(f"Base{suffix}") is not None and _number(row, f"Base{suffix}") != base.quantize(CENTAVO, rounding=ROUND_HALF_UP):
+        if row.get(f"Base{suffix}") is not None and _number(row, f"Base{suffix}") != base.quantize(
+            CENTAVO, rounding=ROUND_HALF_UP
+        ):
             yield "CFDI40215 Base is the rounded sum of the rows' Base"
         if _number(row, f"Importe{suffix}") != amount:
             yield "CFDI40209 Importe is the sum of the rows' Importe"

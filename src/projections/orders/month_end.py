@@ -30,7 +30,7 @@ from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms
 from ledger.domain.orders.state import Order
 from ledger.postgres.connection import Connection
 from projections import global_invoices
-from projections.global_invoices import REFUND_COLUMNS, REFUNDS_MAX, GlobalRefund
+from projections.global_invoices import MOVEMENT_COLUMNS, MOVEMENTS_MAX, GlobalMovement
 from projections.orders.missing_documents import (
     COLUMNS as MISSING_COLUMNS,
 )
@@ -92,15 +92,15 @@ COLUMNS: Final = MonthLine.__struct_encode_fields__
 class Month(Struct, frozen=True, kw_only=True):
     """A month's lines in the order of kind, state and currency, and its documents that are not stamped.
 
-    `has_more_missing`: more documents are not stamped than one report lists. `refunded` are the refunds of the month of
-    orders that a global invoice stated before, `has_more_refunded` whether there are more than one report lists.
+    `has_more_missing`: more documents are not stamped than one report lists. `moved` is what orders
+    received or gave back in the month after a global invoice had stated them, `has_more_moved` whether there is more.
     """
 
     lines: list[MonthLine]
     missing: list[MissingDocument]
     has_more_missing: bool = False
-    refunded: list[GlobalRefund] = []
-    has_more_refunded: bool = False
+    moved: list[GlobalMovement] = []
+    has_more_moved: bool = False
 
 
 ReadRows = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[tuple[Any, ...]]]]
@@ -118,13 +118,13 @@ async def month_of(
     documents = await asyncio.to_thread(_documents_of, rows, begin, end)
     missing = missing_documents(documents, orders, begin, end)
     global_rows = await read(*global_invoices.month_statement(merchant_id, begin, end))
-    refunded = global_invoices.refunds_of(await read(*global_invoices.refunds_statement(merchant_id, begin, end)))
+    moved = global_invoices.movements_of(await read(*global_invoices.movements_statement(merchant_id, begin, end)))
     return Month(
         lines=_with_globals(summed(each for _, each in documents), global_rows),
         missing=missing[:DOCUMENTS_MAX],
         has_more_missing=len(missing) > DOCUMENTS_MAX or len(blocked) > ORDERS_MAX,
-        refunded=refunded[:REFUNDS_MAX],
-        has_more_refunded=len(refunded) > REFUNDS_MAX,
+        moved=moved[:MOVEMENTS_MAX],
+        has_more_moved=len(moved) > MOVEMENTS_MAX,
     )
 
 
@@ -207,9 +207,9 @@ def as_csv(lines: Sequence[MonthLine]) -> str:
 def as_page(month: Month, title: str) -> str:
     """Returns the month as a page of HTML, for a browser or a printer."""
     missing = f"<h2>Not stamped</h2>\n{_table(MISSING_COLUMNS, month.missing)}" if month.missing else ""
-    if month.refunded:
-        refunded = [replace(each, amount=_major(each.amount)) for each in month.refunded]
-        missing += f"<h2>Refunded after a global invoice</h2>\n{_table(REFUND_COLUMNS, refunded)}"
+    if month.moved:
+        moved = [replace(each, amount=_major(each.amount)) for each in month.moved]
+        missing += f"<h2>Paid or given back after a global invoice</h2>\n{_table(MOVEMENT_COLUMNS, moved)}"
     if month.has_more_missing:
         missing += f"<p>{MORE_MISSING}</p>\n"
     return _PAGE.format(title=escape(title), lines=_table(COLUMNS, month.lines), missing=missing)
@@ -218,13 +218,13 @@ def as_page(month: Month, title: str) -> str:
 MORE_MISSING: Final = "More documents are not stamped than one report lists: stamp these first."
 
 
-def _table(columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument | GlobalRefund]) -> str:
+def _table(columns: Sequence[str], lines: Sequence[MonthLine | MissingDocument | GlobalMovement]) -> str:
     heading = "".join(f"<th>{escape(name)}</th>" for name in columns)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells(line)) + "</tr>\n" for line in lines)
     return f"<table>\n<thead><tr>{heading}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
 
 
-def cells(line: MonthLine | MissingDocument | GlobalRefund) -> list[str]:
+def cells(line: MonthLine | MissingDocument | GlobalMovement) -> list[str]:
     """Returns the texts of a line, amounts with two decimals."""
     values = ("" if value is None else value for value in msgspec.structs.astuple(line))
     return [f"{value:.2f}" if isinstance(value, Decimal) else str(value) for value in values]

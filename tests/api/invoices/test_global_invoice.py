@@ -11,7 +11,7 @@ import httpx
 import pytest
 from tests.api.bodies import encoded, line, order, paid_order
 from tests.api.invoices.test_self_invoice import asked
-from tests.api.invoices.test_split_order_documents import CFDI, FISCAL, STAMPING, download, shown, work
+from tests.api.invoices.test_split_order_documents import CFDI, FISCAL, STAMPING, download, pay, shown, work
 from tests.api.openapi.description import assert_described
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from tests.whole_log import whole_log
@@ -103,7 +103,26 @@ async def test_a_global_invoice_states_the_orders_of_a_month_once(store: Storefr
     assert (stated["documents"], stated["total"], stated["state"]) == (1, invoice["total"], "EMITTED")
     taxes = document.find("cfdi:Impuestos", CFDI)
     assert Decimal(stated["iva"]) == Decimal(taxes.get("TotalImpuestosTrasladados")) * 100
-    assert report["refundedAfterGlobal"] == [{"orderId": mixed, "globalInvoiceId": invoice["id"], "amount": 1000}]
+    moved = {"type": "REFUND", "orderId": mixed, "globalInvoiceId": invoice["id"], "amount": 1000}
+    assert report["movementsAfterGlobal"] == [moved]
+
+
+async def test_money_that_is_given_back_and_paid_again_after_a_global_invoice_is_listed(merchant: Merchant) -> None:
+    split = (await merchant.create(order(externalId="split", allowPartials=True, amount=100_000))).json()["id"]
+    await pay(merchant, split, 100_000)
+    month = await next_month(merchant)
+    invoice = (await make(merchant, month=month)).json()["globalInvoice"]
+    await merchant.post(f"{ORDERS}/{split}/refund", {"amount": 30_000})
+    await pay(merchant, split, 20_000)
+    path = f"/api/v1/invoices/month-end?month={invoice['issuedAt'][:7]}"
+    report = (await merchant.get(path)).json()
+    about = {"orderId": split, "globalInvoiceId": invoice["id"]}
+    assert report["movementsAfterGlobal"] == [
+        {"type": "REFUND", **about, "amount": 30_000},
+        {"type": "PAYMENT", **about, "amount": 20_000},
+    ]
+    shown_page = await merchant.client.get(path, headers=merchant.key | {"accept": "text/html"})
+    assert "<td>PAYMENT</td>" in shown_page.text
 
 
 async def test_two_requests_and_a_stamp_at_once_state_each_order_once(merchant: Merchant) -> None:

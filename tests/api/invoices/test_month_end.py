@@ -46,7 +46,7 @@ async def test_the_report_has_the_documents_of_the_orders(store: Storefront, mer
     empty = (await merchant.get(f"{PATH}?month=2001-02")).json()
     assert empty == {
         "month": "2001-02", "timeZone": zone, "lines": [], "missing": [], "hasMoreMissing": False,
-        "refundedAfterGlobal": [], "hasMoreRefundedAfterGlobal": False,
+        "movementsAfterGlobal": [], "hasMoreMovementsAfterGlobal": False,
     }  # fmt: skip
     other = await store.register()
     assert (await other.get(f"{PATH}?month={month}")).json()["lines"] == []

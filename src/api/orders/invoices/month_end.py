@@ -25,7 +25,7 @@ from api.response import ApiResponse, Headers, json_response
 from ledger.domain.money import shortest
 from ledger.security.api_keys import Scope
 from projections.formats import Amount
-from projections.global_invoices import REFUNDS_MAX
+from projections.global_invoices import MOVEMENTS_MAX, MovementType
 from projections.orders.missing_documents import DOCUMENTS_MAX, MissingDocument
 from projections.orders.month_end import MonthLine, as_csv, as_page
 
@@ -74,12 +74,13 @@ class MissingDocumentLine(Struct, frozen=True, kw_only=True, rename="camel"):
     failure_reason: Annotated[str | None, Meta(description="The provider's own words, or what is missing.")]
 
 
-class RefundedOrder(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A refund of an order that a global invoice states. It has no document."""
+class MovementAfterGlobal(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Money of an order after a global invoice stated the order. It has no document."""
 
+    type: Annotated[MovementType, Meta(description="PAYMENT was received; REFUND and CHARGEBACK were given back.")]
     order_id: Annotated[UUID, Meta(description="The service's id of the order.")]
     global_invoice_id: Annotated[UUID, Meta(description="The global invoice that states it.")]
-    amount: Annotated[Amount, Meta(description="The refunded amount with surcharge, in minor units (cents).")]
+    amount: Annotated[Amount, Meta(description="The amount with surcharge, in minor units (cents).")]
 
 
 class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -91,11 +92,12 @@ class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
     missing: Annotated[
         list[MissingDocumentLine], Meta(description="The documents of the month that are not stamped, by order.")
     ]
-    refunded_after_global: Annotated[
-        list[RefundedOrder], Meta(description="The refunds of the month of orders that a global invoice stated before.")
+    movements_after_global: Annotated[
+        list[MovementAfterGlobal],
+        Meta(description="What orders received or gave back in the month after a global invoice had stated them."),
     ]
-    has_more_refunded_after_global: Annotated[
-        bool, Meta(description=f"Whether there are more than the {REFUNDS_MAX} that one report lists at most.")
+    has_more_movements_after_global: Annotated[
+        bool, Meta(description=f"Whether there are more than the {MOVEMENTS_MAX} that one report lists at most.")
     ]
     has_more_missing: Annotated[
         bool, Meta(description=f"Whether more are not stamped than the {DOCUMENTS_MAX} that one report lists at most.")
@@ -154,10 +156,10 @@ async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
                 time_zone=zone,
                 lines=[MonthEndLine(**_in_minor_units(line)) for line in found.lines],
                 missing=[MissingDocumentLine(**_in_minor_units(each)) for each in found.missing],
-                refunded_after_global=[
-                    RefundedOrder(**asdict(each) | {"amount": shortest(each.amount)}) for each in found.refunded
+                movements_after_global=[
+                    MovementAfterGlobal(**asdict(each) | {"amount": shortest(each.amount)}) for each in found.moved
                 ],
-                has_more_refunded_after_global=found.has_more_refunded,
+                has_more_movements_after_global=found.has_more_moved,
                 has_more_missing=found.has_more_missing,
             )
             return json_response(200, report, _HEADERS)
