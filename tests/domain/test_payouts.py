@@ -95,17 +95,16 @@ def test_a_refund_that_the_merchant_pays_out_waits_for_its_confirmation() -> Non
 
 
 def test_a_confirmation_has_its_time_and_reference() -> None:
-    earlier = NOON - timedelta(days=1)
+    earlier, now = NOON + timedelta(hours=1), NOON + timedelta(hours=2)
     done = (
         given(*WAITING)
-        .when(confirm_payout(paid_at=earlier, payout_reference="MBAN1"))
-        .then(replace(PAID_OUT, paid_at=earlier, processor_reference="MBAN1"))
+        .when(confirm_payout(at=now, paid_at=earlier, payout_reference="MBAN1"))
+        .then(replace(PAID_OUT, at=now, paid_at=earlier, processor_reference="MBAN1"))
     )
     [part] = done.refunds[0].parts
     assert (part.paid_at, part.payout_reference) == (earlier, "MBAN1")
-    given(*WAITING).when(confirm_payout(paid_at=NOON + timedelta(seconds=1))).then_rejected(
-        InvalidField, field="paidAt"
-    )
+    for wrong in (NOON + timedelta(seconds=1), NOON - timedelta(seconds=1)):
+        given(*WAITING).when(confirm_payout(paid_at=wrong)).then_rejected(InvalidField, field="paidAt")
 
 
 def test_an_account_that_is_named_later_is_paid_by_the_processor_and_not_by_the_merchant_as_well() -> None:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.stored_text import check_texts
-from api.decoding.types import Clabe, Id, Text
+from api.decoding.types import Clabe, Id
 from api.fields.values import moment
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
@@ -39,7 +39,7 @@ class ChangeRefundDestination(Struct, frozen=True, kw_only=True, rename="camel",
     """The account for a pending refund."""
 
     clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which is a check digit.")] = None
-    account_holder: Annotated[Text | None, Meta(description="The holder of the account.")] = None
+    account_holder: Annotated[Id | None, Meta(description="The holder of the account.")] = None
 
 
 _decode_confirmation: Final = BodyDecoder(ConfirmRefund)

@@ -16,7 +16,7 @@ from api.decoding.bodies import BAD_INPUT_AS_400, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.stored_text import check_texts
-from api.decoding.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, Text, alias_of
+from api.decoding.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, alias_of
 from api.errors import invalid, required
 from api.fields.values import external_id, positive_amount, require_whole
 from api.http.dependencies import Dependencies
@@ -50,7 +50,7 @@ class Destination(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
     """The account that receives the refund of a transfer or of a cash payment."""
 
     clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which is a check digit.")] = None
-    account_holder: Annotated[Text | None, Meta(description="The holder of the account.")] = None
+    account_holder: Annotated[Id | None, Meta(description="The holder of the account.")] = None
 
 
 class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -38,7 +38,7 @@ from ledger.domain.streams import CUSTOMERS
 from ledger.invoicing.files import LINK_VALIDITY_S
 from ledger.invoicing.self_invoice_links import LinkedOrder
 from ledger.notifications.formats import one_line, short_day
-from ledger.operations.orders.invoices.self_invoice import self_invoice
+from ledger.operations.orders.invoices.self_invoice import require_invoiceable, self_invoice
 from ledger.operations.pipeline.unit_of_work import load_order
 from projections.formats import for_people
 
@@ -166,7 +166,13 @@ async def _answer(
         return visit.invoice_page(fields)
     if fields is not None and state in {SelfInvoiceState.OPEN, SelfInvoiceState.BEING_STAMPED}:
         return await _requested(visit, fields, request_id)
-    return visit.form_page({}) if state is SelfInvoiceState.OPEN else visit.state_page(state)
+    if state is not SelfInvoiceState.OPEN:
+        return visit.state_page(state)
+    try:
+        await require_invoiceable(ledger, merchant_id, order)
+    except FiscalDataIncomplete:
+        return _cannot(visit)
+    return visit.form_page({})
 
 
 async def _requested(visit: _Visit, fields: Mapping[str, str], request_id: str) -> Html:

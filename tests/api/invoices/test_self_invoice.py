@@ -159,6 +159,8 @@ async def test_an_invoice_waits_for_a_provider_that_is_down(merchant: Merchant) 
     await merchant.post(STAMPING, {"mode": "DOWN"})
     waiting = await send(merchant, page, FISCAL)
     assert (waiting.status_code, "Estamos emitiendo tu factura" in waiting.text) == (202, True)
+    for again in (await merchant.client.get(page), await send(merchant, page, PERSON)):
+        assert (again.status_code, "Estamos emitiendo tu factura" in again.text) == (202, True)
     await merchant.post(STAMPING, {"mode": "OK"})
     await work(merchant, "PT2M")
     assert (await shown(merchant, order_id))["invoiceStatus"] == "INVOICED"
@@ -169,6 +171,9 @@ async def test_an_order_that_has_nothing_to_invoice_shows_why(merchant: Merchant
     await merchant.create(order(externalId="unpaid"))
     assert (await asked(merchant, "unpaid")).status_code == 409
     assert (await asked(merchant, "nobody")).status_code == 404
+    await merchant.create(paid_order(externalId="dollars", currency="USD"))
+    lacking = await asked(merchant, "dollars")
+    assert (lacking.status_code, "exchangeRate is required" in lacking.json()["message"]) == (422, True)
     refunded, page = await paid(merchant, "refunded")
     await merchant.post(f"{ORDERS}/{refunded}/refund", {"amount": 150000})
     await work(merchant)

@@ -209,6 +209,9 @@ async def test_a_document_is_cancelled_with_sat_and_replaced_by_a_request(mercha
         "documentId",
         "motive",
     ]
+    for name in ("documentId", "complementId"):
+        lost = await merchant.post(path, {"motive": "02", name: None})
+        assert (lost.status_code, lost.json()["errors"][0]["field"]) == (400, name), "null is no invoice"
     unknown = (await merchant.post(path, {"motive": "9"})).json()["errors"][0]
     assert (unknown["field"], unknown["message"]) == ("motive", "must be one of 01, 02, 03, 04")
     assert (await merchant.post(path, {"motive": "01"})).json()["errors"][0]["field"] == "substitutedBy"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.domain.builders import NOON, created, folded, paid, refund_requested, refunded
-from tests.domain.invoices.stamper import ENABLED, FISCAL, REFUSED, SILENT, SINGLE_FISCAL, run
+from tests.domain.invoices.stamper import DOWN, ENABLED, FISCAL, REFUSED, SILENT, SINGLE_FISCAL, run
 
 from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import CancelDocument, StampRequest
@@ -49,6 +49,7 @@ def cancelled_invoice(order: Order) -> Order:
         (folded([*BOUGHT, PayerForgotten(at=NOON)]), "ERASED"),
         (folded([*SINGLE_FISCAL, *paid(1, 10000)]), "BY_MERCHANT"),
         (run(folded([*BOUGHT, GIVEN]), request=ALL, answer=lambda _: SILENT), "BEING_STAMPED"),
+        (run(folded([*BOUGHT, GIVEN]), request=ALL, answer=lambda _: DOWN), "BEING_STAMPED"),
         (run(folded([*BOUGHT, GIVEN]), request=ALL, answer=lambda _: REFUSED), "OPEN"),
         (run(folded([*BOUGHT, GIVEN]), request=ALL), "INVOICED"),
         (run(folded([*SINGLE_FISCAL, *paid(1, 10000)]), request=ALL), "INVOICED"),

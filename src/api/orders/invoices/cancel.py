@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.decoding.bodies import BodyDecoder
 from api.decoding.types import alias_of
@@ -35,10 +35,11 @@ class CancelCfdi(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkno
             "operation did not take place, 04 contained in a global invoice."
         ),
     ] = None
+    # Null is no id: a client that has lost the id of a receipt would cancel the invoice.
     document_id: Annotated[
-        UUID | None, Meta(description="The id of a payment receipt or a credit note. Absent: the invoice.")
-    ] = None
-    complement_id: Annotated[UUID | None, alias_of("documentId")] = None
+        UUID | UnsetType, Meta(description="The id of a payment receipt or a credit note. Absent: the invoice.")
+    ] = UNSET
+    complement_id: Annotated[UUID | UnsetType, alias_of("documentId")] = UNSET
     substituted_by: Annotated[
         UUID | None, Meta(description="The fiscal UUID of the document that replaces it. Required with motive 01 only.")
     ] = None
@@ -52,7 +53,8 @@ def parse_cancellation(body: bytes) -> CancelDocumentInput:
     sent, errors = _decode.gather(body)
     if sent.motive is None and not errors.has("motive"):
         errors.add(required("motive"))
-    document_id = errors.check(one_of_aliases, "documentId", sent.document_id, "complementId", sent.complement_id)
+    names = (sent.document_id or None, sent.complement_id or None)
+    document_id = errors.check(one_of_aliases, "documentId", names[0], "complementId", names[1])
     errors.refuse()
     assert sent.motive is not None, "refused just above"
     return CancelDocumentInput(motive=sent.motive, document_id=document_id, substituted_by=sent.substituted_by)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.invoices.state import Document, DocumentStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import SelfInvoiceUnavailable
@@ -26,7 +26,7 @@ class SelfInvoiceState(StrEnum):
     OPEN = "OPEN"
     """The payer may request it."""
     BEING_STAMPED = "BEING_STAMPED"
-    """The provider has been asked for it: the receiver cannot change any more."""
+    """Its receiver was given, and the service stamps it as soon as the provider answers."""
     INVOICED = "INVOICED"
     INVOICE_CANCELLED = "INVOICE_CANCELLED"
     """The merchant has cancelled it, or asks for that: the merchant alone draws up another."""
@@ -47,7 +47,7 @@ def self_invoice_state(order: Order) -> SelfInvoiceState:
     invoice = None if order.invoices is None else order.invoices.invoice
     if order.payer_forgotten:
         return SelfInvoiceState.ERASED
-    if invoice is not None and (invoice.stamp is not None or invoice.intent is not None):
+    if invoice is not None and (invoice.stamp is not None or _is_under_way(invoice)):
         return _of_invoice(invoice)
     if order.global_invoice_id is not None:
         return SelfInvoiceState.IN_GLOBAL_INVOICE
@@ -78,6 +78,11 @@ def self_invoice_ends_at(order: Order, time_zone: str) -> datetime:
     months = local.year * _MONTHS + local.month - 1 + 2
     end = datetime(months // _MONTHS, months % _MONTHS + 1, 1, tzinfo=ZoneInfo(time_zone))
     return end.astimezone(UTC)
+
+
+def _is_under_way(invoice: Document) -> bool:
+    """Whether the provider has been asked for the invoice, or will be without another request."""
+    return invoice.intent is not None or (invoice.status is DocumentStatus.PENDING and invoice.retry_at is not None)
 
 
 def _of_invoice(invoice: Document) -> SelfInvoiceState:

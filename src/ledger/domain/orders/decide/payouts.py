@@ -56,6 +56,8 @@ def decide_payout_confirmation(order: Order, command: ConfirmPayout) -> list[Ord
     refund = find_refund(order, command.reference)
     if command.paid_at is not None and command.paid_at > command.at:
         raise InvalidField("paidAt", "must not be later than now")
+    if command.paid_at is not None and command.paid_at < order.terms.at.replace(microsecond=0):  # shown with less
+        raise InvalidField("paidAt", "must not be earlier than the order")
     if any(_is_paid_out(part) for part in refund.parts):
         return []
     paid: list[OrderEvent] = [

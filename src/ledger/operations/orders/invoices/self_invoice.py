@@ -14,16 +14,17 @@ from ledger.domain.invoices.self_invoicing import (
     SelfInvoiceState,
     require_open,
     self_invoice_ends_at,
-    self_invoice_state,
 )
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import FiscalDataIncomplete, SelfInvoiceUnavailable
+from ledger.domain.rejections import FiscalDataIncomplete, InvalidField, SelfInvoiceUnavailable
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.invoicing.self_invoice_links import LinkedOrder
 from ledger.operations.context.inputs import Actor, StampInput
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.invoices.stamp import stamp_order
+from ledger.operations.orders.invoices.stampable import require_stampable
 from ledger.operations.pipeline.execute_request import wait_until
 from ledger.operations.pipeline.unit_of_work import find_order, load_order
 
@@ -31,7 +32,8 @@ from ledger.operations.pipeline.unit_of_work import find_order, load_order
 async def self_invoice_link(ledger: Ledger, merchant_id: UUID, reference: str) -> tuple[Order, LinkedOrder, str]:
     """Returns an order, what its payer's link names, and the link's address.
 
-    Raises OrderNotFound, SelfInvoiceUnavailable; FiscalDataIncomplete if the merchant has set no issuer; a Fault.
+    Raises OrderNotFound, SelfInvoiceUnavailable; FiscalDataIncomplete if the merchant has set no issuer, or if no
+    invoice can state the order; a Fault.
     """
     assert ledger.invoicing is not None, "a process that serves has an access to stamping"
     order = await find_order(ledger, merchant_id, reference)
@@ -40,8 +42,20 @@ async def self_invoice_link(ledger: Ledger, merchant_id: UUID, reference: str) -
         await ledger.invoicing.issuers.find(merchant_id)
     except IssuerMissing:
         raise FiscalDataIncomplete("The merchant has set no issuer of invoices.", ["fiscalIssuer"]) from None
+    await require_invoiceable(ledger, merchant_id, order)
     linked = await link_of(ledger, merchant_id, order)
     return order, linked, ledger.invoicing.links.sign(linked)
+
+
+async def require_invoiceable(ledger: Ledger, merchant_id: UUID, order: Order) -> None:
+    """Raises FiscalDataIncomplete with what the order or the merchant lacks for an invoice; a Fault."""
+    policy = invoicing_policy(await ledger.merchant(merchant_id), None)
+    try:
+        await require_stampable(ledger, merchant_id, order.terms, policy)
+    except InvalidField as lacking:
+        wrong = [(each.field, each.problem) for each in (lacking, *lacking.others)]
+        message = f"The order cannot be invoiced: {lacking.message}"
+        raise FiscalDataIncomplete(message, wrong=wrong) from None
 
 
 async def link_of(ledger: Ledger, merchant_id: UUID, order: Order) -> LinkedOrder:
@@ -64,7 +78,8 @@ async def self_invoice(ledger: Ledger, linked: LinkedOrder, receiver: FiscalData
 
     async def has_ended() -> bool:
         order = await load_order(ledger, linked.merchant_id, order_id)
-        return self_invoice_state(order) is not SelfInvoiceState.BEING_STAMPED
+        invoice = None if order.invoices is None else order.invoices.invoice
+        return invoice is None or invoice.intent is None
 
     try:
         return (await stamp_order(ledger, actor, str(order_id), request, check=require_open)).order
