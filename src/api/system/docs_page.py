@@ -6,6 +6,7 @@ other origin.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from functools import cache
@@ -132,7 +133,10 @@ def asset() -> ASGIApp:
 
 
 class Static:
-    """An endpoint that answers GET and HEAD with the same bytes and media type every time."""
+    """An endpoint that answers GET and HEAD with the same bytes and media type every time.
+
+    `content` runs in a thread: the first description takes seconds, in which other requests are answered.
+    """
 
     def __init__(self, content: Callable[[Scope], tuple[bytes, bytes]]) -> None:
         self._content = content
@@ -140,7 +144,7 @@ class Static:
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise method_not_allowed("GET", "HEAD")
-        kind, body = self._content(scope)
+        kind, body = await asyncio.to_thread(self._content, scope)
         tag = _tag(body)
         is_unchanged = dict(scope["headers"]).get(b"if-none-match") == tag
         headers = [
