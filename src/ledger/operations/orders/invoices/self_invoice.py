@@ -55,7 +55,7 @@ async def require_invoiceable(ledger: Ledger, merchant_id: UUID, order: Order) -
     except InvalidField as lacking:
         wrong = [(each.field, each.problem) for each in (lacking, *lacking.others)]
         message = f"The order cannot be invoiced: {lacking.message}"
-        raise FiscalDataIncomplete(message, wrong=wrong) from None
+        raise FiscalDataIncomplete(message, (), wrong) from None
 
 
 async def link_of(ledger: Ledger, merchant_id: UUID, order: Order) -> LinkedOrder:
