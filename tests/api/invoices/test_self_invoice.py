@@ -190,8 +190,8 @@ async def test_a_link_is_of_one_order_and_ends_with_the_month_after_the_payment(
 ) -> None:
     _, page = await paid(merchant, "ends-1")
     head, token = page.rsplit("/", 1)
-    first, last = ("A" if token[at] != "A" else "B" for at in (0, -1))
-    for wrong in (f"{first}{token[1:]}", f"{token[:30]}{first}{token[31:]}", token[:-8] + 8 * last, "x", "%00"):
+    first, middle, last = ("A" if token[at] != "A" else "B" for at in (0, 30, -1))
+    for wrong in (f"{first}{token[1:]}", f"{token[:30]}{middle}{token[31:]}", token[:-8] + 8 * last, "x", "%00"):
         assert (await merchant.client.get(f"{head}/{wrong}")).status_code == 404
     assert (await merchant.client.put(page)).status_code == 405
     ends_at = (await asked(merchant, "ends-1")).json()["expiresAt"]
