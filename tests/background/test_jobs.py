@@ -16,6 +16,7 @@ from tests.metric_values import JobsCounted
 from uuid_utils.compat import uuid7
 
 from ledger.background.effects import EnqueueJob
+from ledger.background.scheduler import retry_policy
 from ledger.background.scheduler.failed_jobs import failed_jobs, resume_given_up, retry_jobs
 from ledger.background.scheduler.jobs import Jobs
 from ledger.operations.context.inputs import Actor
@@ -28,6 +29,12 @@ JOBS = """
 select status::text, attempts, coalesce(scheduled_at > now(), false), jsonb_array_elements(args->'things')->>1
   from procrastinate_jobs order by id
 """
+
+
+@pytest.fixture(autouse=True)
+def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets no failed task run again by itself: on a busy machine half a second passes before a test looks."""
+    monkeypatch.setattr(retry_policy, "back_off_s", lambda *_: 3600.0)
 
 
 def tasks(count: int) -> list[EnqueueJob]:
