@@ -40,11 +40,11 @@ from ledger.operations.context.inputs import Actor, StampInput
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.invoices.provider_calls import load_libraries
 from ledger.operations.orders.invoices.stamp import stamp_due, stamp_order
 from ledger.operations.orders.open_calls import open_calls
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
+from ledger.operations.stamping.building import load_libraries
 from ledger.settings import Settings
 
 __all__ = ["kept_keys", "s3"]

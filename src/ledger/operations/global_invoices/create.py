@@ -29,9 +29,9 @@ from ledger.journal.append import Change, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.global_invoices.provider_call import LOADED_AT_ONCE
-from ledger.operations.orders.invoices.provider_calls import load_libraries
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.stamping.building import load_libraries
 
 ORDERS_MAX: Final = 1000
 """How many orders one global invoice states. SAT takes more; a commit and a document of that size stay quick."""

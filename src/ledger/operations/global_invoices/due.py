@@ -18,10 +18,10 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.global_invoices.provider_call import GlobalStampingCall
-from ledger.operations.orders.invoices.provider_calls import load_libraries
 from ledger.operations.pipeline.calls import LookUp
 from ledger.operations.pipeline.execute import execute, record_outcome
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.operations.stamping.building import load_libraries
 
 _LOOK_UP: Final = LookUp(late_s=30.0, timeout_s=10.0)
 

@@ -35,10 +35,10 @@ from ledger.operations.context.inputs import Actor, StampInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.invoices.document_request import DocumentAnswer, DocumentResult, is_being_called
 from ledger.operations.orders.invoices.policy import invoicing_policy
-from ledger.operations.orders.invoices.provider_calls import load_libraries
 from ledger.operations.pipeline.execute import Attempt, Continue, execute
 from ledger.operations.pipeline.execute_request import execute_request, wait_until
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+from ledger.operations.stamping.building import load_libraries
 
 _NO_PROVIDER: Final = "STAMPING_NOT_CONFIGURED"
 """The failure of an invoice that is due where no stamping provider is configured. Stamp the order afterwards."""
