@@ -477,6 +477,14 @@ MONEY: Final = (
         ("tests/background/test_lost_cancellations.py",),
     ),
     Mutant(
+        "stamp-ended-by-an-earlier-call",
+        "no document is sent again while the provider may be stamping it",
+        "src/ledger/operations/stamping/stamping_call.py",
+        "current.deadline_at != self.deadline_at and not isinstance(outcome, Stamped):",
+        "False:",
+        ("tests/operations/test_stamping_call.py",),
+    ),
+    Mutant(
         "charge-by-another-order",
         "an order that a merchant made under the external id of a charge pays nothing of a subscription",
         "src/ledger/operations/orders/create.py",
