@@ -78,6 +78,21 @@ async def test_many_commands_share_a_batch(writer: Writer, log_url: str) -> None
     assert 0 < metric_value(batches) - before[1] < 50
 
 
+async def test_commands_that_a_batch_has_overtaken_wait_for_no_further_batch(writer: Writer, log_url: str) -> None:
+    merchant, stream, batches = open_log(log_url), uuid7(), "ledger_journal_batch_commands_count"
+    claims = [Claim(ClaimKind.CUSTOMER_EXTERNAL_ID, "one", uuid7()) for _ in range(100)]
+    for commands, conflict in (
+        ([command(merchant, (uuid7(), 0, 1), claims=[claim]) for claim in claims], ClaimTaken),
+        ([command(merchant, (stream, 0, 1)) for _ in claims], VersionConflict),
+    ):
+        before = metric_value(batches)
+        results = await asyncio.gather(*map(writer.submit, commands), return_exceptions=True)
+        assert sorted(type(each).__name__ for each in results) == [conflict.__name__] * 99 + ["int"]
+        assert metric_value(batches) - before <= 4, "a batch has room for one of them: a hundred batches were sent"
+    assert_log_is_whole(log_url)
+    assert fetch(log_url, "select count(*) from event") == [(2,)]
+
+
 async def test_of_two_writers_at_one_version_one_wins(writer: Writer, other: Writer, log_url: str) -> None:
     merchant = open_log(log_url)
     for _ in range(50):

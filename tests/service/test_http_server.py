@@ -4,11 +4,13 @@ A new release of uvicorn may come in once these tests and those of the connectio
 """
 
 import asyncio
+import errno
 import socket
 from email.utils import parsedate_to_datetime
 
 import pytest
 
+from ledger.service.http import acceptor
 from ledger.service.http.http_server import Server
 from ledger.settings import Settings
 
@@ -107,6 +109,42 @@ async def test_a_request_that_is_being_answered_gets_its_answer_before_the_end_a
     for _, writer in (first, second):
         writer.close()
     waiting.close()
+
+
+async def test_all_connections_that_wait_are_accepted_in_one_turn_of_the_event_loop(serving):
+    server, _, address = serving
+    waiting = [socket.create_connection(address) for _ in range(64)]
+    for _ in range(4):  # one turn finds them, the others open them
+        await asyncio.sleep(0)
+    assert server.guard.accepted == 64, "libuv's own server accepts one in each turn"
+    for each in waiting:
+        each.close()
+
+
+async def test_a_connection_for_which_the_system_has_no_descriptor_waits_and_is_accepted_later(
+    app, serving, monkeypatch
+):
+    server, _, address = serving
+    monkeypatch.setattr(acceptor, "_PAUSE_S", 0.01)
+    accepting = server._acceptors[0]
+    listener, refused = accepting._listener, []
+
+    class Exhausted:
+        def accept(self):
+            refused.append(accepting._listener)
+            accepting._listener = listener
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        def fileno(self):
+            return listener.fileno()
+
+    accepting._listener = Exhausted()
+    app.go.set()
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(GET)
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    assert len(refused) == 1
+    writer.close()
 
 
 async def test_an_idle_connection_does_not_delay_the_end(serving):

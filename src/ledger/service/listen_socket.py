@@ -7,7 +7,6 @@ resets the connections in its queue, whose clients may have sent a request.
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import errno
 import socket
@@ -66,12 +65,3 @@ def stop_accepting(listener: socket.socket) -> None:
         program = ctypes.create_string_buffer(_NO_NEWCOMERS, len(_NO_NEWCOMERS))
         with suppress(OSError):  # a sandbox may forbid it; a connection that arrives at this very moment is then reset
             listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", 4, ctypes.addressof(program)))
-
-
-async def drain_backlog(listener: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> None:
-    """Accepts all connections that wait in the queue, each with a protocol of its own."""
-    with suppress(BlockingIOError, ConnectionAbortedError):
-        while True:
-            connection, _ = listener.accept()
-            connection.setblocking(False)
-            await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)

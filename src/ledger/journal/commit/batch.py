@@ -1,4 +1,5 @@
-"""A batch of the journal: the commands that may share one, and the meaning of the statement's rows for each command.
+"""A batch of the journal: the commands that may share one, the meaning of the statement's rows for each command, and
+what they settle for commands that wait.
 
 The statement judges every command by the log as it was before the batch. Never put two commands into one batch that
 claim one key, or that touch one stream which either of them writes: both would find it unchanged.
@@ -12,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from ledger.journal.append import Append, ClaimTaken, Conflict, VersionConflict
+from ledger.journal.append import Append, Claim, ClaimTaken, Conflict, StreamWrite, VersionConflict
 from ledger.journal.commit import append_statement
 from ledger.journal.commit.group_commit import PendingAppend
 from ledger.postgres.pipeline import Rows
@@ -33,7 +34,7 @@ class Batch:
         merchant = append.merchant_id
         written = [merchant + stream.stream_id for stream in append.streams if stream.events]
         checked = [merchant + stream.stream_id for stream in append.streams if not stream.events]
-        claimed = [(merchant, claim.kind, claim.key) for claim in append.claims]
+        claimed = [_key(merchant, claim) for claim in append.claims]
         is_free = (
             self._written.isdisjoint(written + checked)
             and self._checked.isdisjoint(written)
@@ -44,6 +45,46 @@ class Batch:
             self._checked.update(checked)
             self._claimed.update(claimed)
         return is_free
+
+
+class Overtaken:
+    """The conflicts that commands in the queue will meet, by the results of a batch that they could not join.
+
+    Each batch has room for one command of those that touch the same stream or claim the same key. Without this, a
+    hundred clients who name the same new customer wait for a hundred batches, and later commands pass them.
+    """
+
+    def __init__(self, commands: Sequence[Append], results: Sequence[int | Conflict]) -> None:
+        self._taken: set[tuple[bytes, int, str]] = set()
+        self._versions: dict[bytes, int] = {}
+        for command, result in zip(commands, results, strict=True):
+            if isinstance(result, ClaimTaken):
+                self._taken.add(_key(command.merchant_id, result.claim))
+            elif isinstance(result, VersionConflict):
+                self._note_versions(command, [s for s in command.streams if s.stream_id == result.stream_id.bytes], 1)
+            elif not isinstance(result, Conflict):
+                self._taken.update(_key(command.merchant_id, claim) for claim in command.claims)
+                self._note_versions(command, command.streams)
+
+    def _note_versions(self, command: Append, streams: Sequence[StreamWrite], newer: int = 0) -> None:
+        for stream in streams:
+            key = command.merchant_id + stream.stream_id
+            version = stream.expected + (newer or len(stream.events))
+            self._versions[key] = max(version, self._versions.get(key, 0))
+
+    def conflict_of(self, command: Append) -> Conflict | None:
+        """Returns the conflict that a command would meet; None if this batch does not settle it."""
+        for stream in command.streams:
+            if stream.expected < self._versions.get(command.merchant_id + stream.stream_id, 0):
+                return VersionConflict(UUID(bytes=stream.stream_id))
+        for claim in command.claims:
+            if _key(command.merchant_id, claim) in self._taken:
+                return ClaimTaken(claim)
+        return None
+
+
+def _key(merchant_id: bytes, claim: Claim) -> tuple[bytes, int, str]:
+    return merchant_id, claim.kind, claim.key
 
 
 def results_of(commands: Sequence[Append], rows: Rows) -> list[int | Conflict]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -17,7 +18,7 @@ import structlog
 
 from ledger.journal.append import Append, CommitUnknown, Conflict, DataRefused
 from ledger.journal.commit import append_statement
-from ledger.journal.commit.batch import Batch, request_ids, results_of
+from ledger.journal.commit.batch import Batch, Overtaken, request_ids, results_of
 from ledger.journal.commit.group_commit import GroupCommitter, PendingAppend, reject_batch
 from ledger.journal.commit.locked_merchants import LOCK_WAIT_S, LOCKED, LOOK_S, LockedMerchants, split_late
 from ledger.journal.inline import InlineTable
@@ -71,6 +72,7 @@ class Writer(GroupCommitter):
         self._all = _append_to(self._tables, b"ledger_append_to_all")
         common = tuple(table for table in self._tables if not table.is_rare)
         self._by_rare = {frozenset[str](): _append_to(common, b"ledger_append")}
+        self._has_dependent = False  # whether commands in the queue could not join the last batch
         self._waking: asyncio.Future[None] | None = None
         self._locked = LockedMerchants()
 
@@ -100,6 +102,7 @@ class Writer(GroupCommitter):
             pending = self._queue.popleft()
             (taken if batch.admit(pending.command) else later).append(pending)
         self._queue.extendleft(reversed(later))
+        self._has_dependent = bool(later)
         return taken
 
     def _may_overlap(self) -> bool:
@@ -136,7 +139,21 @@ class Writer(GroupCommitter):
     def _results(self, commands: Sequence[Append], rows: Rows) -> Sequence[int | Conflict]:
         results = results_of(commands, rows)
         CONFLICTS.inc(sum(isinstance(result, Conflict) for result in results))
+        if self._has_dependent:
+            self._reject_overtaken(Overtaken(commands, results))
         return results
+
+    def _reject_overtaken(self, overtaken: Overtaken) -> None:
+        """Answers the commands in the queue whose conflict is certain, instead of one of them with each batch."""
+        waiting: deque[PendingAppend] = deque()
+        for pending in self._queue:
+            conflict = overtaken.conflict_of(pending.command)
+            if conflict is None:
+                waiting.append(pending)
+            elif not pending.future.done():
+                CONFLICTS.inc()
+                pending.future.set_exception(conflict)
+        self._queue = waiting
 
     # ---------------------------------------------------------------- a batch that was rolled back
 

@@ -18,9 +18,9 @@ from typing import Any, Final, cast
 import uvicorn
 from uvicorn.server import ServerState
 
+from ledger.service.http.acceptor import Acceptor
 from ledger.service.http.connection import Connection
 from ledger.service.http.connection_guard import ConnectionGuard
-from ledger.service.listen_socket import drain_backlog
 from ledger.settings import Settings
 
 GRACE_S: Final = 8
@@ -48,6 +48,7 @@ class Server(uvicorn.Server):
         self.guard = ConnectionGuard(settings, min(settings.connections_max, max(1, _clients_max())))
         self._app = app
         self._ready = ready
+        self._acceptors: list[Acceptor] = []
         config = uvicorn.Config(
             app,
             http=cast(Any, self._connection),  # uvicorn asks for a class, and calls it like any factory
@@ -57,23 +58,26 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            backlog=_BACKLOG,
             timeout_graceful_shutdown=GRACE_S,
         )
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens, then reports that it is ready."""
-        await super().startup(sockets)
+        await super().startup([])  # a server of the event loop's own would accept one connection in each turn
         if self.started and not self.should_exit:
+            protocol = partial(self._connection, server_state=self.server_state)
+            self._acceptors = [Acceptor(listener, protocol) for listener in sockets or ()]
+            for acceptor in self._acceptors:
+                acceptor.start(_BACKLOG)
             self.guard.start_sweeping()
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends in the order that the module gives."""
         self.guard.drain()
-        for listener in sockets or ():
-            await drain_backlog(listener, partial(self._connection, server_state=self.server_state))
+        for acceptor in self._acceptors:
+            await acceptor.stop()
         await super().shutdown(sockets)
         self.guard.stop_sweeping()
 
