@@ -235,9 +235,7 @@ def _blocked(order: Order, due: DueDocument, failure: DocumentFailure) -> Invoic
         kind=kind_of_due(due),
         payment_id=movement.payment.payment_id,
         payment_event_id=movement.payment_event_id,
-        amount=shortest(
-            _received(order, due.slot, movement.payment.payment_id, due.amount) if is_receipt else due.amount
-        ),
+        amount=shortest(_due_amount(order, due)),
         applied_amount=number_or_null(due.amount) if is_receipt else None,
         installment=due.installment if is_receipt else None,
         previous_balance=number_or_null(due.balance) if is_receipt else None,
@@ -255,6 +253,14 @@ def _blocked(order: Order, due: DueDocument, failure: DocumentFailure) -> Invoic
         cancellation=None,
         invoice_id=further.document_id if belongs and further is not None else UNSET,
     )
+
+
+def _due_amount(order: Order, due: DueDocument) -> Decimal:
+    if not due.is_receipt:
+        return due.amount
+    invoice = None if order.invoices is None else order.invoices.invoice
+    invoice_id = None if invoice is None else invoice.document_id
+    return _received(order, due.slot, due.movement.payment.payment_id, due.amount, invoice_id)
 
 
 def kind_of_due(due: DueDocument) -> str:
@@ -322,7 +328,7 @@ def _amounts(order: Order, document: Document) -> dict[str, Any]:
                 "kind": "REP",
                 "payment_id": terms.payment_id,
                 "payment_event_id": None,
-                "amount": shortest(_received(order, document.slot, terms.payment_id, terms.applied_amount)),
+                "amount": shortest(_received(order, document.slot, terms.payment_id, terms.applied_amount, terms.invoice_id)),
                 "applied_amount": number_or_null(terms.applied_amount),
                 "installment": terms.installment,
                 "previous_balance": number_or_null(terms.previous_balance),
@@ -353,28 +359,37 @@ def _amounts(order: Order, document: Document) -> dict[str, Any]:
             }
 
 
-def _received(order: Order, slot: str, payment_id: UUID, applied: Decimal) -> Decimal:
-    """Returns the gross amount of the receipt of money that a document is about (contract 4.7).
+def _received(order: Order, slot: str, payment_id: UUID, applied: Decimal, invoice_id: UUID | None) -> Decimal:
+    """Returns the gross amount of the receipt of money that a document of an invoice is about (contract 4.7).
 
     A receipt of money that pays two invoices has two receipts: the further one shows what it applies, the other the
-    rest. The further one does so also after the cancellation of the other: its file states no more.
+    rest. Both do so also after the cancellation of one or of both: their files state no more.
     """
     own = slot.partition(f":{INVOICE_SLOT}:")[0]
-    beside = [
-        each
-        for each in (() if order.invoices is None else order.invoices.receipts)
-        if each.slot != slot and each.slot.partition(f":{INVOICE_SLOT}:")[0] == own
-    ]
+    receipts = () if order.invoices is None else order.invoices.receipts
+    beside = {
+        each.slot: each for each in receipts if each.slot != slot and each.slot.partition(f":{INVOICE_SLOT}:")[0] == own
+    }
     if own != slot and beside:
         return applied
     before = ZERO
     for inflow in order.payment(payment_id).inflows:
         if own == f"receipt:{inflow.ordinal}":
-            valid = [each for each in beside if not each.is_cancelled]
-            others = sum((each.terms.applied_amount for each in valid), ZERO)  # type: ignore[union-attr]  # receipts
-            return inflow.captured - before - others
+            further = sum((_applied_beside(order, each, invoice_id) for each in beside.values()), ZERO)
+            return inflow.captured - before - further
         before = inflow.captured
     raise AssertionError("a receipt is about money that the payment received")
+
+
+def _applied_beside(order: Order, receipt: Document, invoice_id: UUID | None) -> Decimal:
+    """Returns what a receipt applies to a further invoice beside this invoice of the order, 0 if it is beside an earlier
+    or a later one.
+    """
+    assert order.invoices is not None, "the receipt is one of its documents"
+    assert isinstance(receipt.terms, ReceiptTerms), "the document is a receipt"
+    further = order.invoices.document(receipt.terms.invoice_id)
+    is_beside = further is not None and further.supplements is not None and further.supplements == invoice_id
+    return receipt.terms.applied_amount if is_beside else ZERO
 
 
 def _failure(order: Order) -> DocumentFailure | None:

@@ -125,7 +125,7 @@ async def test_a_split_order_is_stamped_step_by_step_and_its_documents_add_up(st
     await _check_files(merchant, order_id, done)
 
 
-async def test_a_further_receipt_keeps_its_amount_after_the_cancellation_of_the_other_of_its_money(store: Storefront):
+async def test_two_receipts_of_one_payment_keep_their_amounts_after_their_cancellation(store: Storefront):
     merchant = await store.register()
     order_id = await make(merchant, externalId="crossing")
     await pay(merchant, order_id, 60000)
@@ -137,9 +137,13 @@ async def test_a_further_receipt_keeps_its_amount_after_the_cancellation_of_the_
     done = await shown(merchant, order_id)
     amounts = [each["amount"] for each in done["complements"]]
     assert amounts == [60000, 40000, 20000]
-    body = {"motive": "02", "documentId": done["complements"][1]["id"]}
-    cancelled = await merchant.post(f"{ORDERS}/{order_id}/cfdi-cancel", body)
-    assert [each["amount"] for each in cancelled.json()["complements"]] == amounts
+    for receipt in (done["complements"][1], done["complements"][2]):
+        body = {"motive": "02", "documentId": receipt["id"]}
+        cancelled = (await merchant.post(f"{ORDERS}/{order_id}/cfdi-cancel", body)).json()
+        assert [each["amount"] for each in cancelled["complements"]] == amounts
+    assert [each["cancellation"] is not None for each in cancelled["complements"]] == [False, True, True]
+    again = (await merchant.post(f"{ORDERS}/{order_id}/stamp", {})).json()
+    assert sorted(each["amount"] for each in again["complements"]) == sorted([*amounts, 40000, 20000])
 
 
 async def _check_files(merchant: Merchant, order_id: str, done: dict[str, Any]) -> None:

@@ -132,6 +132,11 @@ class Document(Struct, frozen=True, kw_only=True):
         return self.terms.document_id
 
     @property
+    def supplements(self) -> UUID | None:
+        """The order's invoice beside which this further invoice is; None for every other document."""
+        return self.terms.supplements if isinstance(self.terms, InvoiceTerms) else None
+
+    @property
     def has_receiver(self) -> bool:
         """Whether the receiver is known; False after an erasure."""
         return self.terms.receiver != UNNAMED
@@ -179,7 +184,7 @@ class Invoices(Struct, frozen=True, kw_only=True):
     @property
     def further_invoices(self) -> tuple[Document, ...]:
         """The invoices beside the order's own, over money that came after a credit note."""
-        return tuple(each for each in self.current if _supplemented(each) is not None)
+        return tuple(each for each in self.current if each.supplements is not None)
 
     @property
     def receipts(self) -> tuple[Document, ...]:
@@ -265,10 +270,6 @@ class Invoices(Struct, frozen=True, kw_only=True):
     def credited(self) -> Decimal:
         """Returns Σ of all credit notes' amounts that are not cancelled, in minor units."""
         return sum((each.terms.total for each in self.valid if isinstance(each.terms, CreditNoteTerms)), ZERO)
-
-
-def _supplemented(document: Document) -> UUID | None:
-    return document.terms.supplements if isinstance(document.terms, InvoiceTerms) else None
 
 
 def invoice_terms_of(document: Document) -> InvoiceTerms:
