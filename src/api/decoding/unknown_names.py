@@ -15,9 +15,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, inspect
 
-from api.decoding.choosing_names import CHOICES, chosen_alike
+from api.decoding.choosing_names import A_PART, CHOICES, chosen_alike
 from api.decoding.field_warnings import WarningCode, warn
-from api.decoding.foreign_names import ADVICE
+from api.decoding.foreign_names import advice_on
 from api.errors import ApiError, FieldError
 from api.response import Headers
 from ledger.processors.cvc_detection import contains_cvc
@@ -123,10 +123,11 @@ def shown(name: str) -> str:
 class UnknownNames:
     """The names of one request that are unknown at their place: `errors` about those that are misspelt or move money in
     other APIs, and the `ignored`: each once for all entries of a list, with the path of the first one, or None for a
-    read-only field.
+    read-only field. `root` is the struct of the body, if it is known: what is advised has to be a field of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, root: Any = None) -> None:
+        self._root = root
         self.errors: list[ApiError] = []
         self.ignored: dict[str, str | None] = {}
         self._policy = POLICY.get()
@@ -139,7 +140,7 @@ class UnknownNames:
             # A body of ten thousand names would occupy the process.
             self._meant[key] = known_name(name, known, by_letters=len(self._meant) < _COMPARED_MAX)
         meant = self._meant[key]
-        advice = None if kind is None else ADVICE.get(spelling_of(name))
+        advice = None if kind is None else advice_on(spelling_of(name), lambda path: self._has(known, path))
         if meant is not None:
             self._refuse(misspelt(f"{place}{name}", meant))
         elif advice is not None:
@@ -153,12 +154,16 @@ class UnknownNames:
         else:
             self.ignored.setdefault(_without_indices(place) + name, f"{place}{name}")
 
+    def _has(self, known: Collection[str], path: str) -> bool:
+        """Returns whether a field is among those at the place of a name, or a path one in the body."""
+        return path in known or _has_path(self._root, tuple(path.split(".")))
+
     def _refuse_choice(self, name: str, known: Collection[str]) -> bool:
         """Returns whether a name chooses what a request acts on. Such a name is refused, not ignored."""
         spelling = spelling_of(name)
         what = CHOICES.get(spelling)
-        if what is None:
-            return False
+        if what is None or (what == A_PART and what not in self._policy.choices):
+            return False  # a creation has an amount of its own, and may have a total beside it
         alike = chosen_alike(spelling, by_spelling(known))
         if alike is not None:
             self._refuse(misspelt(name, alike))
@@ -311,6 +316,15 @@ def _choices(kind: Any) -> Iterator[str]:
             yield from (value for value in option.values if isinstance(value, str))
         elif isinstance(option, inspect.EnumType):
             yield from (each.value for each in option.cls if isinstance(each.value, str))
+
+
+@cache
+def _has_path(kind: Any, names: tuple[str, ...]) -> bool:
+    """Returns whether the structs in a type have a field by its name, or one in it by the names that lead there."""
+    if not names:
+        return True
+    of_name = [field.type for each in structs_in(kind) for field in fields_of(each) if field.encode_name == names[0]]
+    return any(_has_path(each, names[1:]) for each in of_name)
 
 
 def structs_in(kind: Any) -> Iterator[type[Struct]]:

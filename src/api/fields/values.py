@@ -258,24 +258,27 @@ def _fits(compact: str) -> bool:
     return compact in _WITHOUT_CHECK_DIGIT or compact[-1] == rfc.calc_check_digit(compact[:-1])
 
 
-def moment(value: datetime, field: str, now: datetime) -> datetime:
+_YEARS: Final = "must lie in the years 1 to 9999, also in UTC"
+
+
+def moment(value: datetime, field: str, now: datetime, bounds: str = _YEARS) -> datetime:
     """Returns a time in UTC. A time without an offset is in the merchant's time zone, which is that of `now`.
 
-    Raises ApiError (400).
+    Raises ApiError (400), with `bounds` if no time in UTC is the same.
     """
     try:
         return (value if value.tzinfo else value.replace(tzinfo=now.tzinfo)).astimezone(UTC)
     except (OverflowError, ValueError):
-        raise invalid(field, "is out of range", "OUT_OF_RANGE") from None
+        raise invalid(field, bounds, "OUT_OF_RANGE") from None
 
 
-def day_or_moment(text: str, field: str, now: datetime, at: time) -> datetime:
+def day_or_moment(text: str, field: str, now: datetime, at: time, bounds: str = _YEARS) -> datetime:
     """Returns the time in a text, in UTC. A day is its time `at`, in the merchant's time zone, which is that of `now`
-    (contract N21). Raises ApiError (400).
+    (contract N21). Raises ApiError (400), with `bounds` as `moment` does.
     """
     try:
         if _DAY.fullmatch(text):
-            return moment(datetime.combine(date.fromisoformat(text), at), field, now)
-        return moment(msgspec.convert(text, datetime), field, now)
+            return moment(datetime.combine(date.fromisoformat(text), at), field, now, bounds)
+        return moment(msgspec.convert(text, datetime), field, now, bounds)
     except (ValueError, msgspec.ValidationError):
         raise invalid(field, "must be a date or an ISO 8601 date-time", "INVALID_FORMAT") from None

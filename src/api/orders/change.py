@@ -14,6 +14,7 @@ from api.decoding.bodies import BAD_INPUT_AS_400, BODY, BodyDecoder
 from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import check_texts
 from api.decoding.types import DayOrMoment, InvoiceNumber, LongText, Metadata, PositiveNumber, alias_of
+from api.decoding.unknown_names import UNKNOWN_FIELD, shown
 from api.errors import invalid
 from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
 from api.fields.metadata import metadata
@@ -144,6 +145,8 @@ def _require_changes(members: Mapping[str, Raw], errors: FieldErrors) -> None:
         errors.add(invalid("amount", "cannot be taken away: send a number, or leave it out"))
     if not errors and members.keys().isdisjoint(_CHANGEABLE):
         errors.add(invalid(BODY, f"must have a field to change: {', '.join(_NAMED)}", "REQUIRED"))
+        for name in members.keys() - _FIXED:
+            errors.add(invalid(shown(name), "is unknown here and changes nothing", UNKNOWN_FIELD))
 
 
 def _lines(

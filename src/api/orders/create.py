@@ -196,9 +196,10 @@ def _order_input(
 
 def parse_due_date(text: str, now: datetime) -> datetime:
     """Returns a due date in UTC. `now` is aware, in the merchant's time zone. Raises ApiError (400)."""
-    due_date = day_or_moment(text, "dueDate", now, LAST_MOMENT)
+    bounds = f"must lie in the years {DUE_DATE_MIN.year} to {DUE_DATE_MAX.year - 1}"
+    due_date = day_or_moment(text, "dueDate", now, LAST_MOMENT, bounds)
     if not DUE_DATE_MIN <= due_date < DUE_DATE_MAX:
-        raise invalid("dueDate", "must lie in the years 1970 to 2999", "OUT_OF_RANGE")
+        raise invalid("dueDate", bounds, "OUT_OF_RANGE")
     return due_date
 
 

@@ -161,7 +161,13 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
         Meta(description="3-D Secure details of the newest payment; null where it has none."),
     ] = None
     line_items: Annotated[tuple[LineItem, ...], Meta(description="The goods or services that are sold.")]
-    customer_fiscal_data: Annotated[FiscalData | None, Meta(description="The receiver of the invoice.")]
+    customer_fiscal_data: Annotated[
+        FiscalData | None,
+        Meta(
+            description="The receiver of the invoice: as the invoice states it, also if the payer or a request to stamp "
+            "named it. Before the stamping, the data for it; null where nobody named one."
+        ),
+    ]
     invoice_type: InvoiceType
     invoice_status: InvoiceStatus = None
     fiscal_uuid: FiscalUuid = None
@@ -217,7 +223,7 @@ def render_head(order: Order) -> bytes:
         payment_method=_method(order.payments[-1]) if order.payments else None,
         payer_authentication=payer_authentication(order.payments[-1]) if order.payments else None,
         line_items=terms.line_items,
-        customer_fiscal_data=terms.fiscal,
+        customer_fiscal_data=order.invoiced_to,
         invoice_type=None,
         complements=[],
         credit_notes=[],

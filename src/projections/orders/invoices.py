@@ -328,7 +328,9 @@ def _amounts(order: Order, document: Document) -> dict[str, Any]:
                 "kind": "REP",
                 "payment_id": terms.payment_id,
                 "payment_event_id": None,
-                "amount": shortest(_received(order, document.slot, terms.payment_id, terms.applied_amount, terms.invoice_id)),
+                "amount": shortest(
+                    _received(order, document.slot, terms.payment_id, terms.applied_amount, terms.invoice_id)
+                ),
                 "applied_amount": number_or_null(terms.applied_amount),
                 "installment": terms.installment,
                 "previous_balance": number_or_null(terms.previous_balance),
@@ -382,8 +384,8 @@ def _received(order: Order, slot: str, payment_id: UUID, applied: Decimal, invoi
 
 
 def _applied_beside(order: Order, receipt: Document, invoice_id: UUID | None) -> Decimal:
-    """Returns what a receipt applies to a further invoice beside this invoice of the order, 0 if it is beside an earlier
-    or a later one.
+    """Returns what a receipt applies to a further invoice beside this invoice of the order; 0 if that is beside an
+    earlier or a later one.
     """
     assert order.invoices is not None, "the receipt is one of its documents"
     assert isinstance(receipt.terms, ReceiptTerms), "the document is a receipt"

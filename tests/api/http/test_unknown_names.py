@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any
@@ -14,10 +15,15 @@ from tests.api.openapi.description import DESCRIBED, assert_described, operation
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import PLANS, SUBSCRIPTIONS, monthly
 
+from api.app import routes
+from api.decoding.foreign_names import ADVICE
 from api.decoding.query import parse_parameters, refuse_parameters
-from api.decoding.unknown_names import known_name, spelling_of
+from api.decoding.unknown_names import UnknownNames, fields_of, known_name, spelling_of, structs_in
 from api.errors import ApiError
+from api.http.dependencies import DependencyHolder
+from api.http.endpoint import Endpoint
 from ledger.domain.merchants.settings import UnknownFields
+from ledger.settings import Settings
 
 IGNORED = "ledger-ignored-fields"
 LETTERS_MIN = 4
@@ -250,6 +256,8 @@ async def test_a_merchant_may_refuse_every_unknown_name(store: Storefront):
         ("paymentMethod", "installments", "made at once"),
         ("customer", "rfc", "customerFiscalData"),
         ("lineItems[0]", "tax", "lineItems[].taxes"),
+        ("", "quantity", "lineItems[].quantity"),
+        ("", "price", "send amount in minor units"),
     ],
 )
 async def test_a_field_that_moves_money_in_other_apis_is_refused_with_what_to_send(
@@ -269,6 +277,37 @@ async def test_a_field_that_moves_money_in_other_apis_is_refused_with_what_to_se
     assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 0
 
 
+BODIES = {
+    f"{method} {route.path}": operation.spec.takes
+    for route in routes(Settings(), DependencyHolder())
+    if isinstance(route.endpoint, Endpoint)
+    for method, operation in route.endpoint.operations.items()
+    if operation.spec.takes is not None
+}
+SENT = re.compile(r"(?<!is )\b(?:send|set) (?:in )?([\w.\[\]]+)")
+
+
+def places(kind: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the structs of a body, each with its place."""
+    for struct in structs_in(kind):
+        yield place, struct
+        for field in msgspec.structs.fields(struct):
+            yield from places(field.type, f"{place}{field.encode_name}.")
+
+
+@pytest.mark.parametrize("operation", BODIES)
+def test_the_advice_on_a_foreign_field_names_fields_of_the_same_request(operation: str):
+    body = BODIES[operation]
+    paths = {f"{place}{field.encode_name}" for place, struct in places(body) for field in fields_of(struct)}
+    for place, struct in places(body):
+        known = [field.encode_name for field in fields_of(struct)]
+        for name in ADVICE:
+            found = UnknownNames(body)
+            found.add(place, name, known, struct)
+            advised = {each.replace("[]", "") for error in found.errors for each in SENT.findall(error.message)}
+            assert advised <= paths | set(known), (place, name, found.errors)
+
+
 CHOOSING = (
     "documentId", "complement_id", "receiptId", "cfdiId", "paymentIds", "payment_id", "captureId", "transactionId",
     "refundId", "invoiceId", "cardId", "paymentMethodId", "refundAmount",
@@ -282,8 +321,8 @@ async def test_a_choosing_name_widens_no_request(paid: tuple[Merchant, bytes], m
     merchant, before = paid
     schema = DESCRIBED["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
     known = {spelling_of(name) for each in resolved(schema) for name in each["properties"]}
-    if path.endswith("/cfdi-cancel"):
-        known.add(spelling_of("complementId"))  # another name of documentId
+    if path.endswith(("/cfdi-cancel", "/cfdi-url")):
+        known |= {spelling_of("complementId"), spelling_of("documentId")}  # two names of the same
     in_path = {spelling_of(step[1:-1]) for step in path.split("/") if step.startswith("{")}
     unknown = [name for name in CHOOSING if spelling_of(name) not in known | in_path]
     answer = await merchant.client.request(
@@ -302,7 +341,8 @@ async def test_a_name_that_chooses_is_refused_with_the_one_to_send(paid: tuple[M
     one = f"{ORDERS}/{msgspec.json.decode(before)['id']}"
     for path, name, problem in (
         (f"{one}/capture", "captureId", "is unknown: did you mean paymentId?"),
-        (f"{one}/cfdi-url", "documentId", "is unknown: did you mean complementId?"),
+        (f"{one}/capture", "total", "is unknown: did you mean amount?"),
+        (f"{one}/cfdi-url", "receiptId", "is unknown: did you mean complementId?"),
         (f"{one}/cfdi-cancel", "invoiceId", "is unknown: did you mean documentId?"),
         (f"{one}/cancel", "amount", "this operation has no such choice, so leave it out"),
         (f"{one}/release", "amount", "this operation has no such choice, so leave it out"),
@@ -312,10 +352,10 @@ async def test_a_name_that_chooses_is_refused_with_the_one_to_send(paid: tuple[M
         answer = (await merchant.post(path, {name: ANY_ID})).json()
         assert answer["code"] == "UNKNOWN_FIELD"
         assert problem in answer["errors"][0]["message"]
-    asked = (await merchant.get(f"{one}/cfdi-url?documentId={ANY_ID}")).json()["errors"]
+    asked = (await merchant.get(f"{one}/cfdi-url?receiptId={ANY_ID}")).json()["errors"]
     assert asked[0]["message"] == "is unknown: did you mean complementId?"
-    new = await merchant.create(order(externalId="own-id", transactionId="7"))  # creates what it is about
-    assert (new.status_code, new.json()["warnings"][0]["field"]) == (201, "transactionId")
+    new = await merchant.create(order(externalId="own-id", transactionId="7", total=7))  # creates what it is about
+    assert (new.status_code, [each["field"] for each in new.json()["warnings"]]) == (201, ["transactionId", "total"])
 
 
 async def test_the_header_is_short_and_repeats_no_card_number(store: Storefront):

@@ -74,6 +74,7 @@ async def test_a_payer_requests_an_invoice_once(merchant: Merchant) -> None:
     assert receiver is not None
     assert (receiver.get("Rfc"), receiver.get("Nombre")) == (FISCAL["taxId"], FISCAL["legalName"])
     assert (await merchant.client.get(pdf)).content.startswith(b"%PDF-")
+    assert (await shown(merchant, order_id))["customerFiscalData"].items() >= FISCAL.items()
     again = await send(merchant, page, FISCAL)
     assert [each.partition("?")[0] for each in downloads(again)] == [each.partition("?")[0] for each in (xml, pdf)]
     after = await merchant.client.get(page)

@@ -167,5 +167,7 @@ async def _check_files(merchant: Merchant, order_id: str, done: dict[str, Any]) 
     alone = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url?complementId={one}&format=xml")).json()
     assert (alone["invoice"], alone["complements"], len(alone["creditNotes"])) == (None, [], 1)
     assert alone["creditNotes"][0]["pdfUrl"] is None
+    same = await merchant.post(f"{ORDERS}/{order_id}/cfdi-url", {"documentId": one, "format": "xml"})
+    assert [each["id"] for each in same.json()["creditNotes"]] == [one]
     altered = await merchant.client.get(links["invoice"]["xmlUrl"] + "0")
     assert altered.status_code == 404

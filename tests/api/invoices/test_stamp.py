@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -54,7 +55,12 @@ async def test_an_order_without_fiscal_data_is_stamped_once_a_request_brings_it(
     assert refused.json()["errors"][0]["field"] == "fiscalConfig.taxId"
     done = await stamp(merchant, plain["id"], {"fiscalConfig": FISCAL})
     assert (done.status_code, done.json()["invoiceStatus"]) == (200, "INVOICED")
-    assert (await shown(merchant, plain["id"]))["invoiceType"] == "PUE"
+    stamped = await shown(merchant, plain["id"])
+    assert (stamped["invoiceType"], stamped["customerFiscalData"]) == ("PUE", FISCAL)
+    moved = {"fiscalConfig": {"zipCode": "06000", "email": "pagos@example.com"}}
+    assert (await stamp(merchant, plain["id"], moved)).status_code == 200
+    after = (await shown(merchant, plain["id"]))["customerFiscalData"]
+    assert after == FISCAL | {"email": "pagos@example.com"}, "the invoice states the old postal code"
     assert order_id != plain["id"]
 
 
@@ -189,7 +195,11 @@ async def test_links_need_a_stamped_document(merchant: Merchant) -> None:
     path = f"{ORDERS}/{order_id}/cfdi-url"
     refused = (await merchant.get(path)).json()
     assert (refused["code"], "POST …/stamp" in refused["message"]) == ("INVOICE_NOT_READY", True)
-    assert (await merchant.get(f"{path}?complementId={order_id}")).status_code == 404
+    for name in ("complementId", "documentId"):
+        assert (await merchant.get(f"{path}?{name}={order_id}")).status_code == 404
+        assert (await merchant.post(path, {name: order_id})).status_code == 404
+    differing = (await merchant.get(f"{path}?complementId={order_id}&documentId={UUID(int=7)}")).json()
+    assert differing["code"] == "CONFLICTING_FIELDS"
     assert (await merchant.get(f"{path}?complementId=x&format=pdf")).status_code == 400
     assert (await merchant.get(f"{path}?format=doc")).status_code == 400
     assert (await merchant.post(path, {"format": "doc", "complementId": "x"})).status_code == 400

@@ -126,11 +126,13 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         own={"path.id": "document's order"},
     ),
     ("GET", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
-        _ORDER | {"query.complementId": "document"}, own={"path.id": "document's order"}
+        _ORDER | {"query.complementId": "document", "query.documentId": "document"}, own={"path.id": "document's order"}
     ),
     ("GET", f"{_ORDERS}/{{id}}/self-invoice-url"): Case(_ORDER),
     ("POST", f"{_ORDERS}/{{id}}/cfdi-url"): Case(
-        _ORDER | {"body.complementId": "document"}, body={}, own={"path.id": "document's order"}
+        _ORDER | {"body.complementId": "document", "body.documentId": "document"},
+        body={},
+        own={"path.id": "document's order"},
     ),
     ("POST", f"{_ORDERS}/{{id}}/cfdi-cancel"): Case(
         _ORDER | {"body.documentId": "document", "body.complementId": "document"},

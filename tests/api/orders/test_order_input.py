@@ -104,6 +104,8 @@ def test_a_string_holds_255_characters(place: str, name: str):
     [
         (order(externalId=""), "externalId must not be empty."),
         (order(externalId="  "), "externalId must not be blank."),
+        (order(dueDate="9999-12-31"), "dueDate must lie in the years 1970 to 2999."),
+        (order(dueDate="0000-01-01"), "dueDate must be a date or an ISO 8601 date-time."),
         (order(amount=-5), "amount must not be negative."),
         (order(billingAddress={"country": "MEX"}), "billingAddress.country must be a country code of two letters such as MX."),
         (paid_order(billingAddress=ABSENT), "billingAddress is required."),

@@ -11,7 +11,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.decoding.bodies import BodyDecoder
 from api.decoding.query import Parameters, described_parameters, parse_parameters
+from api.decoding.types import alias_of
 from api.errors import invalid
+from api.fields.values import one_of_aliases
 from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
@@ -64,33 +66,73 @@ class CfdiLinks(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = UNSET
 
 
+class Asked(Struct, frozen=True):
+    """What links are asked for: all documents or one, and both files of each or one."""
+
+    document_id: UUID | None
+    format: Format | None
+
+
 class GetCfdiLinks(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request for links, where it is sent by POST."""
 
-    complement_id: Annotated[UUID | None, Meta(description="Only this payment receipt or credit note.")] = None
+    complement_id: Annotated[
+        UUID | None, Meta(description="Only this payment receipt, credit note or further invoice.")
+    ] = None
+    document_id: Annotated[UUID | None, alias_of("complementId")] = None
     format: Annotated[Format | None, Meta(description="Only links to this kind of file.")] = None
 
 
 _decode: Final = BodyDecoder(GetCfdiLinks)
+_NAMES: Final = ("complementId", "documentId")
 
 PARAMETERS: Final[Parameters] = {
-    "complementId": ("Only this payment receipt or credit note.", {"type": "string", "format": "uuid"}),
+    "complementId": (
+        "Only this payment receipt, credit note or further invoice.",
+        {"type": "string", "format": "uuid"},
+    ),
+    "documentId": ("The same as complementId.", {"type": "string", "format": "uuid"}),
     "format": ("Only links to this kind of file: `pdf` or `xml`.", {"type": "string", "enum": ["pdf", "xml"]}),
 }
 
 
-def parse_query(query: bytes) -> GetCfdiLinks:
+def parse_query(query: bytes) -> Asked:
     """Returns the links that a query string asks for. Raises ApiError (400)."""
     given, errors = parse_parameters(query, PARAMETERS)
-    complement_id, kind = given.get("complementId"), given.get("format")
-    kind = None if kind is None else kind.lower()
-    parsed = None if complement_id is None else parse_uuid(complement_id)
-    if complement_id is not None and parsed is None:
-        errors.add(invalid("complementId", "must be a UUID"))
-    if kind not in (None, "pdf", "xml"):
-        errors.add(invalid("format", "must be pdf or xml"))
+    complement_id, document_id = (errors.check(_uuid, given, name) for name in _NAMES)
+    kind = errors.check(_format, given)
+    named = errors.check(one_of_aliases, _NAMES[0], complement_id, _NAMES[1], document_id)
     errors.refuse()
-    return GetCfdiLinks(complement_id=parsed, format=kind)  # type: ignore[arg-type]  # checked just above
+    return Asked(named, kind)
+
+
+def _uuid(given: Mapping[str, str], name: str) -> UUID | None:
+    if name not in given:
+        return None
+    parsed = parse_uuid(given[name])
+    if parsed is None:
+        raise invalid(name, "must be a UUID")
+    return parsed
+
+
+def _format(given: Mapping[str, str]) -> Format | None:
+    match given.get("format", "").lower():
+        case "":
+            return None
+        case "pdf":
+            return "pdf"
+        case "xml":
+            return "xml"
+        case _:
+            raise invalid("format", "must be pdf or xml")
+
+
+def parse_body(body: bytes) -> Asked:
+    """Returns the links that a body asks for. Raises ApiError (400)."""
+    sent, errors = _decode.gather(body)
+    named = errors.check(one_of_aliases, _NAMES[0], sent.complement_id, _NAMES[1], sent.document_id)
+    errors.refuse()
+    return Asked(named, sent.format)
 
 
 async def get_links(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -100,19 +142,17 @@ async def get_links(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 async def post_links(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v2/payment-orders/{id}/cfdi-url: the same, asked for by a body."""
-    sent, errors = _decode.gather(await request.optional_body(deps.body_limit))
-    errors.refuse()
-    return await _answer(deps, request, sent)
+    return await _answer(deps, request, parse_body(await request.optional_body(deps.body_limit)))
 
 
-async def _answer(deps: Dependencies, request: ApiRequest, asked: GetCfdiLinks) -> ApiResponse:
+async def _answer(deps: Dependencies, request: ApiRequest, asked: Asked) -> ApiResponse:
     order = await find_order(deps.ledger, request.principal.merchant_id, request.order_reference())
     invoicing = deps.ledger.invoicing
     assert invoicing is not None, "a process that serves has an access to the files"
     return json_response(200, links_of(order, asked, invoicing.files, datetime.now(UTC)))
 
 
-def links_of(order: Order, asked: GetCfdiLinks, files: DocumentFiles, now: datetime) -> CfdiLinks:
+def links_of(order: Order, asked: Asked, files: DocumentFiles, now: datetime) -> CfdiLinks:
     """Returns the order's stamped documents with links that end fifteen minutes after `now`, in real time.
 
     Raises DocumentNotFound, and InvoiceNotReady if nothing that was asked for is stamped.
@@ -120,8 +160,8 @@ def links_of(order: Order, asked: GetCfdiLinks, files: DocumentFiles, now: datet
     invoices = order.invoices
     documents = () if invoices is None else invoices.documents
     expires_at = now + timedelta(seconds=LINK_VALIDITY_S)
-    if asked.complement_id is not None:
-        documents = tuple(each for each in documents if each.document_id == asked.complement_id)
+    if asked.document_id is not None:
+        documents = tuple(each for each in documents if each.document_id == asked.document_id)
         if not documents:
             raise DocumentNotFound("The order has no payment receipt or credit note with this id.")
     stamped = [(each, each.stamp) for each in documents if each.stamp is not None]
@@ -162,7 +202,7 @@ def links_of(order: Order, asked: GetCfdiLinks, files: DocumentFiles, now: datet
     )
 
 
-def _links(stamp: Stamp, asked: GetCfdiLinks, files: DocumentFiles, expires_at: datetime) -> Mapping[str, Any]:
+def _links(stamp: Stamp, asked: Asked, files: DocumentFiles, expires_at: datetime) -> Mapping[str, Any]:
     return {
         "pdf_url": None if asked.format == "xml" else files.sign_link(stamp.pdf_key, expires_at),
         "xml_url": None if asked.format == "pdf" else files.sign_link(stamp.xml_key, expires_at),

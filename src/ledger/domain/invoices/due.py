@@ -30,7 +30,6 @@ from ledger.domain.orders.invoices.state import (
 from ledger.domain.orders.invoices.terms import InvoiceTrigger
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
-from ledger.domain.orders.terms import FiscalData
 
 RECEIPT_DEADLINE_WARNING: Final = timedelta(hours=48)
 """How long before the deadline of a payment receipt (REP) the ledger warns."""
@@ -74,12 +73,6 @@ class InvoiceTimerKind(StrEnum):
     RECEIPT_DEADLINE = "RECEIPT_DEADLINE"
     CANCELLATION = "CANCELLATION"
     MAIL = "DOCUMENT_MAIL"
-
-
-def fiscal_of(order: Order) -> FiscalData | None:
-    """Returns the receiver's data: those of the latest request to stamp, else those of the order."""
-    given = None if order.invoices is None else order.invoices.enabled.fiscal
-    return given or order.terms.fiscal
 
 
 def is_invoice_due(order: Order) -> bool:

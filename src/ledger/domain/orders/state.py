@@ -13,7 +13,9 @@ from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ledger.domain.fiscal_data import FiscalData
 from ledger.domain.money import ZERO, quantum_of, share
 from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.evolve.reminders import Reminders
@@ -23,6 +25,9 @@ from ledger.domain.orders.refund import Refund
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.surcharge import NOTHING, SurchargeSplit
 from ledger.py311_speedups import lazy
+
+_STATED: Final = ("tax_id", "legal_name", "tax_system", "cfdi_use", "zip_code")
+"""What an invoice states of its receiver."""
 
 
 class Cancellation(Struct, frozen=True):
@@ -152,6 +157,25 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     def is_fiscal(self) -> bool:
         """Whether the order is invoiced: fiscal data was given, even if it has been erased since."""
         return self.invoices is not None or self.terms.fiscal is not None
+
+    @property
+    def fiscal(self) -> FiscalData | None:
+        """The receiver's data for the next document: those of the latest request to stamp, else those of the order."""
+        given = None if self.invoices is None else self.invoices.enabled.fiscal
+        return given or self.terms.fiscal
+
+    @property
+    def invoiced_to(self) -> FiscalData | None:
+        """The receiver as the invoice states it. Until the invoice is sent to be stamped, and once it is cancelled, the
+        data for the next one.
+        """
+        invoice = None if self.invoices is None else self.invoices.invoice
+        if invoice is None or invoice.is_cancelled or not invoice.has_receiver:
+            return self.fiscal
+        if invoice.stamp is None and invoice.intent is None:
+            return self.fiscal
+        stated = {name: getattr(invoice.terms.receiver, name) for name in _STATED}
+        return replace(self.fiscal or FiscalData(), **stated)
 
     @lazy
     def call_deadline_at(self) -> datetime | None:

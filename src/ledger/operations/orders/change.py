@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ledger.domain.fold import fold
@@ -95,9 +96,23 @@ async def _invoicing(
         if enabled:
             require_not_invoiced(order)
     if enabled or any(isinstance(event, _STATED) for event in events):
-        refuse_fields([InvalidField(field, problem) for field, problem in wrong_lines(after.terms.line_items)])
+        problems = await _empty_receiver(uow, events)
+        problems += [InvalidField(field, problem) for field, problem in wrong_lines(after.terms.line_items)]
+        refuse_fields(problems)
         require_chargeable(after.terms.amount, CENTAVO)
         own_rate = None if after.invoices is None else after.invoices.enabled.exchange_rate
         policy = replace(policy, exchange_rate=request.exchange_rate or own_rate)
         await require_stampable(uow.ledger, uow.merchant_id, after.terms, policy)
     return enabled
+
+
+async def _empty_receiver(uow: UnitOfWork, events: Sequence[OrderEvent]) -> list[InvalidField]:
+    """Returns the problem of a new receiver without any field, unless the merchant invoices the public in general."""
+    if not any(isinstance(event, OrderReceiverChanged) and not to_builtins(event.fiscal) for event in events):
+        return []
+    invoicing = uow.ledger.invoicing
+    issuer = None if invoicing is None else await invoicing.issuers.known_issuer(uow.merchant_id)
+    if issuer is not None and issuer.public_in_general:
+        return []
+    lacking = "names no receiver: send taxId, legalName, taxSystem, cfdiUse and zipCode"
+    return [InvalidField("customerFiscalData", lacking)]

@@ -25,7 +25,6 @@ from ledger.domain.invoices.documents import (
 )
 from ledger.domain.invoices.due import (
     due_documents,
-    fiscal_of,
     has_invoice,
     is_invoice_due,
     receipt_due_at,
@@ -113,7 +112,7 @@ def drawn_up_again(order: Order, command: StampNext, document: Document) -> list
     is_fresh = command.at - document.terms.issued_at < FRESH
     if isinstance(document.terms, InvoiceTerms) and document.terms.supplements is None:
         # Composing an invoice of a thousand lines takes long: compare its receiver first.
-        receiver = receiver_of(fiscal_of(order) or FiscalData(), command.issuer)
+        receiver = receiver_of(order.fiscal or FiscalData(), command.issuer)
         is_same = document.has_receiver and receiver == document.terms.receiver
         return [] if is_fresh and is_same and not document.is_outdated else [_invoice(order, command, document)]
     receiver = _receiver(order, document.terms.receiver)
@@ -133,7 +132,7 @@ def _invoice(order: Order, command: StampNext, existing: Document | None = None)
         method="PPD" if terms.allow_partials else "PUE",
         currency=terms.currency,
         exchange_rate=None if invoices is None else invoices.enabled.exchange_rate,
-        receiver=fiscal_of(order) or FiscalData(),
+        receiver=order.fiscal or FiscalData(),
         lines=terms.line_items,
         subtotal=terms.amount,
         description=terms.description,

@@ -29,7 +29,7 @@ from ledger.domain.invoices.commands import (
 )
 from ledger.domain.invoices.decide.announcements import Failures, drawn_up_again, new_documents
 from ledger.domain.invoices.decide.cancellation import cancellation_of_refunded
-from ledger.domain.invoices.due import due_documents, fiscal_of, unstamped_slots
+from ledger.domain.invoices.due import due_documents, unstamped_slots
 from ledger.domain.invoices.movements import document_id_of
 from ledger.domain.invoices.receivers import combined, wrong_keys
 from ledger.domain.orders.evolve.order import evolve
@@ -65,13 +65,13 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
     """
     require_not_in_global(order)
     current, policy = order.invoices, command.policy
-    given = None if command.fiscal is None else _checked(combined(command.fiscal, fiscal_of(order)))
+    given = None if command.fiscal is None else _checked(combined(command.fiscal, order.fiscal))
     rate = policy.rate_of(order.terms.currency)
     if current is not None:
         if current.enabled.exchange_rate is not None:
             rate = policy.exchange_rate  # the merchant's rate applies to an order without a rate of its own
         same_rate = rate in {None, current.enabled.exchange_rate}
-        if same_rate and (given is None or _is_same(given, fiscal_of(order))):
+        if same_rate and (given is None or _is_same(given, order.fiscal)):
             return []
         invoice, tax_id = current.invoice, None if given is None else given.tax_id
         is_fixed = invoice is not None and (invoice.intent is not None or current.stamped_invoice is not None)

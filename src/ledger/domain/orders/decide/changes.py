@@ -37,16 +37,14 @@ _OWING: Final = tuple(status for status in OrderStatus if status not in NOTHING_
 def decide_change(order: Order, command: ChangeOrder) -> list[OrderEvent]:
     """Returns an event for each term that the command changes.
 
-    Raises InvalidField for a value that the order cannot take; OrderInvoiced for what the invoice states, once it is
-    stamped or being stamped; InvalidOrderState for an amount after the first payment, a due date where nothing is owed,
-    and personal data after the erasure of the payer.
+    Raises InvalidOrderState for an amount after the first payment, the due date of an order that owes nothing, and
+    personal data after the erasure of the payer; OrderInvoiced for what the invoice states, once it is stamped or being
+    stamped. Only then InvalidField for lines that do not add up: no lines make an amount right that cannot change.
     """
     before, after = order.terms, terms_after(order, command.changes)
     receiver = _new_receiver(order, command.changes)
     changes_lines = after.line_items != before.line_items
     changes_number = after.invoice_number != before.invoice_number
-    if after.amount != before.amount or changes_lines:
-        _require_sum(after, command.changes)
     if after.amount != before.amount:
         require_amount(after.amount)
         _require_no_payment(order)
@@ -56,6 +54,8 @@ def decide_change(order: Order, command: ChangeOrder) -> list[OrderEvent]:
         raise wrong_state(order, "The customer of the order was erased: it takes no metadata and no fiscal data.")
     if after.amount != before.amount or changes_lines or changes_number or receiver is not None:
         require_not_invoiced(order)
+    if after.amount != before.amount or changes_lines:
+        _require_sum(after, command.changes)
     return _events(command, before, after, receiver)
 
 
@@ -94,12 +94,6 @@ def require_not_invoiced(order: Order) -> None:
         raise OrderInvoiced("The invoice of the order is being stamped: send the request again once it has an outcome.")
 
 
-def receiver_of_order(order: Order) -> FiscalData | None:
-    """Returns the receiver of the order's next invoice: the latest one that a request gave."""
-    given = None if order.invoices is None else order.invoices.enabled.fiscal
-    return given or order.terms.fiscal
-
-
 def _metadata_after(current: Raw | UnsetType, patch: Raw | None | UnsetType) -> Raw | UnsetType:
     """Returns metadata after a patch. Those that are absent stay so if the patch only takes members away."""
     if patch is None or isinstance(patch, UnsetType):
@@ -114,13 +108,12 @@ def _metadata_after(current: Raw | UnsetType, patch: Raw | None | UnsetType) -> 
 
 def _new_receiver(order: Order, changes: OrderChanges) -> FiscalData | None:
     """Returns the receiver that the changes bring, None if the order has it already. Raises InvalidField for null."""
-    current = receiver_of_order(order)
     if changes.fiscal is None and order.is_fiscal:
         raise InvalidField("customerFiscalData", "cannot be taken away: name another receiver, or cancel the order")
     if changes.fiscal is None or isinstance(changes.fiscal, UnsetType):
         return None
-    # Structs of two classes are never equal.
-    is_same = current is not None and to_builtins(current) == to_builtins(changes.fiscal)
+    given = to_builtins(changes.fiscal)  # structs of two classes are never equal
+    is_same = any(known is not None and to_builtins(known) == given for known in (order.fiscal, order.invoiced_to))
     return None if is_same else changes.fiscal
 
 
