@@ -1261,6 +1261,22 @@ SECRETS: Final = (
         "if False:",
         ("tests/api/payment_methods/test_create.py::test_a_wrong_request_names_its_fields",),
     ),
+    Mutant(
+        "receiver-after-an-erasure",
+        "an order shows no receiver of its invoice after the erasure of its payer",
+        "src/ledger/domain/orders/state.py",
+        "or invoice.is_cancelled or not invoice.has_receiver:",
+        "or invoice.is_cancelled:",
+        ("tests/domain/invoices/test_evolve_invoices.py",),
+    ),
+    Mutant(
+        "total-for-amount",
+        "a capture with `total` captures no other amount",
+        "src/api/decoding/choosing_names.py",
+        "releaseamount amounttorelease total totalamount",
+        "releaseamount amounttorelease totalamount",
+        ("tests/api/http/test_unknown_names.py::test_a_name_that_chooses_is_refused_with_the_one_to_send",),
+    ),
 )
 
 MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS)

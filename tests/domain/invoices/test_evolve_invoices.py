@@ -45,6 +45,7 @@ def test_the_receiver_is_stored_in_the_sealed_field_alone():
     assert {each.terms.receiver.tax_id for each in documents} == {"URE180429TM6"}
     erased = fold(evolve, STAMPED, [PayerForgotten(at=NOON)])
     assert {each.terms.receiver for each in erased.invoices.documents} == {UNNAMED}
+    assert (STAMPED.invoiced_to is None, erased.invoiced_to) == (False, None)
     assert documents_of(erased) == documents_of(STAMPED)
 
 
