@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -20,6 +19,7 @@ from ledger.processors.contract import (
     AuthorizationAnswer,
     AuthorizationRequest,
     CaptureRequest,
+    LookUpRequest,
     ProcessorTimedOut,
     ProcessorUnavailable,
     RefundRequest,
@@ -27,6 +27,7 @@ from ledger.processors.contract import (
     VoidRequest,
 )
 from ledger.processors.sandbox.processor import SandboxProcessor
+from ledger.processors.sandbox.test_cards import number_of
 
 
 class FakeCards(SandboxProcessor):
@@ -39,7 +40,7 @@ class FakeCards(SandboxProcessor):
         self._wires: list[Wire] = []
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
-        last4 = request.card.number[-4:]
+        last4 = number_of(request.card)[-4:]
         call = _call("AUTHORIZE", request, amount=request.amount, capture=request.capture, last4=last4)
         return _expected((await self._send(request, call)).authorization).answer
 
@@ -55,26 +56,20 @@ class FakeCards(SandboxProcessor):
         call = _call("REFUND", request, amount=request.amount, about=request.processor_reference)
         return _expected((await self._send(request, call)).refund)
 
-    async def look_up(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> AuthorizationAnswer | None:
-        answer = await self._look_up("AUTHORIZE", merchant_id, idempotency_key, fence=fence)
+    async def look_up(self, request: LookUpRequest) -> AuthorizationAnswer | None:
+        answer = await self._look_up("AUTHORIZE", request)
         return _expected(answer.authorization).answer if answer else None
 
-    async def look_up_capture(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> CaptureAnswer | None:
-        answer = await self._look_up("CAPTURE", merchant_id, idempotency_key, fence=fence)
+    async def look_up_capture(self, request: LookUpRequest) -> CaptureAnswer | None:
+        answer = await self._look_up("CAPTURE", request)
         return _expected(answer.capture) if answer else None
 
-    async def look_up_void(self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False) -> VoidAnswer | None:
-        answer = await self._look_up("VOID", merchant_id, idempotency_key, fence=fence)
+    async def look_up_void(self, request: LookUpRequest) -> VoidAnswer | None:
+        answer = await self._look_up("VOID", request)
         return _expected(answer.void) if answer else None
 
-    async def look_up_refund(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> RefundAnswer | None:
-        answer = await self._look_up("REFUND", merchant_id, idempotency_key, fence=fence)
+    async def look_up_refund(self, request: LookUpRequest) -> RefundAnswer | None:
+        answer = await self._look_up("REFUND", request)
         return _expected(answer.refund) if answer else None
 
     async def _send(self, request: Request, call: Call) -> CallAnswer:
@@ -85,8 +80,9 @@ class FakeCards(SandboxProcessor):
             raise ProcessorTimedOut("no answer before the deadline") from None
         return _read(answer, call.key)
 
-    async def _look_up(self, kind: Kind, merchant_id: UUID, key: str, *, fence: bool) -> CallAnswer | None:
-        answer = await self._ask("GET", f"/{'fences' if fence else 'calls'}/{kind}/{merchant_id}/{key}")
+    async def _look_up(self, kind: Kind, request: LookUpRequest) -> CallAnswer | None:
+        key = request.idempotency_key
+        answer = await self._ask("GET", f"/{'fences' if request.fence else 'calls'}/{kind}/{request.merchant_id}/{key}")
         return None if answer.status == 404 else _read(answer, key)
 
     async def _ask(self, method: str, path: str, body: bytes | None = None) -> Answer:

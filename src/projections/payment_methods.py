@@ -15,7 +15,8 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, Advice, decline
+from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, decline
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import CardSummary
 from ledger.domain.payment_methods.events import Billing
 from ledger.domain.payment_methods.state import SavedMethod, SavedMethods, Verification

@@ -36,6 +36,7 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.processors import messages
+from ledger.processors.contract import LookUpRequest
 from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import DisputeOpened
 from projections.erasures import Erasures
@@ -154,9 +155,9 @@ class LookUps:
         async def load_copy(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Any:
             return order if merchant_id == slow else await load(ledger, merchant_id, order_id)
 
-        async def look_up_slowly(merchant_id: UUID, key: str, **fence: bool) -> Any:
-            await self._in.call(merchant_id)
-            return await look_up(merchant_id, key, **fence)
+        async def look_up_slowly(request: LookUpRequest) -> Any:
+            await self._in.call(request.merchant_id)
+            return await look_up(request)
 
         recovery.load_order = load_copy  # type: ignore[attr-defined]
         self._in.stack.callback(setattr, recovery, "load_order", load)

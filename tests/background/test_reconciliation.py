@@ -36,7 +36,7 @@ from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.orders.refund import refund_order
-from ledger.processors.contract import ProcessorRecord, ProcessorUnavailable
+from ledger.processors.contract import LookUpRequest, ProcessorRecord, ProcessorUnavailable
 from projections.orders import reconciliation
 from projections.orders.reconciliation import ReconciliationLog
 
@@ -203,11 +203,11 @@ async def test_look_ups_that_hang_for_one_merchant_delay_no_other(
     await create_order(ledger, merchant, an_order("1", by_card()))
     hang, asked, answers = asyncio.Event(), Counter[UUID](), ledger.processor.look_up  # type: ignore[union-attr]
 
-    async def look_up(merchant_id: UUID, key: str, **fence: bool) -> object:
-        asked[merchant_id] += 1
-        if merchant_id == slow.merchant_id:
+    async def look_up(request: LookUpRequest) -> object:
+        asked[request.merchant_id] += 1
+        if request.merchant_id == slow.merchant_id:
             await hang.wait()
-        return await answers(merchant_id, key, **fence)
+        return await answers(request)
 
     async def none(_since: datetime, _until: datetime) -> AsyncIterator[ProcessorRecord]:
         return

@@ -29,6 +29,7 @@ from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.processors.contract import LookUpRequest
 from ledger.settings import Settings
 from projections.orders.open_calls import OpenCalls
 
@@ -242,12 +243,12 @@ async def test_an_unreachable_processor_is_called_again(
     answers = ledger.processor.look_up  # type: ignore[union-attr]
     asked = 0
 
-    async def unreachable_once(merchant_id: UUID, key: str, **_: bool) -> object:
+    async def unreachable_once(request: LookUpRequest) -> object:
         nonlocal asked
         asked += 1
         if asked == 1:
             raise ProcessorTimedOut
-        return await answers(merchant_id, key)
+        return await answers(request)
 
     ledger.processor.look_up = unreachable_once  # type: ignore[union-attr, method-assign, assignment]
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
@@ -277,15 +278,15 @@ async def unreadable(ledger: Ledger, merchant: Actor, database_url: str) -> UUID
 
 
 def not_known(_: Ledger) -> object:
-    async def nothing(merchant_id: UUID, key: str, **_: bool) -> None:
-        del merchant_id, key
+    async def nothing(request: LookUpRequest) -> None:
+        del request
 
     return nothing
 
 
 def not_understood(_: Ledger) -> object:
-    async def fails(merchant_id: UUID, key: str, **_: bool) -> None:
-        del merchant_id, key
+    async def fails(request: LookUpRequest) -> None:
+        del request
         raise ValueError("an answer that nobody has thought of")
 
     return fails
@@ -336,8 +337,8 @@ async def test_a_call_that_the_processor_cannot_answer_about_delays_no_other(
     answers, odd = ledger.processor.look_up, answering(ledger)  # type: ignore[union-attr]
     first = orders[0].payments[0].keys[0]
 
-    async def knows_the_second(merchant_id: UUID, key: str, **_: bool) -> object:
-        return await (odd if key == first else answers)(merchant_id, key)  # type: ignore[operator]
+    async def knows_the_second(request: LookUpRequest) -> object:
+        return await (odd if request.idempotency_key == first else answers)(request)  # type: ignore[operator]
 
     ledger.processor.look_up = knows_the_second  # type: ignore[union-attr, method-assign, assignment]
     monkeypatch.setattr("ledger.background.recovery._ORDERS_MAX", 1)
@@ -360,11 +361,11 @@ async def test_look_ups_that_hang_fill_the_slots_of_their_merchant_alone(ledger:
     answers = ledger.processor.look_up  # type: ignore[union-attr]
     hanging = (await create_order(ledger, merchant, an_order("1", by_card(SILENT)))).order.terms.order_id
 
-    async def look_up(merchant_id: UUID, key: str, **fence: bool) -> object:
-        asked[merchant_id] += 1
-        if merchant_id == merchant.merchant_id:
+    async def look_up(request: LookUpRequest) -> object:
+        asked[request.merchant_id] += 1
+        if request.merchant_id == merchant.merchant_id:
             await hang.wait()
-        return await answers(merchant_id, key, **fence)
+        return await answers(request)
 
     ledger.processor.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
     load = recovery.load_order  # type: ignore[attr-defined]

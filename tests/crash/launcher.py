@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from tests.crash import due_points, inbox_points
 from tests.crash.due_points import DUE_POINTS
 from tests.crash.inbox_points import INBOX_POINTS
+from tests.processors.shop import question
 
 from ledger.domain.orders.events import (
     AuthorizationAbandoned,
@@ -79,7 +80,7 @@ def arm(point: str) -> None:
     async def deadly_authorize(processor: SandboxProcessor, request: Any) -> Any:
         call = asyncio.ensure_future(authorize(processor, request))
         if point == "during-call":
-            while await processor.look_up(request.merchant_id, request.idempotency_key) is None:  # noqa: ASYNC110 - a table sends no event
+            while await processor.look_up(question(request.merchant_id, request.idempotency_key)) is None:  # noqa: ASYNC110 - a table sends no event
                 await asyncio.sleep(0.005)
             assert not call.done(), "it has been answered: the sandbox is too fast for this test"
             die()

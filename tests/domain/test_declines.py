@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.domain.orders.declines import DECLINES, Advice, decline, public_code
+from ledger.domain.orders.declines import DECLINES, decline, public_code
 from ledger.domain.orders.events import RefusedBy
+from ledger.domain.orders.statuses import Advice
 
 CONTRACT = [
     "INSUFFICIENT_FUNDS",

@@ -19,6 +19,7 @@ from typing import Any
 from tests.crash.launcher import POINTS, die
 from tests.operations.conftest import register
 from tests.operations.test_action_recovery import ACTIONS, Action
+from tests.processors.shop import question
 
 from ledger.operations.context.ledger import Ledger
 from ledger.settings import Settings, read_settings
@@ -62,7 +63,7 @@ def arm(ledger: Ledger, action: Action, point: str) -> None:
         processor._delay_s = 30.0 if point == "during-call" else 0.0
         calling = asyncio.ensure_future(call(request))
         while point == "during-call":
-            if await look_up(request.merchant_id, request.idempotency_key) is not None:
+            if await look_up(question(request.merchant_id, request.idempotency_key)) is not None:
                 die()
             await asyncio.sleep(0.005)
         answer = await calling

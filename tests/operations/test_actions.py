@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.operations.conftest import APPROVED, Open, an_order, by_card
+from tests.processors.shop import question
 
 from ledger.domain.orders.refund import RefundStatus
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
@@ -87,7 +88,7 @@ async def test_a_charge_replaces_the_reference(ledger: Ledger, merchant: Actor) 
     processor = ledger.processor
     assert processor is not None
     key = f"{paid.order.payments[0].payment_id}:withdrawal"
-    assert await processor.look_up_cancellation(merchant.merchant_id, key) is not None
+    assert await processor.look_up_cancellation(question(merchant.merchant_id, key)) is not None
 
 
 async def test_parts_of_several_methods_pay_an_order(ledger: Ledger, merchant: Actor) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, ReferenceIssued
 from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import (
@@ -16,6 +17,7 @@ from ledger.processors.contract import (
     AuthorizationRequest,
     CaptureRequest,
     Card,
+    LookUpRequest,
     PayoutRequest,
     ReferenceRequest,
     RefundRequest,
@@ -27,6 +29,14 @@ from ledger.processors.sandbox.processor import SandboxProcessor
 
 R = TypeVar("R", bound=Request)
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def question(
+    merchant_id: UUID, key: str, *, step: EntryAction = EntryAction.AUTHORIZATION, fence: bool = False
+) -> LookUpRequest:
+    """Returns the look-up of a call, as a log without the call has it."""
+    deadline_at = datetime.now(UTC) + timedelta(seconds=10)
+    return LookUpRequest(merchant_id=merchant_id, idempotency_key=key, deadline_at=deadline_at, step=step, fence=fence)
 
 
 class Shop:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.processors.shop import Shop
+from tests.processors.shop import Shop, question
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Captured, Declined
@@ -55,7 +55,7 @@ async def test_a_challenge_that_is_passed_grants_the_money_once(shop: Shop, else
     action_required = await shop.sandbox.authorize(request)
     assert isinstance(action_required, ActionRequired)
     assert await elsewhere.authorize(request) == action_required
-    assert await elsewhere.look_up(shop.merchant_id, request.idempotency_key) == action_required
+    assert await elsewhere.look_up(question(shop.merchant_id, request.idempotency_key)) == action_required
     await shop.sandbox.pages.conclude(action_required.authentication_transaction_id, accepted=True)
     continuation = shop.continuation(action_required.authentication_transaction_id)
     answers = await asyncio.gather(*[at.validate_authentication(continuation) for at in (shop.sandbox, elsewhere) * 4])
@@ -63,7 +63,7 @@ async def test_a_challenge_that_is_passed_grants_the_money_once(shop: Shop, else
     granted = answers[0]
     assert isinstance(granted, Approved)
     assert (granted.authorized, granted.captured) == (10_000, 0)
-    assert await elsewhere.look_up(shop.merchant_id, continuation.idempotency_key) == granted
+    assert await elsewhere.look_up(question(shop.merchant_id, continuation.idempotency_key)) == granted
     assert isinstance(await elsewhere.capture(shop.capture(granted.processor_reference)), Captured)
     again = await shop.sandbox.validate_authentication(shop.continuation(action_required.authentication_transaction_id))
     assert isinstance(again, Declined), "the session has ended"

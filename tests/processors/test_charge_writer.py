@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.processors.conftest import Ask, WatchedExecutor
+from tests.processors.shop import question
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.processor_outcomes import Approved, Declined
@@ -51,8 +52,8 @@ async def test_the_same_key_gets_the_same_answer(number, database_url, sandbox, 
     answer = await sandbox.authorize(request)
     assert await sandbox.authorize(request) == answer
     assert await elsewhere.authorize(request) == answer
-    assert await sandbox.look_up(request.merchant_id, request.idempotency_key) == answer
-    assert await elsewhere.look_up(request.merchant_id, request.idempotency_key) == answer
+    assert await sandbox.look_up(question(request.merchant_id, request.idempotency_key)) == answer
+    assert await elsewhere.look_up(question(request.merchant_id, request.idempotency_key)) == answer
     assert len(rows(database_url)) == 1
 
 
@@ -96,7 +97,7 @@ async def test_two_processes_with_the_same_keys_in_opposite_order_both_get_throu
 
 
 async def test_a_key_that_never_arrived_is_not_found(sandbox, ask: Ask):
-    assert await sandbox.look_up(ask().merchant_id, "never") is None
+    assert await sandbox.look_up(question(ask().merchant_id, "never")) is None
 
 
 async def test_times_are_counted_right_when_calls_come_together(database_url, sandbox, elsewhere, ask: Ask):
@@ -170,7 +171,7 @@ async def test_a_call_whose_commit_is_running_when_the_connection_breaks_is_reco
         cut(executor)  # the server does not notice, and would commit
         await committing(holder, but=first)
     assert isinstance(await call, Approved)
-    assert await sandbox.look_up(request.merchant_id, request.idempotency_key) == call.result()
+    assert await sandbox.look_up(question(request.merchant_id, request.idempotency_key)) == call.result()
     assert len(rows(database_url)) == 1
 
 
@@ -204,7 +205,7 @@ async def test_a_connection_that_broke_while_idle_is_replaced_before_its_next_us
     request = ask()
     answer = await sandbox.authorize(request)
     end_connection(database_url)
-    assert await sandbox.look_up(request.merchant_id, request.idempotency_key) == answer
+    assert await sandbox.look_up(question(request.merchant_id, request.idempotency_key)) == answer
     end_connection(database_url)
     assert isinstance(await sandbox.authorize(ask()), Approved)
 
@@ -225,7 +226,7 @@ def cut(executor: WatchedExecutor) -> bytes:
 async def found(sandbox: SandboxProcessor, request: AuthorizationRequest) -> Answer | None:
     for _ in range(2000):
         with suppress(ProcessorTimedOut, ProcessorUnavailable):
-            return await sandbox.look_up(request.merchant_id, request.idempotency_key)
+            return await sandbox.look_up(question(request.merchant_id, request.idempotency_key))
         await asyncio.sleep(0.01)
     raise AssertionError("the charge writer does not come back")
 
@@ -245,7 +246,7 @@ async def test_without_a_database_nothing_is_sent_and_stopping_does_not_wait(dat
             with pytest.raises(ProcessorUnavailable):
                 await sandbox.authorize(ask())
         with pytest.raises(ProcessorUnavailable):
-            await sandbox.look_up(ask().merchant_id, "any")
+            await sandbox.look_up(question(ask().merchant_id, "any"))
         await asyncio.wait_for(executor.stop(), 10)
         connection.execute(allow.format(sql.Identifier(name), sql.Literal(True)))
 
@@ -308,5 +309,5 @@ async def test_what_a_killed_process_had_answered_is_recorded(database_url, sand
     process.send_signal(signal.SIGKILL)
     answered += (await process.stdout.read()).decode().split()[:-1]
     await process.wait()
-    found = [await sandbox.look_up(merchant_id, key) for key in answered]
+    found = [await sandbox.look_up(question(merchant_id, key)) for key in answered]
     assert all(isinstance(answer, Approved) for answer in found)

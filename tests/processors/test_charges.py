@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import psycopg
 import pytest
-from tests.processors.shop import NOW, Shop
+from tests.processors.shop import NOW, Shop, question
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.processor_outcomes import (
@@ -99,7 +99,7 @@ async def test_a_final_capture_releases_the_rest_with_it(shop: Shop):
     captured = await shop.sandbox.capture(final)
     assert isinstance(captured, Captured)
     assert (captured.amount, captured.released) == (6_000, 4_000)
-    assert await shop.sandbox.look_up_capture(final.merchant_id, final.idempotency_key) == captured
+    assert await shop.sandbox.look_up_capture(question(final.merchant_id, final.idempotency_key)) == captured
     assert isinstance(await shop.sandbox.capture(shop.capture(reference, 1)), CaptureRefused)
 
 
@@ -160,7 +160,7 @@ async def test_a_captured_payment_is_disputed(shop: Shop, at_once: bool):
     answer = await shop.sandbox.authorize(request)
     assert isinstance(answer, Approved)
     assert await shop.sandbox.authorize(request) == answer
-    assert await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key) == answer
+    assert await shop.sandbox.look_up(question(shop.merchant_id, request.idempotency_key)) == answer
     if not at_once:
         assert await shop.due_messages() == []
         await shop.sandbox.capture(shop.capture(answer.processor_reference, 6_000))
@@ -198,11 +198,11 @@ async def test_look_ups_return_the_answer_of_each_call(shop: Shop, elsewhere: Sa
     refund = shop.refund(reference, 2_500)
     captured, refused = await shop.sandbox.capture(capture), await shop.sandbox.void(void)
     refunded = await shop.sandbox.refund(refund)
-    assert await elsewhere.look_up_capture(shop.merchant_id, capture.idempotency_key) == captured
-    assert await elsewhere.look_up_void(shop.merchant_id, void.idempotency_key) == refused
-    assert await elsewhere.look_up_refund(shop.merchant_id, refund.idempotency_key) == refunded
-    assert await elsewhere.look_up_refund(shop.merchant_id, capture.idempotency_key) is None
-    assert await elsewhere.look_up_capture(uuid7(), capture.idempotency_key) is None
+    assert await elsewhere.look_up_capture(question(shop.merchant_id, capture.idempotency_key)) == captured
+    assert await elsewhere.look_up_void(question(shop.merchant_id, void.idempotency_key)) == refused
+    assert await elsewhere.look_up_refund(question(shop.merchant_id, refund.idempotency_key)) == refunded
+    assert await elsewhere.look_up_refund(question(shop.merchant_id, capture.idempotency_key)) is None
+    assert await elsewhere.look_up_capture(question(uuid7(), capture.idempotency_key)) is None
 
 
 async def test_a_merchant_cannot_act_on_another_merchants_charge(shop: Shop, sandbox: SandboxProcessor):
@@ -218,7 +218,7 @@ async def test_a_processor_that_is_down_does_nothing(shop: Shop):
     request = shop.capture(reference)
     with pytest.raises(ProcessorUnavailable):
         await shop.sandbox.capture(request)
-    assert await shop.sandbox.look_up_capture(shop.merchant_id, request.idempotency_key) is None
+    assert await shop.sandbox.look_up_capture(question(shop.merchant_id, request.idempotency_key)) is None
     assert isinstance(await shop.sandbox.capture(request), Captured)
 
 
@@ -231,7 +231,7 @@ async def test_a_slow_call_times_out_and_is_found_by_a_look_up(shop: Shop):
     with pytest.raises(ProcessorTimedOut):
         await shop.sandbox.capture(request)
     await asyncio.sleep(0.2)
-    assert isinstance(await shop.sandbox.look_up_capture(shop.merchant_id, request.idempotency_key), Captured)
+    assert isinstance(await shop.sandbox.look_up_capture(question(shop.merchant_id, request.idempotency_key)), Captured)
 
 
 async def test_a_connection_that_breaks_leaves_the_outcome_unknown_and_the_next_call_is_served(
@@ -250,5 +250,5 @@ async def test_a_connection_that_breaks_leaves_the_outcome_unknown_and_the_next_
         connection.execute("select pg_terminate_backend(%s, 2000)", row)
     with pytest.raises(ProcessorTimedOut):
         await capture
-    assert await shop.sandbox.look_up_capture(shop.merchant_id, request.idempotency_key) is None
+    assert await shop.sandbox.look_up_capture(question(shop.merchant_id, request.idempotency_key)) is None
     assert isinstance(await shop.sandbox.capture(request), Captured)

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.processors.conftest import Ask
-from tests.processors.shop import Shop
+from tests.processors.shop import Shop, question
 
 from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.sandbox.processor import SandboxProcessor
@@ -54,12 +54,12 @@ async def test_a_fenced_call_has_no_effect_in_any_process(
     before = effects(database_url)
     for request, method, look_up in calls:
         key = (request.merchant_id, request.idempotency_key)
-        assert await getattr(sandbox, look_up)(*key, fence=True) is None
+        assert await getattr(sandbox, look_up)(question(*key, fence=True)) is None
         for at in (sandbox, elsewhere):
             with pytest.raises(ProcessorUnavailable, match="refuse this key"):
                 await method(at)(request)
-            assert await getattr(at, look_up)(*key) is None
-        assert await getattr(elsewhere, look_up)(*key, fence=True) is None, "fenced twice"
+            assert await getattr(at, look_up)(question(*key)) is None
+        assert await getattr(elsewhere, look_up)(question(*key, fence=True)) is None, "fenced twice"
     assert effects(database_url) == before
 
 
@@ -68,7 +68,7 @@ async def test_a_recorded_call_keeps_its_answer(
 ) -> None:
     for request, method, look_up in await calls_of(sandbox, ask):
         answer = await method(sandbox)(request)
-        found = await getattr(elsewhere, look_up)(request.merchant_id, request.idempotency_key, fence=True)
+        found = await getattr(elsewhere, look_up)(question(request.merchant_id, request.idempotency_key, fence=True))
         assert found == answer
         assert await method(elsewhere)(request) == answer, "a repeated call is not refused"
 
@@ -82,7 +82,9 @@ async def test_either_the_call_or_the_fence_is_first(
         for request, method, look_up in await calls_of(sandbox, ask):
             key = (request.merchant_id, request.idempotency_key)
             answer, found = await asyncio.gather(
-                method(sandbox)(request), getattr(elsewhere, look_up)(*key, fence=True), return_exceptions=True
+                method(sandbox)(request),
+                getattr(elsewhere, look_up)(question(*key, fence=True)),
+                return_exceptions=True,
             )
             recorded = request.idempotency_key in {name for _, name in effects(database_url)}
             assert recorded is (found is not None) is not isinstance(answer, ProcessorUnavailable), (

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 from stdnum import luhn
-from tests.processors.shop import NOW, Shop
+from tests.processors.shop import NOW, Shop, question
 
 from ledger.domain.orders.processor_outcomes import (
     ReferenceCancelled,
@@ -67,8 +67,8 @@ async def test_the_same_key_gets_the_same_reference(shop: Shop, elsewhere: Sandb
     asked = shop.reference()
     answers = await asyncio.gather(*[at.issue_reference(asked) for at in (shop.sandbox, elsewhere) * 5])
     assert len({answer.reference for answer in answers if isinstance(answer, ReferenceIssued)}) == 1
-    assert await elsewhere.look_up_reference(shop.merchant_id, asked.idempotency_key) == answers[0]
-    assert await elsewhere.look_up_reference(shop.merchant_id, "never") is None
+    assert await elsewhere.look_up_reference(question(shop.merchant_id, asked.idempotency_key)) == answers[0]
+    assert await elsewhere.look_up_reference(question(shop.merchant_id, "never")) is None
 
 
 async def test_references_are_for_pesos(shop: Shop):
@@ -117,7 +117,7 @@ async def test_a_cancelled_reference_still_reports_money(shop: Shop):
     )
     cancelled = await shop.sandbox.cancel_reference(cancellation)
     assert cancelled == ReferenceCancelled(processor_reference=issued.processor_reference)
-    assert await shop.sandbox.look_up_cancellation(shop.merchant_id, "c") == cancelled
+    assert await shop.sandbox.look_up_cancellation(question(shop.merchant_id, "c")) == cancelled
     assert (await shop.sandbox.deposit(sent(shop, issued.clabe))).payment_id == shop.payment_id
 
 
@@ -129,7 +129,7 @@ async def test_payouts_are_confirmed_later_and_never_exceed_the_deposits(shop: S
     asked = [shop.payout(reference, 3_000) for _ in range(5)]
     answers = await asyncio.gather(*[(shop.sandbox, elsewhere)[n % 2].pay_out(one) for n, one in enumerate(asked)])
     assert sum(isinstance(answer, RefundPending) for answer in answers) == 3
-    assert await elsewhere.look_up_payout(shop.merchant_id, asked[0].idempotency_key) == answers[0]
+    assert await elsewhere.look_up_payout(question(shop.merchant_id, asked[0].idempotency_key)) == answers[0]
     confirmed = [message for message in await shop.due_messages() if isinstance(message, RefundConfirmed)]
     assert {message.amount for message in confirmed} == {3_000}
     assert len(confirmed) == 3

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from stdnum import luhn
 from tests.processors.conftest import Ask
+from tests.processors.shop import question
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.events import RefusedBy
@@ -105,7 +106,7 @@ async def test_a_card_that_never_answers_is_approved_nevertheless(sandbox: Sandb
     with pytest.raises(ProcessorTimedOut):
         await sandbox.authorize(request)
     assert time.monotonic() - began >= 0.05
-    answer = await sandbox.look_up(request.merchant_id, request.idempotency_key)
+    answer = await sandbox.look_up(question(request.merchant_id, request.idempotency_key))
     assert (answer.authorized, answer.captured) == (10_000, 10_000)
 
 
@@ -116,14 +117,14 @@ async def test_a_call_without_an_answer_ends_at_its_deadline(executor, ask: Ask)
     with pytest.raises(ProcessorTimedOut):
         await slow.authorize(request)
     assert 0.15 < time.monotonic() - began < 2
-    assert isinstance(await slow.look_up(request.merchant_id, request.idempotency_key), Approved)
+    assert isinstance(await slow.look_up(question(request.merchant_id, request.idempotency_key)), Approved)
 
 
 async def test_a_request_whose_deadline_has_passed_is_not_recorded(sandbox: SandboxProcessor, ask: Ask):
     request = ask(deadline_s=-1)
     with pytest.raises(ProcessorTimedOut):
         await sandbox.authorize(request)
-    assert await sandbox.look_up(request.merchant_id, request.idempotency_key) is None
+    assert await sandbox.look_up(question(request.merchant_id, request.idempotency_key)) is None
 
 
 async def test_a_processor_that_is_down_records_nothing(sandbox: SandboxProcessor, ask: Ask):
@@ -132,7 +133,7 @@ async def test_a_processor_that_is_down_records_nothing(sandbox: SandboxProcesso
     for _ in range(3):
         with pytest.raises(ProcessorUnavailable):
             await sandbox.authorize(request)
-    assert await sandbox.look_up(request.merchant_id, request.idempotency_key) is None
+    assert await sandbox.look_up(question(request.merchant_id, request.idempotency_key)) is None
     await sandbox.set_mode(request.merchant_id, Mode.OK)
     assert isinstance(await sandbox.authorize(request), Approved)
 

@@ -20,8 +20,7 @@ from api.errors import ApiError, FieldError, invalid
 from api.response import ERRORS_PAGE, REPLAYED, ApiResponse, Headers, json_response
 from ledger.domain import rejections
 from ledger.domain.money import shortest
-from ledger.domain.orders.declines import Advice
-from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.statuses import Advice, OrderStatus
 from ledger.domain.rejections import Rejected
 from ledger.domain.streams import STREAMS
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from api.decoding.field_warnings import WarningCode
-from ledger.domain.orders.declines import Advice
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.streams import STREAMS
 
 WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {

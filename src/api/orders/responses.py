@@ -19,10 +19,10 @@ from api.http.dependencies import Dependencies
 from api.http.error_responses import Answered, Error
 from api.http.request import ApiRequest
 from api.response import REPLAYED, ApiResponse, json_response, rendered
-from ledger.domain.orders.declines import Advice, decline, payer_message, public_code
+from ledger.domain.orders.declines import decline, payer_message, public_code
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, Advice, OrderStatus, PaymentStatus
 from ledger.operations.context.results import OrderResult
 from projections.customers import language_of
 from projections.orders import documents
@@ -132,7 +132,7 @@ def _decline(result: OrderResult, payment: Payment, document: bytes, request: Ap
     """Returns the answer to a declined payment, and keeps its code for the log."""
     order, failure = result.order, payment.failure
     assert failure is not None, "a declined payment has a failure"
-    reason = decline(failure.code)
+    reason = decline(failure.code, failure.network_advice)
     answered = Answered(request.request_id, request.errors_url)
     request.error_code = public_code(failure.refused_by)
     return Declined(

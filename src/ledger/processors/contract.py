@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from msgspec import Struct
 
 from ledger.call_failures import TimedOut, Unavailable
 from ledger.domain.money import ZERO
+from ledger.domain.orders.capabilities import MethodCapability
+from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import (
     ActionRequired,
     Approved,
@@ -32,7 +34,7 @@ from ledger.domain.orders.processor_outcomes import (
     ReleaseAnswer,
     VoidAnswer,
 )
-from ledger.domain.orders.terms import MethodType
+from ledger.domain.orders.terms import BillingAddress, DeviceInformation, MethodType
 from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
@@ -49,6 +51,39 @@ class Card(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return "Card(***)"
+
+    __str__ = __repr__
+
+
+class CardToken(Struct, frozen=True, kw_only=True):
+    """A card as one account of a processor knows it: the number went from the payer's browser to the processor alone.
+
+    `customer` is the processor's own customer to whom a saved token belongs. It exists as long as a `Card`, and prints
+    as stars.
+    """
+
+    token: str
+    customer: str | None = None
+
+    def __repr__(self) -> str:
+        return "CardToken(***)"
+
+    __str__ = __repr__
+
+
+PayingCard = Card | CardToken
+
+
+class Payer(Struct, frozen=True, kw_only=True):
+    """The person who pays, as far as the ledger knows him. Personal data of a call, in no event. Prints as stars."""
+
+    name: str | None = None
+    email: str | None = None
+    phone: str | None = None
+    address: BillingAddress | None = None
+
+    def __repr__(self) -> str:
+        return "Payer(***)"
 
     __str__ = __repr__
 
@@ -74,18 +109,24 @@ class AuthorizationRequest(Request, frozen=True, kw_only=True):
     `authenticate` allows the processor to ask for the payer's authentication first; without it, as at a virtual
     terminal, the processor must not. `saved_card` means that the card number is stored from an earlier payment.
     `return_url` is where the processor's page sends the payer afterwards. If the payer has to act first, this call
-    captures nothing, and the request that ends the authentication repeats `capture`.
+    captures nothing, and the request that ends the authentication repeats `capture`. `device` is what the payer's
+    browser reports about itself. `installments` is the number of months in which the payer pays without interest, None
+    for one payment.
     """
 
     amount: Decimal
     currency: str
-    card: Card
+    card: PayingCard
     capture: bool
     virtual_terminal: bool = False
     authenticate: bool = False
     saved_card: bool = False
     return_url: str | None = None
     payment_method_id: UUID | None = None
+    payer: Payer | None = None
+    description: str | None = None
+    device: DeviceInformation | None = None
+    installments: int | None = None
 
 
 class AuthenticationRequest(Request, frozen=True, kw_only=True):
@@ -138,6 +179,8 @@ class ReferenceRequest(Request, frozen=True, kw_only=True):
     amount: Decimal
     currency: str
     expires_at: datetime
+    payer: Payer | None = None
+    description: str | None = None
 
 
 class ReferenceCancellation(Request, frozen=True, kw_only=True):
@@ -170,8 +213,39 @@ class PayoutRequest(Request, frozen=True, kw_only=True):
     destination: Destination | None = None
 
 
+class LookUpRequest(Request, frozen=True, kw_only=True):
+    """A question for the answer of an earlier call, with what the log knows of that call.
+
+    `idempotency_key` and `step` are the call's; `deadline_at` is the question's own. With `fence`, the processor refuses
+    a call that it does not know from then on. `announced_at` is the real time at which the call was first announced, None
+    if the log does not know it: then it may be long ago. `processor_reference` is the one of the call's payment,
+    `authentication_transaction_id` the session that the call continued.
+    """
+
+    step: EntryAction
+    fence: bool = False
+    announced_at: datetime | None = None
+    amount: Decimal | None = None
+    currency: str | None = None
+    capture: bool = False
+    final: bool = False
+    processor_reference: str | None = None
+    authentication_transaction_id: str | None = None
+    method: MethodType = MethodType.CARD
+
+
+METHODS: Final = (
+    MethodCapability(type=MethodType.CARD),
+    *(
+        MethodCapability(type=method, currencies=("MXN",))  # CLABEs and stores take pesos
+        for method in (MethodType.SPEI, MethodType.PAYCASH, MethodType.CIE_CASH_NET)
+    ),
+)
+"""Every method, in any amount."""
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a processor can do, and how long its windows are, in seconds."""
+    """What a processor can do for one account, and how long its windows are, in seconds."""
 
     name: str
     late_arrival_s: float
@@ -184,12 +258,18 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """How long after its capture a card payment can be refunded."""
     reference_validity_s: float = REFERENCE_S
     """How long a reference is valid, unless the order is due later."""
-    reference_currencies: frozenset[str] = frozenset({"MXN"})
-    """The currencies in which it issues references: CLABEs and stores take pesos."""
+    methods: tuple[MethodCapability, ...] = METHODS
+    """What it takes: methods, each with its currencies, amounts and instalments."""
+    takes_card_numbers: bool = True
+    """Whether a request may bring a card's number."""
+    takes_card_tokens: bool = False
+    """Whether a request may bring a token of a card."""
+    reads_payers: bool = True
+    """Whether it makes use of the payer's name, e-mail and address. A request without them costs one read less."""
     smallest_amount: Decimal = Decimal(1)
     """The unit of its amounts, in minor units: the ledger sends it multiples only. Card networks take whole ones."""
-    multiple_captures: bool = True
-    """Whether the rest of an authorisation stays held after a capture. If not, every capture is final."""
+    capture_releases_rest: bool = False
+    """Whether a capture releases what it leaves of an authorisation: every capture is final then."""
     partial_payouts: bool = True
     """Whether a part of what was received under a reference can be given back."""
     can_fence: bool = False
@@ -260,27 +340,17 @@ class CardProcessor(Protocol):
 
     async def refund(self, request: RefundRequest) -> RefundAnswer: ...
 
-    async def look_up(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> AuthorizationAnswer | None:
+    async def look_up(self, request: LookUpRequest) -> AuthorizationAnswer | None:
         """Returns the answer of an authorisation, or of a call that continued one."""
         ...
 
-    async def look_up_capture(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> CaptureAnswer | None: ...
+    async def look_up_capture(self, request: LookUpRequest) -> CaptureAnswer | None: ...
 
-    async def look_up_void(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> VoidAnswer | None: ...
+    async def look_up_void(self, request: LookUpRequest) -> VoidAnswer | None: ...
 
-    async def look_up_release(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> ReleaseAnswer | None: ...
+    async def look_up_release(self, request: LookUpRequest) -> ReleaseAnswer | None: ...
 
-    async def look_up_refund(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> RefundAnswer | None: ...
+    async def look_up_refund(self, request: LookUpRequest) -> RefundAnswer | None: ...
 
 
 class ReferenceProcessor(Protocol):
@@ -294,17 +364,11 @@ class ReferenceProcessor(Protocol):
 
     async def pay_out(self, request: PayoutRequest) -> RefundAnswer: ...
 
-    async def look_up_reference(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> ReferenceAnswer | None: ...
+    async def look_up_reference(self, request: LookUpRequest) -> ReferenceAnswer | None: ...
 
-    async def look_up_cancellation(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> ReferenceCancelled | None: ...
+    async def look_up_cancellation(self, request: LookUpRequest) -> ReferenceCancelled | None: ...
 
-    async def look_up_payout(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> RefundAnswer | None: ...
+    async def look_up_payout(self, request: LookUpRequest) -> RefundAnswer | None: ...
 
 
 class Processor(CardProcessor, ReferenceProcessor, Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
-from uuid import UUID
 
 from opentelemetry.trace import Span, SpanKind, Tracer
 
@@ -22,8 +21,6 @@ _CALLS: Final = (
     "issue_reference",
     "cancel_reference",
     "pay_out",
-)
-_LOOK_UPS: Final = (
     "look_up",
     "look_up_capture",
     "look_up_void",
@@ -39,8 +36,6 @@ def trace_calls(tracer: Tracer, processor: Processor) -> None:
     """Lets each call of a processor record a span: replaces the methods of this one object."""
     for name in _CALLS:
         setattr(processor, name, _call(tracer, processor.capabilities.name, name, getattr(processor, name)))
-    for name in _LOOK_UPS:
-        setattr(processor, name, _look_up(tracer, processor.capabilities.name, name, getattr(processor, name)))
 
 
 def _call(tracer: Tracer, processor: str, name: str, send: Callable[[Any], Awaitable[Any]]) -> Callable[..., Any]:
@@ -55,17 +50,6 @@ def _call(tracer: Tracer, processor: str, name: str, send: Callable[[Any], Await
             attributes["ledger.payment_id"] = str(request.payment_id)
         with span_around(tracer, f"processor {name}", attributes, kind=SpanKind.CLIENT) as span:
             answer = await send(request)
-            _describe(span, answer)
-            return answer
-
-    return traced
-
-
-def _look_up(tracer: Tracer, processor: str, name: str, ask: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-    async def traced(merchant_id: UUID, idempotency_key: str, *, fence: bool = False) -> Any:
-        attributes = {"ledger.processor": processor, "ledger.merchant_id": str(merchant_id)}
-        with span_around(tracer, f"processor {name}", attributes, kind=SpanKind.CLIENT) as span:
-            answer = await ask(merchant_id, idempotency_key, fence=fence)
             _describe(span, answer)
             return answer
 

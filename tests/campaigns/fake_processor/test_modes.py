@@ -11,7 +11,7 @@ from campaigns.fake_processor.client import FakeCards
 from campaigns.fake_processor.modes import Mode
 from campaigns.fake_processor.record import read
 from tests.campaigns.fake_processor.conftest import SetModes
-from tests.processors.shop import Shop
+from tests.processors.shop import Shop, question
 
 from ledger.domain.orders.processor_outcomes import (
     Approved,
@@ -60,7 +60,7 @@ async def test_every_failure_is_unknown_and_can_be_looked_up(
     request = request_of(shop)
     with pytest.raises(ProcessorTimedOut):
         await shop.sandbox.authorize(request)
-    found = await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key)
+    found = await shop.sandbox.look_up(question(shop.merchant_id, request.idempotency_key))
     assert isinstance(found, Approved) == took_effect
     lines = [line for line in read(record) if line.key == request.idempotency_key]
     assert [line.mode for line in lines if line.mode] == [mode]
@@ -73,14 +73,14 @@ async def test_a_late_call_takes_effect_after_it_was_not_found(shop: Shop, set_m
     request = shop.authorization(GOOD, capture=True, deadline_at=datetime.now(UTC) + timedelta(seconds=0.1))
     with pytest.raises(ProcessorTimedOut):
         await shop.sandbox.authorize(request)
-    assert await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key) is None
+    assert await shop.sandbox.look_up(question(shop.merchant_id, request.idempotency_key)) is None
     assert not any(line.applied for line in read(record))
     async with asyncio.timeout(30):
         while True:
-            if await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key) is not None:
+            if await shop.sandbox.look_up(question(shop.merchant_id, request.idempotency_key)) is not None:
                 break
             await asyncio.sleep(0.05)
-    assert isinstance(await shop.sandbox.look_up(shop.merchant_id, request.idempotency_key), Approved)
+    assert isinstance(await shop.sandbox.look_up(question(shop.merchant_id, request.idempotency_key)), Approved)
 
 
 async def test_a_processor_that_is_not_there_is_unavailable(cards: FakeCards, unused_port: int):
@@ -115,10 +115,10 @@ async def test_a_charge_is_captured_voided_and_refunded(shop: Shop, record: Path
     assert isinstance(await cards.refund(shop.refund(reference, 5_000)), RefundRefused)
     other = shop.void(await shop.authorized())
     assert isinstance(await cards.void(other), Voided)
-    assert await cards.look_up_capture(shop.merchant_id, capture.idempotency_key) is not None
-    assert await cards.look_up_void(shop.merchant_id, void.idempotency_key) is None
-    assert await cards.look_up_void(shop.merchant_id, other.idempotency_key) is not None
-    assert await cards.look_up_refund(shop.merchant_id, refund.idempotency_key) is not None
+    assert await cards.look_up_capture(question(shop.merchant_id, capture.idempotency_key)) is not None
+    assert await cards.look_up_void(question(shop.merchant_id, void.idempotency_key)) is None
+    assert await cards.look_up_void(question(shop.merchant_id, other.idempotency_key)) is not None
+    assert await cards.look_up_refund(question(shop.merchant_id, refund.idempotency_key)) is not None
     assert sum(line.captured for line in read(record)) == 6_000
     assert sum(line.refunded for line in read(record)) == 2_000
 
@@ -132,7 +132,7 @@ async def test_a_fenced_key_is_refused_and_one_that_took_effect_is_not(shop: Sho
     done, late = request_of(shop), request_of(shop)
     await shop.sandbox.authorize(done)
     for request, approved in ((done, Approved), (late, type(None))):
-        found = await shop.sandbox.look_up(request.merchant_id, request.idempotency_key, fence=True)
+        found = await shop.sandbox.look_up(question(request.merchant_id, request.idempotency_key, fence=True))
         assert type(found) is approved
     with pytest.raises(ProcessorTimedOut, match="410"):
         await shop.sandbox.authorize(late)

@@ -40,7 +40,7 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.processor_call import ProcessorCall
 from ledger.operations.pipeline.execute import record_outcome
-from ledger.operations.pipeline.processor_requests import look_up_call
+from ledger.operations.pipeline.processor_requests import Asking, look_up_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
 from ledger.processors.contract import Processor, ProcessorRecord, ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES
@@ -171,8 +171,10 @@ class Reconciliation:
         """Returns a record's call and the answer that the processor has for it, or None if it knows no such call."""
         for action in possible_actions(record):
             intent = intent_of(order, payment, record, action)
-            with self._ledger.timeouts.within(self._ledger.call_timeouts.processor_timeout_s):
-                outcome = await look_up_call(processor, record.merchant_id, order, intent)
+            timeout_s = self._ledger.call_timeouts.processor_timeout_s
+            asking = Asking(deadline_at=datetime.now(UTC) + timedelta(seconds=timeout_s))
+            with self._ledger.timeouts.within(timeout_s):
+                outcome = await look_up_call(processor, record.merchant_id, order, intent, asking)
             if outcome is not None:
                 return intent, outcome
         return None

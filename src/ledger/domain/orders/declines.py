@@ -5,21 +5,13 @@ Translate a processor's codes into these before they reach the core. A code outs
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.domain.orders.events import RefusedBy
-
-
-class Advice(StrEnum):
-    """What the merchant should do after a decline."""
-
-    RETRY_LATER = "RETRY_LATER"
-    RETRY_WITH_OTHER_METHOD = "RETRY_WITH_OTHER_METHOD"
-    FIX_DATA = "FIX_DATA"
-    DO_NOT_RETRY = "DO_NOT_RETRY"
+from ledger.domain.orders.statuses import Advice
 
 
 class Decline(Struct, frozen=True):
@@ -80,12 +72,21 @@ _ENGLISH: Final = {
     "ISSUER_UNAVAILABLE": "The card's bank cannot be reached. Try again later.",
 }
 
+_RETRYABLE: Final = {Advice.RETRY_LATER: True, Advice.FIX_DATA: False, Advice.DO_NOT_RETRY: False}
+"""Whether the same card can be approved at another time, by what the network advises."""
+
 DECLINES: Final = {decline.code: decline for decline in _TABLE}
 
 
-def decline(code: str) -> Decline:
-    """Returns the entry of a decline code; GENERIC_DECLINE for an unknown code."""
-    return DECLINES.get(code) or DECLINES[GENERIC_DECLINE]
+def decline(code: str, network_advice: Advice | None = None) -> Decline:
+    """Returns the entry of a decline code; GENERIC_DECLINE for an unknown code.
+
+    What the card network advises about this one payment replaces the entry's own advice.
+    """
+    entry = DECLINES.get(code) or DECLINES[GENERIC_DECLINE]
+    if network_advice is None:
+        return entry
+    return replace(entry, advice=network_advice, retryable=_RETRYABLE.get(network_advice, entry.retryable))
 
 
 def payer_message(code: str, language: str) -> str:

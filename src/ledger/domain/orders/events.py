@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.orders.invoices import events as invoice_events
 from ledger.domain.orders.invoices.events import InvoiceEvent
-from ledger.domain.orders.statuses import NextAction
+from ledger.domain.orders.statuses import Advice, NextAction
 from ledger.domain.orders.terms import (
     AuthenticationSession,
     BillingAddress,
@@ -243,7 +243,7 @@ class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The issuer authorised `amount` (gross), which can be less than requested.
 
-    It can be captured for `validity_s` seconds from `at`.
+    It can be captured for `validity_s` seconds from `at`. `network_transaction_id` is the card network's own id.
     """
 
     payment_id: UUID
@@ -252,6 +252,7 @@ class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     at: datetime
     authorization_code: str | None = None
     validity_s: int = 604_800
+    network_transaction_id: str | None = None
 
 
 class CaptureScheduled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -290,6 +291,7 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """The payment was declined, with a processor-neutral decline code (contract 5.1).
 
     `idempotency_key` is that of a request that was refused before any call, so that its repetition is recognised.
+    `network_advice` is what the card network advises, if it does.
     """
 
     payment_id: UUID
@@ -298,6 +300,7 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     message: str | None = None
     refused_by: RefusedBy = RefusedBy.ISSUER
     idempotency_key: str | None = None
+    network_advice: Advice | None = None
 
 
 class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -24,7 +24,7 @@ from ledger.domain.orders.events import (
     RefusedBy,
 )
 from ledger.domain.orders.refund import ClosedDispute, Dispute, SettlementBatch
-from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, NextAction, PaymentStatus
+from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, Advice, NextAction, PaymentStatus
 from ledger.domain.orders.surcharge import FrozenRefund, SurchargeSplit, split_capture, split_refunds
 from ledger.domain.orders.terms import AuthenticationSession, MethodType, Reference
 from ledger.py311_speedups import fast_members
@@ -125,7 +125,10 @@ class Inflow(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """Why a payment failed: a refusal, or an abandoned call. `code` is a decline code of the contract (5.1)."""
+    """Why a payment failed: a refusal, or an abandoned call. `code` is a decline code of the contract (5.1).
+
+    `network_advice` is what the card network advises, if it does.
+    """
 
     code: str
     message: str | None
@@ -133,6 +136,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     refused_by: RefusedBy | None = None
     given_up: AbandonedBecause | None = None
     eci: str | None = None
+    network_advice: Advice | None = None
 
 
 class Payment(Struct, frozen=True, kw_only=True):

@@ -12,14 +12,15 @@ from decimal import Decimal
 from msgspec import Struct
 
 from ledger.domain.orders.events import RefusedBy
-from ledger.domain.orders.statuses import NextAction
+from ledger.domain.orders.statuses import Advice, NextAction
 
 
 class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
     """The payer has to act first: nothing is granted yet. The names are the card industry's (contract N17).
 
     `authentication_transaction_id` identifies the session in every later call to the processor. A redirect sends the
-    payer to `step_up_url`, without a challenge in a frame.
+    payer to `step_up_url`, without a challenge in a frame. The payer has `session_s` seconds to act, None for the
+    processor's usual time.
     """
 
     next_action: NextAction
@@ -29,6 +30,7 @@ class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
     access_token: str | None = None
     step_up_url: str | None = None
     three_ds_version: str | None = None
+    session_s: int | None = None
 
 
 class Captured(Struct, frozen=True, kw_only=True, tag="captured"):
@@ -134,7 +136,9 @@ ReferenceAnswer = ReferenceIssued | ReferenceRefused
 class Approved(Struct, frozen=True, kw_only=True):
     """The processor approved the payment: the amount `authorized` and, if the call requested a capture, `captured`.
 
-    `eci` is the card network's electronic commerce indicator of the payer's authentication, if there was one.
+    `eci` is the card network's electronic commerce indicator of the payer's authentication, if there was one. It can be
+    captured for `validity_s` seconds from the answer on, None for the processor's usual time. `network_transaction_id` is
+    the card network's own id.
     """
 
     authorized: Decimal
@@ -142,15 +146,21 @@ class Approved(Struct, frozen=True, kw_only=True):
     processor_reference: str
     authorization_code: str | None = None
     eci: str | None = None
+    validity_s: int | None = None
+    network_transaction_id: str | None = None
 
 
 class Declined(Struct, frozen=True, kw_only=True):
-    """The processor declined the payment, finally. `eci` as in `Approved`."""
+    """The processor declined the payment, finally. `eci` as in `Approved`.
+
+    `network_advice` is what the card network advises, which counts more than what the code means otherwise.
+    """
 
     code: str
     message: str | None = None
     refused_by: RefusedBy = RefusedBy.ISSUER
     eci: str | None = None
+    network_advice: Advice | None = None
 
 
 class Unanswered(Struct, frozen=True, kw_only=True):

@@ -207,3 +207,13 @@ def is_legal_move(origin: OrderStatus | None, target: OrderStatus, *, split: boo
     """
     move = (origin, target)
     return move in ORDER_EDGES or move in REPORTED_EDGES or (split and move in OLDER_PART_EDGES)
+
+
+@fast_members
+class Advice(StrEnum):
+    """What the merchant should do after a decline."""
+
+    RETRY_LATER = "RETRY_LATER"
+    RETRY_WITH_OTHER_METHOD = "RETRY_WITH_OTHER_METHOD"
+    FIX_DATA = "FIX_DATA"
+    DO_NOT_RETRY = "DO_NOT_RETRY"

@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import UNSET, Struct, UnsetType
 
 from ledger.domain.orders.terms import AuthenticationSession, CardSummary
+from ledger.domain.orders.validity import CHALLENGE_S
 from ledger.domain.payment_methods.events import Billing
 from ledger.domain.payment_methods.terms import PayerStep
 
@@ -74,10 +75,11 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Challenged(Struct, frozen=True, kw_only=True):
-    """The payer has to act first."""
+    """The payer has to act first, within `session_s` seconds."""
 
     action: PayerStep
     session: AuthenticationSession
+    session_s: int = CHALLENGE_S
 
 
 class Unknown(Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ async def capture_order(
     CaptureExceedsAuthorized, AmountExceedsPending, AmountNotChargeable.
     """
     uow = UnitOfWork(ledger, actor, key)
-    keeps_rest = ledger.processor is None or ledger.processor.capabilities.multiple_captures
+    releases_rest = ledger.processor is not None and ledger.processor.capabilities.capture_releases_rest
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
@@ -39,7 +39,7 @@ async def capture_order(
             at=uow.now,
             amount=request.amount,
             payment_id=request.payment_id,
-            final=request.final or not keeps_rest,
+            final=request.final or releases_rest,
         )
         events = decide_capture(order, command)
         require_movable(ledger, request.amount)

@@ -22,6 +22,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import RequestTarget
 from ledger.operations.payment_methods.charge import Decide, decide_with_card
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
+from ledger.processors.contract import Capabilities
 
 
 def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> NewPayment:
@@ -59,9 +60,15 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
         metadata=request.metadata,
         description=request.description,
         reference_s=int(capabilities.reference_validity_s),
-        currencies=None if request.type is MethodType.CARD else capabilities.reference_currencies,
+        currencies=_currencies(capabilities, request.type),
         smallest_amount=capabilities.smallest_amount,
     )
+
+
+def _currencies(capabilities: Capabilities, method: MethodType) -> frozenset[str] | None:
+    """Returns the currencies in which the processor takes a method, None for every one."""
+    offered = [each.currencies for each in capabilities.methods if each.type is method]
+    return None if None in offered else frozenset(code for codes in offered for code in codes or ())
 
 
 def require_movable(ledger: Ledger, *amounts: Decimal | None) -> None:

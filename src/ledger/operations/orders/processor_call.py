@@ -16,18 +16,20 @@ from ledger.domain.orders.events import OrderEvent, PaymentCancelled
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.processor_outcomes import ActionRequired, NotFound, NotSent, Unanswered
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S
 from ledger.domain.rejections import PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.payer import payer_of
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp, Withheld
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, OPERATIONS, WITHDRAWAL, observed
 from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,
+    Asking,
     SecretInputs,
     look_up_call,
     not_sent,
     send_request,
+    timed,
 )
 from ledger.operations.pipeline.repeat_call import repeat_call
 from ledger.processors import contract
@@ -35,6 +37,9 @@ from ledger.processors.card_data import masked
 from ledger.telemetry.metrics import REPEATED
 
 _log = structlog.get_logger()
+
+_OPENING: Final = frozenset({EntryAction.AUTHORIZATION, EntryAction.REFERENCE})
+"""The steps whose requests name the payer."""
 
 _SILENT: Final = "The processor did not answer in time."
 _UNREADABLE: Final = "The processor's answer could not be read."
@@ -63,10 +68,17 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         return self.order.payment(self.intent.payment_id)
 
     async def prepare(self) -> SecretInputs:
-        """Returns what the call needs, with the number of its saved card from the vault.
+        """Returns what the call needs, with the number of its saved card from the vault, and with its payer.
 
-        Raises Withheld if the card was deleted meanwhile, ProcessorUnavailable if the vault cannot open it.
+        Raises Withheld if the card was deleted meanwhile, ProcessorUnavailable if the vault cannot open it, a Fault.
         """
+        secrets = await self._with_card()
+        processor = self.ledger.processor
+        if self.intent.action not in _OPENING or processor is None or not processor.capabilities.reads_payers:
+            return secrets
+        return replace(secrets, payer=await payer_of(self.ledger, self.merchant_id, self.order, self.payment))
+
+    async def _with_card(self) -> SecretInputs:
         saved = self.secrets.saved_card
         if saved is None or self.intent.action is not EntryAction.AUTHORIZATION:
             return self.secrets
@@ -85,7 +97,9 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         processor = self.ledger.processor
         assert processor is not None, "no intent is committed without a processor"
         request = send_request(processor, self.merchant_id, self.order, self.intent, prepared)
-        answer = await observed(self.intent.processor, OPERATIONS[self.intent.action], request)
+        answer = timed(
+            await observed(self.intent.processor, OPERATIONS[self.intent.action], request), processor.capabilities
+        )
         if isinstance(answer, ActionRequired) and self.payment.started.virtual_terminal:
             return _come_back(_UNREADABLE)  # no payer is present, and the request did not allow it
         return answer
@@ -116,13 +130,20 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         can_fence, late_s = processor.capabilities.can_fence, processor.capabilities.late_arrival_s
         is_final = how.is_final(self.intent.deadline_at, can_fence=can_fence, late_arrival_s=late_s)
         fence = how.fence and is_final and can_fence
+        asking = Asking(deadline_at=how.deadline_at, announced_at=self._announced_at, fence=fence)
         with self.ledger.timeouts.within(how.timeout_s):
-            look_up = look_up_call(processor, self.merchant_id, self.order, self.intent, fence=fence)
+            look_up = look_up_call(processor, self.merchant_id, self.order, self.intent, asking)
             found = await observed(self.intent.processor, LOOK_UP, look_up)
         return NotFound() if found is None and is_final else found
 
+    @property
+    def _announced_at(self) -> datetime:
+        """The real time of the first announcement, as the deadline of that call shows it."""
+        first = self.intent.first_deadline_at or self.intent.deadline_at
+        return first - timedelta(seconds=self.ledger.call_timeouts.processor_timeout_s)
+
     def record(self, state: Order, outcome: Outcome, now: datetime) -> Sequence[OrderEvent]:
-        command = outcome_command(self.intent, masked(outcome), now, *_payer_times(self.ledger))
+        command = outcome_command(self.intent, masked(outcome), now)
         return decide_outcome(state, command)
 
     def recorded(self, outcome: Outcome, change: Any) -> bool:
@@ -229,11 +250,3 @@ def withdrawal_call(
 def _come_back(reason: str) -> Unanswered:
     """Returns the outcome of a call that came back now, so that the recovery does not wait for its deadline."""
     return Unanswered(reason=reason, came_back_at=datetime.now(UTC))
-
-
-def _payer_times(ledger: Ledger) -> tuple[int, int]:
-    """Returns how long a payer has to act and how long an authorisation can be captured, in seconds."""
-    if ledger.processor is None:
-        return CHALLENGE_S, AUTHORIZATION_S
-    capabilities = ledger.processor.capabilities
-    return int(capabilities.authentication_session_s), int(capabilities.authorization_validity_s)

@@ -6,7 +6,7 @@ Never send the first call again: the card's CVC is not kept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -14,6 +14,7 @@ import structlog
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.events import RefusedBy
+from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined
 from ledger.domain.orders.terms import AuthenticationSession
 from ledger.domain.orders.validity import CHALLENGE_S
@@ -32,9 +33,10 @@ from ledger.domain.payment_methods.terms import PayerStep
 from ledger.domain.payment_methods.verification import decide_verification_outcome
 from ledger.domain.streams import PAYMENT_METHODS, Stream
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.payer import payer_named
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, VERIFICATION, observed
-from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs, timed
 from ledger.processors import contract
 from ledger.processors.card_data import masked
 from ledger.processors.contract import AuthorizationAnswer
@@ -43,6 +45,12 @@ _log = structlog.get_logger()
 
 CURRENCY: Final = "MXN"
 """The currency of the amount of zero."""
+
+_STEPS: Final = {
+    PayerStep.DEVICE_DATA: EntryAction.DEVICE_DATA,
+    PayerStep.CHALLENGE: EntryAction.AUTHENTICATION,
+    PayerStep.REDIRECT: EntryAction.AUTHENTICATION,
+}
 
 _SILENT: Final = "The processor did not answer in time."
 _UNREADABLE: Final = "The processor's answer could not be read."
@@ -65,13 +73,23 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
     def deadline_at(self) -> datetime:
         return self.call.deadline_at
 
-    async def send(self, prepared: None, left_s: float) -> VerificationOutcome:  # noqa: ARG002 - the request has it
+    async def prepare(self) -> contract.Payer | None:
+        """Returns the payer, if the processor makes use of him. Raises a Fault."""
+        processor = self.ledger.processor
+        if self.call.step is not None or processor is None or not processor.capabilities.reads_payers:
+            return None
+        return await payer_named(self.ledger, self.merchant_id, self.verification.customer_id, None)
+
+    async def send(self, prepared: contract.Payer | None, left_s: float) -> VerificationOutcome:  # noqa: ARG002 - the request has it
         processor = self.ledger.processor
         assert processor is not None, "no verification is committed without a processor"
-        request = self._begin(processor) if self.call.step is None else self._resume(processor, self.call.step)
-        return _outcome(await observed(self.verification.processor, VERIFICATION, request))
+        request = (
+            self._begin(processor, prepared) if self.call.step is None else self._resume(processor, self.call.step)
+        )
+        answer = await observed(self.verification.processor, VERIFICATION, request)
+        return _outcome(timed(answer, processor.capabilities))
 
-    def _begin(self, processor: contract.Processor) -> Any:
+    def _begin(self, processor: contract.Processor, payer: contract.Payer | None) -> Any:
         assert self.secrets.card is not None, "the request brings the card"
         return processor.authorize(
             contract.AuthorizationRequest(
@@ -82,6 +100,7 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
                 authenticate=True,
                 return_url=self.secrets.return_url,
                 payment_method_id=self.verification.payment_method_id,
+                payer=payer,
                 **self._about,
             )
         )
@@ -127,15 +146,27 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
         is_final = how.is_final(self.call.deadline_at, can_fence=can_fence, late_arrival_s=late_s)
         fence = how.fence and is_final and can_fence
         with self.ledger.timeouts.within(how.timeout_s):
-            look_up = processor.look_up(self.merchant_id, self.call.idempotency_key, fence=fence)
+            look_up = processor.look_up(self._look_up_request(how, fence=fence))
             found = await observed(self.verification.processor, LOOK_UP, look_up)
         if found is None:
             return NotCarriedOut(sent=True) if is_final else None
-        return _outcome(found)
+        return _outcome(timed(found, processor.capabilities))
+
+    def _look_up_request(self, how: LookUp, *, fence: bool) -> contract.LookUpRequest:
+        timeout = timedelta(seconds=self.ledger.call_timeouts.processor_timeout_s)
+        about = self._about | {"deadline_at": how.deadline_at}
+        return contract.LookUpRequest(
+            step=EntryAction.AUTHORIZATION if self.call.step is None else _STEPS[self.call.step],
+            fence=fence,
+            announced_at=self.call.deadline_at - timeout,
+            amount=ZERO,
+            currency=CURRENCY,
+            authentication_transaction_id=self.call.transaction_id,
+            **about,
+        )
 
     def record(self, state: SavedMethods, outcome: VerificationOutcome, now: datetime) -> Sequence[PaymentMethodEvent]:
-        processor = self.ledger.processor
-        session_s = CHALLENGE_S if processor is None else int(processor.capabilities.authentication_session_s)
+        session_s = outcome.session_s if isinstance(outcome, Challenged) else CHALLENGE_S
         command = RecordVerification(
             verification_id=self.verification.verification_id,
             idempotency_key=self.call.idempotency_key,
@@ -197,4 +228,6 @@ def _outcome(answer: AuthorizationAnswer) -> VerificationOutcome:
                 step_up_url=required.step_up_url,
                 three_ds_version=required.three_ds_version,
             )
-            return Challenged(action=PayerStep(required.next_action), session=session)
+            return Challenged(
+                action=PayerStep(required.next_action), session=session, session_s=required.session_s or CHALLENGE_S
+            )

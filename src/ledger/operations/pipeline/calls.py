@@ -58,6 +58,11 @@ class LookUp(Struct, frozen=True, kw_only=True):
     timeout_s: float
     fence: bool = False
 
+    @property
+    def deadline_at(self) -> datetime:
+        """The real time until which a look-up that begins now may take."""
+        return datetime.now(UTC) + timedelta(seconds=self.timeout_s)
+
     def is_final(self, deadline_at: datetime, *, can_fence: bool, late_arrival_s: float) -> bool:
         """Returns whether "not found" is final now, for a system that can fence or applies a call so long after it."""
         late_s = self.late_s if can_fence else max(self.late_s, late_arrival_s)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.back_off import back_off_s
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
-from ledger.domain.orders.processor_outcomes import NotSent
+from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, NotSent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
 from ledger.processors import contract
-from ledger.processors.contract import Card, Processor
+from ledger.processors.contract import Capabilities, LookUpRequest, Payer, PayingCard, Processor
 from ledger.processors.saved_card import SavedCard
+
+A = TypeVar("A")
 
 _REPEAT_FIRST_S, _REPEAT_MAX_S = 5.0, 600.0
 """The first and the longest pause before a call that never reached the processor is sent again."""
@@ -27,10 +30,12 @@ _REPEAT_FIRST_S, _REPEAT_MAX_S = 5.0, 600.0
 class SecretInputs(Struct, frozen=True, kw_only=True):
     """What a processor call needs and no state keeps. It goes from the request to the call and nowhere else.
 
-    A card is either the payer's, or a saved one, whose number comes from the vault at the last moment.
+    A card is either the payer's, or a saved one, whose number comes from the vault at the last moment. So does the payer,
+    from the customer's stream.
     """
 
-    card: Card | None = None
+    card: PayingCard | None = None
+    payer: Payer | None = None
     saved_card: SavedCard | None = None
     destination: Destination | None = None
     return_url: str | None = None
@@ -39,29 +44,73 @@ class SecretInputs(Struct, frozen=True, kw_only=True):
 NO_SECRETS: Final = SecretInputs()
 
 
+class Asking(Struct, frozen=True, kw_only=True):
+    """How a call is looked up. With `fence`, the processor refuses a call that it does not know from then on.
+
+    `deadline_at` is the real time until which the processor may answer, `announced_at` the one at which the call was
+    first announced, None if the log does not know it.
+    """
+
+    deadline_at: datetime
+    announced_at: datetime | None = None
+    fence: bool = False
+
+
 async def look_up_call(
-    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, *, fence: bool = False
+    processor: Processor, merchant_id: UUID, order: Order, intent: Intent, asking: Asking
 ) -> Outcome | None:
     """Returns the outcome of an intent's call, or None if the processor knows no such call.
 
-    With `fence`, the processor refuses a call that it does not know from then on. Raises as a processor does.
+    Raises as a processor does.
     """
-    key = intent.idempotency_key
+    request = _look_up_request(merchant_id, order, intent, asking)
     match intent.action:
         case EntryAction.CAPTURE:
-            return await processor.look_up_capture(merchant_id, key, fence=fence)
+            return await processor.look_up_capture(request)
         case EntryAction.CANCELLATION:
-            return await processor.look_up_void(merchant_id, key, fence=fence)
+            return await processor.look_up_void(request)
         case EntryAction.RELEASE:
-            return await processor.look_up_release(merchant_id, key, fence=fence)
+            return await processor.look_up_release(request)
         case EntryAction.REFERENCE:
-            return await processor.look_up_reference(merchant_id, key, fence=fence)
+            return await processor.look_up_reference(request)
         case EntryAction.REFUND if _is_payout(order.payment(_payment_id(intent))):
-            return await processor.look_up_payout(merchant_id, key, fence=fence)
+            return await processor.look_up_payout(request)
         case EntryAction.REFUND:
-            return await processor.look_up_refund(merchant_id, key, fence=fence)
+            return await processor.look_up_refund(request)
         case _:
-            return await processor.look_up(merchant_id, key, fence=fence)
+            return timed(await processor.look_up(request), processor.capabilities)
+
+
+def _look_up_request(merchant_id: UUID, order: Order, intent: Intent, asking: Asking) -> LookUpRequest:
+    payment = order.payment(_payment_id(intent))
+    session = payment.session
+    return LookUpRequest(
+        merchant_id=merchant_id,
+        idempotency_key=intent.idempotency_key,
+        deadline_at=asking.deadline_at,
+        at=order.updated_at,
+        order_id=order.terms.order_id,
+        payment_id=payment.payment_id,
+        step=intent.action,
+        fence=asking.fence,
+        announced_at=asking.announced_at,
+        amount=intent.amount,
+        currency=order.terms.currency,
+        capture=intent.capture,
+        final=intent.final,
+        processor_reference=payment.processor_reference,
+        authentication_transaction_id=intent.transaction_id or (None if session is None else session.transaction_id),
+        method=payment.started.method.type,
+    )
+
+
+def timed(answer: A, capabilities: Capabilities) -> A:
+    """Returns an answer with the processor's usual times, if it names none of its own."""
+    if isinstance(answer, Approved) and answer.validity_s is None:
+        return replace(answer, validity_s=int(capabilities.authorization_validity_s))
+    if isinstance(answer, ActionRequired) and answer.session_s is None:
+        return replace(answer, session_s=int(capabilities.authentication_session_s))
+    return answer
 
 
 def not_sent(order: Order, intent: Intent) -> NotSent:
@@ -102,13 +151,16 @@ def send_request(
                     authenticate=not payment.started.virtual_terminal,
                     saved_card=secrets.saved_card is not None,
                     return_url=secrets.return_url,
+                    payer=secrets.payer,
+                    description=payment.started.description or order.terms.description,
+                    device=payment.started.device_information,
                     **about,
                 )
             )
         case EntryAction.DEVICE_DATA | EntryAction.AUTHENTICATION:
             return _authenticate(processor, intent, about)
         case EntryAction.REFERENCE:
-            return _issue(processor, order, payment, intent, about)
+            return _issue(processor, order, payment, intent, secrets, about)
         case EntryAction.CAPTURE | EntryAction.CANCELLATION | EntryAction.RELEASE | EntryAction.REFUND:
             return _move(processor, order, payment, intent, secrets, about)
         case _:
@@ -126,7 +178,7 @@ def _authenticate(processor: Processor, intent: Intent, about: dict[str, Any]) -
 
 
 def _issue(
-    processor: Processor, order: Order, payment: Payment, intent: Intent, about: dict[str, Any]
+    processor: Processor, order: Order, payment: Payment, intent: Intent, secrets: SecretInputs, about: dict[str, Any]
 ) -> Awaitable[Outcome]:
     asked = payment.reference_asked
     assert asked is not None, "the intent has the time at which the reference expires"
@@ -136,6 +188,8 @@ def _issue(
             amount=intent.amount,
             currency=order.terms.currency,
             expires_at=asked.expires_at,
+            payer=secrets.payer,
+            description=payment.started.description or order.terms.description,
             **about,
         )
     )

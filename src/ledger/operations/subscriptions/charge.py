@@ -15,10 +15,11 @@ from uuid import UUID
 import structlog
 from msgspec import UNSET
 
-from ledger.domain.orders.declines import Advice, decline
+from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import OrderCreated, RefusedBy
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import LIVE, Order
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import LineItem, MethodType, OrderTerms
 from ledger.domain.plans.state import Plan as SubscriptionPlan
 from ledger.domain.rejections import (
@@ -250,7 +251,7 @@ def _failure(payment: Payment) -> ChargeOutcome:
         return ChargeNotSent()
     if payment.failure is None:  # voided or expired
         return ChargeFailed(code=decline("").code, hard=False)
-    reason = decline(payment.failure.code)
+    reason = decline(payment.failure.code, payment.failure.network_advice)
     by_risk = payment.failure.refused_by is RefusedBy.RISK
     return ChargeFailed(code=reason.code, hard=reason.advice is Advice.DO_NOT_RETRY, by_risk=by_risk)
 

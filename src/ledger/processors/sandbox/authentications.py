@@ -22,7 +22,7 @@ from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswe
 from ledger.processors.sandbox import charge_rows, charges
 from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one
 from ledger.processors.sandbox.charge_rows import ChargeCall
-from ledger.processors.sandbox.test_cards import Authentication
+from ledger.processors.sandbox.test_cards import Authentication, number_of
 
 _VERSION: Final = "2.2.0"
 # A new session.
@@ -130,7 +130,7 @@ def open_session(request: AuthorizationRequest, authentication: Authentication, 
     """Returns the effect that opens a session and answers with the payer's next action."""
 
     async def effect(connection: Connection) -> CallResult:
-        number = request.card.number
+        number = number_of(request.card)
         session = Session(
             transaction_id=str(uuid4()),
             reference_id=str(uuid4()),

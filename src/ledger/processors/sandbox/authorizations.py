@@ -15,7 +15,7 @@ from ledger.processors.sandbox import authentications, charge_rows, charges
 from ledger.processors.sandbox.authentications import StoredAnswer
 from ledger.processors.sandbox.call_executor import CallEffect, CallResult
 from ledger.processors.sandbox.charge_rows import ChargeCall
-from ledger.processors.sandbox.test_cards import APPROVED, TestCard
+from ledger.processors.sandbox.test_cards import APPROVED, TestCard, number_of
 
 
 def card_effect(request: AuthorizationRequest, card: TestCard, pages_url: str) -> CallEffect | None:
@@ -35,7 +35,7 @@ def card_effect(request: AuthorizationRequest, card: TestCard, pages_url: str) -
 
 def charge_call(request: AuthorizationRequest, card: TestCard) -> ChargeCall:
     """Returns the charge record of an authorisation."""
-    number = request.card.number
+    number = number_of(request.card)
     approved = _approved(request, card)
     return ChargeCall(
         merchant_id=request.merchant_id,

@@ -29,6 +29,7 @@ from ledger.processors.contract import (
     AuthorizationRequest,
     Capabilities,
     CaptureRequest,
+    LookUpRequest,
     PayoutRequest,
     ProcessorRecord,
     ProcessorTimedOut,
@@ -49,7 +50,7 @@ from ledger.processors.sandbox.charges import NAME
 from ledger.processors.sandbox.outbox import Outbox
 from ledger.processors.sandbox.records import records
 from ledger.processors.sandbox.references import Deposit
-from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, TestCard
+from ledger.processors.sandbox.test_cards import APPROVED, TestCard, behaviour_of
 from ledger.tasks import Timeout, Timeouts
 
 T = TypeVar("T")
@@ -85,7 +86,12 @@ class SandboxProcessor:
         waiting_max: int = WAITING_MAX,
     ) -> None:
         self.capabilities = Capabilities(
-            name=NAME, late_arrival_s=late_arrival_s, can_fence=True, is_simulated=True, smallest_amount=FINEST
+            name=NAME,
+            late_arrival_s=late_arrival_s,
+            can_fence=True,
+            is_simulated=True,
+            smallest_amount=FINEST,
+            reads_payers=False,
         )
         self.pages = PayerPages(executor)
         self.outbox = Outbox(executor)
@@ -106,7 +112,7 @@ class SandboxProcessor:
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
         """Records the call and answers by its card."""
-        card = TEST_CARDS.get(request.card.number, APPROVED)
+        card = behaviour_of(request.card)
         effect = authorizations.card_effect(request, card, self._pages_url)
         if effect is not None:
             return await self._authorize(request, request.idempotency_key, effect, card)
@@ -160,49 +166,35 @@ class SandboxProcessor:
 
     # ---------------------------------------------------------------- look-ups
 
-    async def look_up(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> AuthorizationAnswer | None:
-        if fence:
-            await self._executor.fence(merchant_id, CallKind.AUTHORIZE, idempotency_key)
-        recorded = await self._charge_writer.answer_to(merchant_id, idempotency_key)
+    async def look_up(self, request: LookUpRequest) -> AuthorizationAnswer | None:
+        if request.fence:
+            await self._executor.fence(request.merchant_id, CallKind.AUTHORIZE, request.idempotency_key)
+        recorded = await self._charge_writer.answer_to(request.merchant_id, request.idempotency_key)
         if recorded is not None:
             return recorded
-        stored = await self._look_up(merchant_id, CallKind.AUTHORIZE, idempotency_key, _AUTHORIZATIONS)
+        stored = await self._recorded(request, CallKind.AUTHORIZE, _AUTHORIZATIONS)
         return stored.answer if stored else None
 
-    async def look_up_capture(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> CaptureAnswer | None:
-        return await self._look_up(merchant_id, CallKind.CAPTURE, idempotency_key, _CAPTURES, fence=fence)
+    async def look_up_capture(self, request: LookUpRequest) -> CaptureAnswer | None:
+        return await self._look_up(request, CallKind.CAPTURE, _CAPTURES)
 
-    async def look_up_void(self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False) -> VoidAnswer | None:
-        return await self._look_up(merchant_id, CallKind.VOID, idempotency_key, _VOIDS, fence=fence)
+    async def look_up_void(self, request: LookUpRequest) -> VoidAnswer | None:
+        return await self._look_up(request, CallKind.VOID, _VOIDS)
 
-    async def look_up_release(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> ReleaseAnswer | None:
-        return await self._look_up(merchant_id, CallKind.RELEASE, idempotency_key, _RELEASES, fence=fence)
+    async def look_up_release(self, request: LookUpRequest) -> ReleaseAnswer | None:
+        return await self._look_up(request, CallKind.RELEASE, _RELEASES)
 
-    async def look_up_refund(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> RefundAnswer | None:
-        return await self._look_up(merchant_id, CallKind.REFUND, idempotency_key, _REFUNDS, fence=fence)
+    async def look_up_refund(self, request: LookUpRequest) -> RefundAnswer | None:
+        return await self._look_up(request, CallKind.REFUND, _REFUNDS)
 
-    async def look_up_reference(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> ReferenceAnswer | None:
-        return await self._look_up(merchant_id, CallKind.ISSUE, idempotency_key, _REFERENCES, fence=fence)
+    async def look_up_reference(self, request: LookUpRequest) -> ReferenceAnswer | None:
+        return await self._look_up(request, CallKind.ISSUE, _REFERENCES)
 
-    async def look_up_cancellation(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> ReferenceCancelled | None:
-        return await self._look_up(merchant_id, CallKind.CANCEL_REFERENCE, idempotency_key, _CANCELLATIONS, fence=fence)
+    async def look_up_cancellation(self, request: LookUpRequest) -> ReferenceCancelled | None:
+        return await self._look_up(request, CallKind.CANCEL_REFERENCE, _CANCELLATIONS)
 
-    async def look_up_payout(
-        self, merchant_id: UUID, idempotency_key: str, *, fence: bool = False
-    ) -> RefundAnswer | None:
-        return await self._look_up(merchant_id, CallKind.PAY_OUT, idempotency_key, _REFUNDS, fence=fence)
+    async def look_up_payout(self, request: LookUpRequest) -> RefundAnswer | None:
+        return await self._look_up(request, CallKind.PAY_OUT, _REFUNDS)
 
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
         return records(self._executor, since, until)
@@ -273,18 +265,13 @@ class SandboxProcessor:
             raise _timed_out() from None
         return answer
 
-    async def _look_up(
-        self,
-        merchant_id: UUID,
-        kind: CallKind,
-        idempotency_key: str,
-        answers: msgspec.json.Decoder[T],
-        *,
-        fence: bool = False,
-    ) -> T | None:
-        if fence:
-            await self._executor.fence(merchant_id, kind, idempotency_key)
-        text = await self._executor.answer_to(merchant_id, kind, idempotency_key)
+    async def _look_up(self, request: LookUpRequest, kind: CallKind, answers: msgspec.json.Decoder[T]) -> T | None:
+        if request.fence:
+            await self._executor.fence(request.merchant_id, kind, request.idempotency_key)
+        return await self._recorded(request, kind, answers)
+
+    async def _recorded(self, request: LookUpRequest, kind: CallKind, answers: msgspec.json.Decoder[T]) -> T | None:
+        text = await self._executor.answer_to(request.merchant_id, kind, request.idempotency_key)
         return None if text is None else answers.decode(text)
 
     async def _delay(self, mode: Mode, card: TestCard = APPROVED) -> None:

@@ -188,6 +188,7 @@ def _authorized(payment: Payment, approval: Approved, amount: Decimal, command: 
         at=command.at,
         authorization_code=approval.authorization_code,
         validity_s=command.authorization_s,
+        network_transaction_id=approval.network_transaction_id,
     )
 
 
@@ -252,6 +253,7 @@ def payment_declined(payment: Payment, refusal: Declined, at: datetime) -> Payme
         at=at,
         message=refusal.message or declined.message,
         refused_by=refusal.refused_by,
+        network_advice=refusal.network_advice,
     )
 
 

@@ -28,6 +28,8 @@ from ledger.domain.orders.decide.releases import decide_release_outcome
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.processor_outcomes import (
+    ActionRequired,
+    Approved,
     AuthorizationOutcome,
     CaptureOutcome,
     ReferenceOutcome,
@@ -62,15 +64,10 @@ def decide_outcome(order: Order, command: RecordOutcome) -> list[OrderEvent]:
             assert_never(command)
 
 
-def outcome_command(
-    intent: Intent,
-    outcome: Outcome,
-    at: datetime,
-    session_s: int = CHALLENGE_S,
-    authorization_s: int = AUTHORIZATION_S,
-) -> RecordOutcome:
-    """Returns the command that records this outcome of an order's intent. The processor sets both times, in seconds."""
+def outcome_command(intent: Intent, outcome: Outcome, at: datetime) -> RecordOutcome:
+    """Returns the command that records this outcome of an order's intent."""
     payment_id, key = intent.payment_id, intent.idempotency_key
+    session_s, authorization_s = _payer_times(outcome)
     assert payment_id is not None, "an intent belongs to a payment"
     match intent.action:
         case EntryAction.AUTHORIZATION:
@@ -101,3 +98,10 @@ def outcome_command(
                 session_s=session_s,
                 authorization_s=authorization_s,
             )
+
+
+def _payer_times(outcome: Outcome) -> tuple[int, int]:
+    """Returns how long a payer has to act and how long an authorisation can be captured, in seconds."""
+    session_s = outcome.session_s if isinstance(outcome, ActionRequired) else None
+    validity_s = outcome.validity_s if isinstance(outcome, Approved) else None
+    return CHALLENGE_S if session_s is None else session_s, AUTHORIZATION_S if validity_s is None else validity_s

@@ -182,7 +182,13 @@ def _capture_refused(payment: Payment, event: CaptureRefused) -> Payment:
 
 
 def _declined(payment: Payment, event: PaymentDeclined) -> Payment:
-    failure = Failure(code=event.code, message=event.message, at=event.at, refused_by=event.refused_by)
+    failure = Failure(
+        code=event.code,
+        message=event.message,
+        at=event.at,
+        refused_by=event.refused_by,
+        network_advice=event.network_advice,
+    )
     after = _failed(payment, failure)
     key = event.idempotency_key
     return after if key is None else replace(after, keys=(*after.keys, key))
