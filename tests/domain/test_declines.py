@@ -44,3 +44,15 @@ def test_a_decline_with_the_advice_do_not_retry_is_not_retryable():
 def test_a_refusal_by_risk_rules_has_its_own_error_code():
     assert public_code(RefusedBy.RISK) == "RISK_REJECTED"
     assert public_code(RefusedBy.ISSUER) == public_code(None) == "PAYMENT_DECLINED"
+
+
+def test_the_networks_advice_about_one_payment_counts_more_than_its_code():
+    assert decline("CARD_EXPIRED", None) is DECLINES["CARD_EXPIRED"]
+    for code, advice, retryable in (
+        ("GENERIC_DECLINE", Advice.DO_NOT_RETRY, False),
+        ("GENERIC_DECLINE", Advice.FIX_DATA, False),
+        ("GENERIC_DECLINE", Advice.RETRY_WITH_OTHER_METHOD, True),
+        ("CARD_RESTRICTED", Advice.RETRY_WITH_OTHER_METHOD, False),
+        ("CARD_RESTRICTED", Advice.RETRY_LATER, True),
+    ):
+        assert (decline(code, advice).advice, decline(code, advice).retryable) == (advice, retryable)

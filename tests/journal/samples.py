@@ -27,6 +27,7 @@ from ledger.domain.merchants import messages
 from ledger.domain.merchants.settings import UnknownFields
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTrigger, PueRefund
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import (
     AuthenticationSession,
     BillingAddress,
@@ -206,6 +207,7 @@ SAMPLES: dict[str, Any] = {
         at=AT,
         authorization_code="831000",
         validity_s=432_000,
+        network_transaction_id="MCC1234567",
     ),
     "capture-scheduled.v1": orders.CaptureScheduled(payment_id=PAYMENT, amount=Decimal("156.03"), due_at=LATER, at=AT),
     "capture-requested.v1": orders.CaptureRequested(
@@ -226,6 +228,7 @@ SAMPLES: dict[str, Any] = {
         message="The card has insufficient funds.",
         refused_by=orders.RefusedBy.RISK,
         idempotency_key="validate-1",
+        network_advice=Advice.RETRY_LATER,
     ),
     "authorization-outcome-unknown.v1": orders.AuthorizationOutcomeUnknown(
         payment_id=PAYMENT, reason="The processor did not answer in time.", at=AT, came_back_at=LATER
