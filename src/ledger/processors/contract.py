@@ -216,10 +216,10 @@ class PayoutRequest(Request, frozen=True, kw_only=True):
 class LookUpRequest(Request, frozen=True, kw_only=True):
     """A question for the answer of an earlier call, with what the log knows of that call.
 
-    `idempotency_key` and `step` are the call's; `deadline_at` is the question's own. With `fence`, the processor refuses
-    a call that it does not know from then on. `announced_at` is the real time at which the call was first announced, None
-    if the log does not know it: then it may be long ago. `processor_reference` is the one of the call's payment,
-    `authentication_transaction_id` the session that the call continued.
+    `idempotency_key` and `step` are the call's; `deadline_at` is the question's own. With `fence`, the processor
+    refuses a call that it does not know from then on. `announced_at` is the real time at which the call was first
+    announced, None if the log does not know it: then it may be long ago. `processor_reference` is the one of the call's
+    payment, `authentication_transaction_id` the session that the call continued.
     """
 
     step: EntryAction
