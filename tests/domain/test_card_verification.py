@@ -78,9 +78,7 @@ def verify(method: UUID = ONE, check: UUID = CHECK, at: datetime = AT, **changes
 
 
 def outcome(of: Any, check: UUID = CHECK, key: str | None = None) -> RecordVerification:
-    return RecordVerification(
-        verification_id=check, idempotency_key=key or str(check), outcome=of, at=LATER, session_s=900
-    )
+    return RecordVerification(verification_id=check, idempotency_key=key or str(check), outcome=of, at=LATER)
 
 
 def resume(*steps: PayerStep, at: datetime = LATER, **changes: Any) -> ResumeVerification:
@@ -102,7 +100,7 @@ def then(methods: SavedMethods, of: Any, **changes: Any) -> tuple[list[Any], Sav
     return events, after(*events, given=methods)
 
 
-CHALLENGED = then(begun(), Challenged(action=PayerStep.CHALLENGE, session=SESSION))[1]
+CHALLENGED = then(begun(), Challenged(action=PayerStep.CHALLENGE, session=SESSION, session_s=900))[1]
 
 
 def test_a_verified_card_is_saved_with_its_address_and_made_the_default_if_asked_for() -> None:
@@ -169,7 +167,7 @@ def test_an_unknown_outcome_stays_open_and_is_looked_up_until_it_is_known() -> N
 
 
 def test_a_payer_who_has_to_act_leaves_the_verification_open_until_its_session_ends() -> None:
-    events, methods = then(begun(), Challenged(action=PayerStep.DEVICE_DATA, session=SESSION))
+    events, methods = then(begun(), Challenged(action=PayerStep.DEVICE_DATA, session=SESSION, session_s=900))
     expires_at = LATER + timedelta(seconds=900)
     assert events == [
         CardVerificationChallenged(
@@ -185,9 +183,9 @@ def test_a_payer_who_has_to_act_leaves_the_verification_open_until_its_session_e
     with pytest.raises(RequestInProgress):
         decide_resumption(methods, resume(PayerStep.DEVICE_DATA))
     assert then(methods, Verified())[0] == [], "the first call has its outcome"
-    _, methods = then(methods, Challenged(action=PayerStep.DEVICE_DATA, session=SESSION), key="two")
+    _, methods = then(methods, Challenged(action=PayerStep.DEVICE_DATA, session=SESSION, session_s=900), key="two")
     events, methods = then(after(*decide_resumption(methods, resume(PayerStep.DEVICE_DATA)), given=methods),
-                           Challenged(action=PayerStep.REDIRECT, session=SESSION), key="two")  # fmt: skip
+                           Challenged(action=PayerStep.REDIRECT, session=SESSION, session_s=900), key="two")  # fmt: skip
     assert methods.verifications[0].next_action is PayerStep.CHALLENGE, "device data leads to a challenge"
 
 

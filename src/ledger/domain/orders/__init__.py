@@ -10,6 +10,7 @@ In reading order:
 - `statuses`: the statuses of orders and payments, and the legal moves between them.
 - `payment`, `refund`, `state`: one payment, one refund, and the order with its sums and its derived status.
 - `commands`: what clients and workers ask for. `processor_outcomes`: what a processor can answer.
+  `capabilities`: what an account of a processor takes.
   `validity`: how long an authorisation, a challenge, a reference are valid. `order_number`: the form of one.
 - `decide`: from a command to events, a module for each subject. `evolve`: from an event to the next state.
 - `invoices`: the events and the state of its electronic invoices. `global_invoices`: the stream of one for many orders.

@@ -137,8 +137,8 @@ class Approved(Struct, frozen=True, kw_only=True):
     """The processor approved the payment: the amount `authorized` and, if the call requested a capture, `captured`.
 
     `eci` is the card network's electronic commerce indicator of the payer's authentication, if there was one. It can be
-    captured for `validity_s` seconds from the answer on, None for the processor's usual time. `network_transaction_id` is
-    the card network's own id.
+    captured for `validity_s` seconds from the answer on, None for the processor's usual time. The card network's own id
+    is `network_transaction_id`.
     """
 
     authorized: Decimal

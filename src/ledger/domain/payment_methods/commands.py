@@ -9,7 +9,6 @@ from uuid import UUID
 from msgspec import UNSET, Struct, UnsetType
 
 from ledger.domain.orders.terms import AuthenticationSession, CardSummary
-from ledger.domain.orders.validity import CHALLENGE_S
 from ledger.domain.payment_methods.events import Billing
 from ledger.domain.payment_methods.terms import PayerStep
 
@@ -79,7 +78,7 @@ class Challenged(Struct, frozen=True, kw_only=True):
 
     action: PayerStep
     session: AuthenticationSession
-    session_s: int = CHALLENGE_S
+    session_s: int
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
@@ -98,13 +97,12 @@ VerificationOutcome = Verified | Refused | Challenged | Unknown | NotCarriedOut
 
 
 class RecordVerification(Struct, frozen=True, kw_only=True):
-    """Records the outcome of the verification's call with this key. A payer has `session_s` seconds to act."""
+    """Records the outcome of the verification's call with this key."""
 
     verification_id: UUID
     idempotency_key: str
     outcome: VerificationOutcome
     at: datetime
-    session_s: int
 
 
 class ExpireVerification(Struct, frozen=True, kw_only=True):

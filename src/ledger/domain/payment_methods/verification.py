@@ -156,7 +156,7 @@ def decide_verification_outcome(methods: SavedMethods, command: RecordVerificati
             return [
                 CardVerificationChallenged(
                     action=_next_step(verification, challenged.action),
-                    expires_at=command.at + timedelta(seconds=command.session_s),
+                    expires_at=command.at + timedelta(seconds=challenged.session_s),
                     session=challenged.session,
                     **about,
                 )

@@ -19,8 +19,8 @@ from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.orders.payer import payer_of
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp, Withheld
+from ledger.operations.pipeline.payer import payer_of
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, OPERATIONS, WITHDRAWAL, observed
 from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,

@@ -33,8 +33,8 @@ from ledger.domain.payment_methods.terms import PayerStep
 from ledger.domain.payment_methods.verification import decide_verification_outcome
 from ledger.domain.streams import PAYMENT_METHODS, Stream
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.orders.payer import payer_named
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
+from ledger.operations.pipeline.payer import payer_named
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, VERIFICATION, observed
 from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs, timed
 from ledger.processors import contract
@@ -166,13 +166,11 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
         )
 
     def record(self, state: SavedMethods, outcome: VerificationOutcome, now: datetime) -> Sequence[PaymentMethodEvent]:
-        session_s = outcome.session_s if isinstance(outcome, Challenged) else CHALLENGE_S
         command = RecordVerification(
             verification_id=self.verification.verification_id,
             idempotency_key=self.call.idempotency_key,
             outcome=outcome,
             at=now,
-            session_s=session_s,
         )
         return decide_verification_outcome(state, command)
 

@@ -30,8 +30,8 @@ _REPEAT_FIRST_S, _REPEAT_MAX_S = 5.0, 600.0
 class SecretInputs(Struct, frozen=True, kw_only=True):
     """What a processor call needs and no state keeps. It goes from the request to the call and nowhere else.
 
-    A card is either the payer's, or a saved one, whose number comes from the vault at the last moment. Then the payer is
-    read from the customer's stream.
+    A card is either the payer's, or a saved one, whose number comes from the vault at the last moment. Then the payer
+    is read from the customer's stream.
     """
 
     card: PayingCard | None = None
