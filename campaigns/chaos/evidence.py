@@ -141,15 +141,16 @@ def asked_by(recorded: RecordedEvent) -> dict[str, Any]:
     return context
 
 
-async def gather(url: str) -> list[MerchantEvidence]:
-    """Returns the evidence on every merchant from one snapshot. `url` is the owner's connection string."""
+async def gather(url: str, merchant_id: UUID | None = None) -> list[MerchantEvidence]:
+    """Returns the evidence on every merchant, or on one alone, from one snapshot. `url` is the owner's connection string."""
     connection = await connect(url, "chaos-evidence")
     async with connection:
         await connection.execute("set statement_timeout = '60s'")
         await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
         async with connection.transaction():
             heads = await (await connection.execute(_MERCHANTS)).fetchall()
-            return [await _merchant(connection, merchant_id, head) for merchant_id, head in heads]
+            wanted = [(id_, head) for id_, head in heads if merchant_id in {None, id_}]
+            return [await _merchant(connection, id_, head) for id_, head in wanted]
 
 
 async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> MerchantEvidence:

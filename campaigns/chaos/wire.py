@@ -56,13 +56,25 @@ class Wire:
         return is_connected and not (self._reader.at_eof() or self._writer.is_closing())
 
     async def ask(
-        self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
+        self,
+        method: str,
+        path: str,
+        api_key: str,
+        body: bytes | None = None,
+        key: str | None = None,
+        content_type: str = "application/json",
     ) -> Answer:
         """Sends a request on the open connection and returns its answer; `key` is its Idempotency-Key. Raises Lost."""
-        return await self.finish(await self.begin(method, path, api_key, body, key))
+        return await self.finish(await self.begin(method, path, api_key, body, key, content_type))
 
     async def begin(
-        self, method: str, path: str, api_key: str, body: bytes | None = None, key: str | None = None
+        self,
+        method: str,
+        path: str,
+        api_key: str,
+        body: bytes | None = None,
+        key: str | None = None,
+        content_type: str = "application/json",
     ) -> bytes:
         """Sends all of a request but its last byte, which is returned: for clients that finish together. Raises Lost."""
         content = b"" if body is None else body
@@ -70,7 +82,7 @@ class Wire:
         if key is not None:
             head += f"idempotency-key: {key}\r\n"
         if body is not None:
-            head += f"content-type: application/json\r\ncontent-length: {len(content)}\r\n"
+            head += f"content-type: {content_type}\r\ncontent-length: {len(content)}\r\n"
         request = head.encode() + b"\r\n" + content
         await self._write(request[:-1])
         return request[-1:]

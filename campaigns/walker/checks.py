@@ -64,8 +64,6 @@ def documents_wrong(order: Order, invoices: Invoices) -> Iterator[str]:
     waiting = [each.slot for each in invoices.valid if each.status is not DocumentStatus.EMITTED]
     if waiting:
         yield f"{waiting} are not stamped"
-    if any(each.cancellation is not None for each in invoices.documents):
-        return
     invoice = invoices.stamped_invoice
     if invoice is None:
         if order.amount_paid >= order.amount and order.status in _INVOICED:

@@ -1,6 +1,8 @@
 """`python -m campaigns walker [--seeds N] [--requests N] [--first S]`: random walks of merchants on a service with its worker.
 
-It prints each finding with its seed, and exits 1 if there is one. `--first S --seeds 1` walks one seed again.
+Each walk is checked as soon as it has ended. It prints each finding with its seed, then how often each operation was
+carried out and how many documents of each kind there are. It exits 1 if there is a finding, or if all walks together
+never carried out an operation or never saw a kind of document. `--first S --seeds 1` walks one seed again.
 """
 
 from __future__ import annotations
@@ -10,34 +12,47 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import psycopg
 from msgspec import Struct
 
 from campaigns.chaos.evidence import MerchantEvidence, gather
 from campaigns.chaos.service import Service
+from campaigns.walker.actions import OPERATIONS, walk_to_the_end
 from campaigns.walker.checks import Given, wrong_in
+from campaigns.walker.months import Stamped, months_wrong, stamped
 from campaigns.walker.walk import Walk
 from ledger.domain.money import SCALE
+from ledger.domain.orders.invoices.state import Document
+from ledger.domain.orders.invoices.terms import InvoiceTerms
+from ledger.domain.orders.state import Order
 
 _AT_ONCE: Final = 3
 _PATIENCE_S: Final = 60.0
+_FINDINGS_MAX: Final = 20
 _SETTINGS: Final = {
     "LEDGER_SANDBOX_DELAY_MS": "0",
     "LEDGER_PROCESSOR_TIMEOUT_S": "10",
     "LEDGER_NOT_FOUND_FINAL_S": "20",
 }
-_OPEN: Final = "select count(*) from payment_order where call_deadline_at is not null"
+_ZONE: Final = ZoneInfo("America/Mexico_City")
+_KINDS: Final = ("INVOICE_PUE", "INVOICE_PPD", "REP", "CREDIT_NOTE", "INVOICE_GLOBAL")
+_WAYS: Final = ("further invoice", "invoice anew", "cancelled in its month", "cancelled later", "subscription's")
+
+_OPEN: Final = "select count(*) from payment_order where merchant_id = %s and call_deadline_at is not null"
 # The money that the processor gave back: refunds to cards, and payouts of what came to references.
 _GIVEN_BACK: Final = """
 select kind = 'REFUND', coalesce(sum(moved), 0) from sandbox_call
  where merchant_id = %s and kind in ('REFUND', 'PAY_OUT') and accepted group by 1
 """
+# What the stamping provider has stamped, with the motive of a cancellation.
+_STAMPED: Final = "select xml, cancelled from sandbox_stamp where merchant_id = %s and xml is not null"
 
 
 class Walked(Struct, frozen=True):
@@ -46,72 +61,117 @@ class Walked(Struct, frozen=True):
     walk: Walk
     evidence: MerchantEvidence
     given_back: Given
+    documents: Sequence[Stamped]
 
 
-@asynccontextmanager
-async def walked(first: int, seeds: int, requests: int) -> AsyncIterator[list[Walked]]:
-    """Walks so many seeds of so many requests each, on a service of its own, and yields what they left."""
+class Tally:
+    """What all walks of a run have reached."""
+
+    def __init__(self) -> None:
+        self.found = self.orders = self.renewals = 0
+        self.statuses, self.reached, self.documents = Counter[int](), Counter[str](), Counter[str]()
+
+    def add(self, walked: Walked, found: Sequence[str]) -> None:
+        """Counts a walk, and prints it with its findings."""
+        orders = walked.evidence.orders.values()
+        documents = Counter(each.document.kind for each in walked.documents) + Counter(_ways(orders))
+        self.found += len(found)
+        self.orders += len(orders)
+        self.renewals += sum(order.terms.subscription_id is not None for order in orders)
+        self.statuses += walked.walk.statuses
+        self.reached += walked.walk.reached
+        self.documents += documents
+        for what in found[:_FINDINGS_MAX]:
+            _report(f"WRONG seed {walked.walk.seed}: {what}")
+        _report(
+            f"seed {walked.walk.seed}: {walked.walk.requests:,} requests, {len(orders):,} orders, "
+            f"{len(walked.documents):,} documents, {len(walked.walk.months)} months, {len(found)} wrong"
+        )
+
+    def missed(self) -> list[str]:
+        """Returns the operations and kinds of documents that no walk has reached."""
+        return [
+            *(name for name in OPERATIONS if not self.reached[name]),
+            *(kind for kind in (*_KINDS, *_WAYS) if not self.documents[kind]),
+        ]
+
+    def report(self, seconds: float) -> None:
+        """Prints what was reached."""
+        _report("\n".join(f"{times:8,} {name}" for name, times in sorted(self.reached.items())))
+        _report("\n".join(f"{times:8,} documents: {kind}" for kind, times in sorted(self.documents.items())))
+        statuses = ", ".join(f"{status}: {times:,}" for status, times in sorted(self.statuses.items()))
+        for name in self.missed():
+            _report(f"WRONG no walk has reached: {name}")
+        _report(
+            f"{self.statuses.total():,} requests ({statuses}), {self.orders:,} orders, {self.renewals:,} of them of "
+            f"subscriptions; {self.found} wrong; {seconds:.0f} s"
+        )
+
+
+async def walk_seeds(first: int, seeds: int, requests: int, ended: Callable[[Walked], None]) -> None:
+    """Walks so many seeds of so many requests each, on a service of its own. Calls `ended` with each walk at its end."""
     with Service(workers=1, settings=_SETTINGS) as service:
         service.start()
-        walks = [Walk(service.port, service.merchant(f"Walker {seed}"), seed) for seed in range(first, first + seeds)]
         turns = asyncio.Semaphore(_AT_ONCE)
 
-        async def walk_on(walk: Walk) -> None:
+        async def walk_on(seed: int) -> None:
             async with turns:
-                began = time.monotonic()
-                await walk.run(requests)
-                _report(f"seed {walk.seed}: {walk.requests:,} requests in {time.monotonic() - began:.0f} s")
+                walk = Walk(service.port, await asyncio.to_thread(service.merchant, f"Walker {seed}"), seed)
+                await walk_to_the_end(walk, requests)
+                with service.database() as url:
+                    await _until_quiet(url, walk.merchant.merchant_id)
+                    ended(await _walked(url, walk))
 
-        await asyncio.gather(*[walk_on(walk) for walk in walks])
-        with service.database() as url:
-            await _until_quiet(url)
-            evidence = {each.merchant_id: each for each in await gather(url)}
-            given = {walk.seed: await _given_back(url, walk.merchant.merchant_id) for walk in walks}
-        yield [Walked(walk, evidence[walk.merchant.merchant_id], given[walk.seed]) for walk in walks]
+        await asyncio.gather(*[walk_on(seed) for seed in range(first, first + seeds)])
 
 
-def findings(walks: Sequence[Walked]) -> list[str]:
-    """Returns everything that is wrong, each with its seed."""
-    return [
-        f"seed {each.walk.seed}: {what}"
-        for each in walks
-        for what in (*each.walk.wrong, *wrong_in(each.evidence, each.given_back))
-    ]
+async def _walked(url: str, walk: Walk) -> Walked:
+    merchant_id = walk.merchant.merchant_id
+    (evidence,) = await gather(url, merchant_id)
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        given: list[Any] = await (await connection.execute(_GIVEN_BACK, (merchant_id,))).fetchall()
+        rows = await (await connection.execute(_STAMPED, (merchant_id,), binary=True)).fetchall()
+    given_back = {True: Decimal(0), False: Decimal(0)} | {kind: Decimal(moved) / SCALE for kind, moved in given}
+    documents = await asyncio.to_thread(lambda: [stamped(xml, motive) for xml, motive in rows])
+    return Walked(walk, evidence, given_back, documents)
 
 
-async def _until_quiet(url: str) -> None:
+def findings(walked: Walked) -> list[str]:
+    """Returns everything that is wrong after a walk."""
+    walk, evidence = walked.walk, walked.evidence
+    months = [f"months: {what}" for what in months_wrong(evidence, walked.documents, walk.months)]
+    return [*walk.wrong, *wrong_in(evidence, walked.given_back), *months]
+
+
+def _ways(orders: Iterable[Order]) -> Iterator[str]:
+    """Yields how documents of orders came about and ended."""
+    for order in orders:
+        for document in () if order.invoices is None else order.invoices.documents:
+            yield from _ways_of(order, document)
+
+
+def _ways_of(order: Order, document: Document) -> Iterator[str]:
+    terms, cancellation = document.terms, document.cancellation
+    if isinstance(terms, InvoiceTerms) and terms.supplements is not None:
+        yield "further invoice"
+    if isinstance(terms, InvoiceTerms) and terms.replaces is not None:
+        yield "invoice anew"
+    if order.terms.subscription_id is not None:
+        yield "subscription's"
+    if document.is_cancelled and cancellation is not None:
+        months = [at.astimezone(_ZONE).strftime("%Y-%m") for at in (terms.issued_at, cancellation.updated_at)]
+        yield "cancelled in its month" if months[0] == months[1] else "cancelled later"
+
+
+async def _until_quiet(url: str, merchant_id: UUID) -> None:
     """Waits until no call to the processor or to the stamping provider is under way."""
     until = time.monotonic() + _PATIENCE_S
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         while time.monotonic() < until:
-            row = await (await connection.execute(_OPEN)).fetchone()
+            row = await (await connection.execute(_OPEN, (merchant_id,))).fetchone()
             if row == (0,):
                 return
             await asyncio.sleep(0.2)
-
-
-async def _given_back(url: str, merchant_id: UUID) -> dict[bool, Decimal]:
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        rows: list[Any] = await (await connection.execute(_GIVEN_BACK, (merchant_id,))).fetchall()
-    return {True: Decimal(0), False: Decimal(0)} | {to_card: Decimal(moved) / SCALE for to_card, moved in rows}
-
-
-async def _walk(first: int, seeds: int, requests: int) -> int:
-    began = time.monotonic()
-    async with walked(first, seeds, requests) as walks:
-        found = findings(walks)
-        counts = sum((each.walk.counts for each in walks), Counter[int]())
-        orders = [order for each in walks for order in each.evidence.orders.values()]
-        documents = sum(len(order.invoices.documents) for order in orders if order.invoices is not None)
-        renewals = sum(order.terms.subscription_id is not None for order in orders)
-    for what in found[:50]:
-        _report(f"WRONG {what}")
-    statuses = ", ".join(f"{status}: {times:,}" for status, times in sorted(counts.items()))
-    _report(
-        f"{seeds} seeds, {counts.total():,} requests ({statuses}), {len(orders):,} orders, {renewals:,} of them of "
-        f"subscriptions, {documents:,} documents; {len(found)} wrong; {time.monotonic() - began:.0f} s"
-    )
-    return 1 if found else 0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -121,7 +181,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--requests", type=int, default=5000, help="the requests of each walk (5000)")
     parser.add_argument("--first", type=int, default=1, help="the first seed; the others follow it (1)")
     options = parser.parse_args(arguments)
-    return asyncio.run(_walk(options.first, options.seeds, options.requests))
+    tally, began = Tally(), time.monotonic()
+    check = partial(_check, tally)
+    asyncio.run(walk_seeds(options.first, options.seeds, options.requests, check))
+    tally.report(time.monotonic() - began)
+    return 1 if tally.found or tally.missed() else 0
+
+
+def _check(tally: Tally, walked: Walked) -> None:
+    tally.add(walked, findings(walked))
 
 
 def _report(text: str) -> None:

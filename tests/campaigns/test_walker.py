@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 
 import pytest
 from campaigns.walker.checks import documents_wrong, wrong_in
-from campaigns.walker.command import Walked, findings, walked
+from campaigns.walker.command import Walked, findings, walk_seeds
+from campaigns.walker.months import months_wrong
 from msgspec.structs import replace
 
 pytestmark = [
@@ -17,10 +19,12 @@ pytestmark = [
 
 
 async def test_no_centavo_is_without_its_document_after_a_walk() -> None:
-    async with walked(1, seeds=2, requests=400) as walks:
-        assert findings(walks) == []
-        for each in walks:
-            _require_every_difference_is_found(each)
+    walks: list[Walked] = []
+    await walk_seeds(1, 2, 400, walks.append)
+    assert [findings(each) for each in walks] == [[], []]
+    for each in walks:
+        _require_every_difference_is_found(each)
+        _require_every_document_is_in_its_month(each)
 
 
 def _require_every_difference_is_found(walk: Walked) -> None:
@@ -44,3 +48,21 @@ def _require_every_difference_is_found(walk: Walked) -> None:
             documents = tuple(other if each is last else each for each in invoices.documents)
             found = documents_wrong(order, replace(invoices, documents=documents))
             assert any("the receipts state" in what for what in found)
+
+
+def _require_every_document_is_in_its_month(walk: Walked) -> None:
+    """Leaves out each document, and cancels, dates and taxes it otherwise: every time a report differs."""
+    evidence, months = walk.evidence, walk.walk.months
+    assert {each.document.month for each in walk.documents} <= months.keys()
+    assert sum(line["documents"] for month in months.values() for line in month["lines"]) == len(walk.documents)
+    for n, each in enumerate(walk.documents):
+        rest = [*walk.documents[:n], *walk.documents[n + 1 :]]
+        document, (month, *_) = each.document, months.keys() - {each.document.month} or {"2001-02"}
+        more = document.taxes | {"iva": document.taxes["iva"] + Decimal(1)}
+        for other in (
+            [replace(each, is_cancelled=not each.is_cancelled)],
+            [replace(each, document=replace(document, month=month))],
+            [replace(each, document=replace(document, taxes=more))],
+            [],
+        ):
+            assert list(months_wrong(evidence, [*rest, *other], months))
