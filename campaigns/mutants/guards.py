@@ -485,6 +485,14 @@ MONEY: Final = (
         ("tests/operations/test_stamping_call.py",),
     ),
     Mutant(
+        "timer-settles-calls-before-the-setting",
+        "no call is settled as never arrived while its provider may still carry it out",
+        "src/ledger/operations/pipeline/calls.py",
+        "late_s=ledger.call_timeouts.not_found_late_s",
+        "late_s=30.0",
+        ("tests/operations/test_card_verification.py::test_a_timer_takes_not_found_as_final_when_the_setting_says",),
+    ),
+    Mutant(
         "charge-by-another-order",
         "an order that a merchant made under the external id of a charge pays nothing of a subscription",
         "src/ledger/operations/orders/create.py",

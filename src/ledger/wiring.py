@@ -73,7 +73,10 @@ async def open_ledger(
         processor = await _processor(settings, url, stack)
         if processor is not None and tracing is not None:
             tracing.trace_calls(processor)
-        call_timeouts = CallTimeouts(processor_timeout_s=settings.processor_timeout_s)
+        call_timeouts = CallTimeouts(
+            processor_timeout_s=settings.processor_timeout_s,
+            not_found_late_s=settings.not_found_final_s - settings.processor_timeout_s,
+        )
         if clock is None and settings.environment == "sandbox":
             clock = clocks = MerchantClocks(url)
             await clocks.start()

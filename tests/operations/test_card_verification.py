@@ -21,7 +21,7 @@ from ledger.domain.payment_methods.terms import VerificationEnd
 from ledger.domain.rejections import ChargeRefused, CustomerNotFound, PaymentMethodNotFound, RequestInProgress
 from ledger.domain.streams import PAYMENT_METHODS
 from ledger.operations.context.inputs import Actor
-from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
 from ledger.operations.payment_methods.change import delete_payment_method
@@ -125,6 +125,22 @@ async def test_wherever_a_process_ends_the_card_is_saved_or_is_not(
     await sweep_cards(ledger, age_s=0.0)
     methods = await methods_of(ledger, merchant, ana)
     assert [method.payment_method_id for method in methods.live] == cards(database_url) == [again.payment_method_id]
+
+
+async def test_a_timer_takes_not_found_as_final_when_the_setting_says(
+    ledger: Ledger, merchant: Actor, ana: UUID, open_another: Open
+) -> None:
+    mortal = await open_another()
+    assert mortal.call_timeouts.not_found_late_s == 40.0, "60 seconds less the processor's 20"
+    mortal.call_timeouts = CallTimeouts(processor_timeout_s=-100.0)
+    dies_at(mortal, "after-intent")
+    with pytest.raises(Died):
+        await save(mortal, merchant)
+    (pending,) = (await methods_of(ledger, merchant, ana)).verifications
+    about = (merchant.merchant_id, stream_of(ana), pending.payment_method_id)
+    for late_s, is_final in ((3600.0, False), (40.0, True)):
+        ledger.call_timeouts = CallTimeouts(not_found_late_s=late_s)
+        assert await look_up_verification(ledger, *about) is is_final
 
 
 async def test_a_call_that_was_settled_as_never_arrived_verifies_nothing_when_it_arrives(

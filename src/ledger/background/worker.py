@@ -38,10 +38,6 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     Raises psycopg.OperationalError at the start.
     """
     assert settings.database_url is not None, "the supervisor names a worker's database"
-    windows = Windows(
-        margin_s=settings.recovery_margin_s,
-        late_s=settings.not_found_final_s - settings.processor_timeout_s,
-    )
     url = settings.database_url
     tracing = start_tracing(settings, PROCESS)
     handlers = HANDLERS if tracing is None else tracing.handlers(HANDLERS)
@@ -58,6 +54,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         reactions = ReactionRunner(url, dispatcher, jobs)
+        windows = Windows(margin_s=settings.recovery_margin_s, late_s=ledger.call_timeouts.not_found_late_s)
         recovery = Recovery(ledger, open_calls.due, windows)
         reconciliation = Reconciliation(ledger, lookup.find, reconciled.moved)
         erasure = ErasureSweep(ledger, erasures.unfinished, erasures.orders_of, erasures.finished)

@@ -42,6 +42,8 @@ class CallTimeouts(Struct, frozen=True, kw_only=True):
     """How long processor calls may take, in seconds of real time."""
 
     processor_timeout_s: float = 30.0
+    not_found_late_s: float = 30.0
+    """How long after a call's deadline "not found" becomes final."""
     replay_wait_s: float = 10.0
     """How long a repeated request waits for the first one's outcome (contract N29)."""
 

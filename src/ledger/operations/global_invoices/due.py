@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Final
 from uuid import UUID
 
 from ledger.domain.invoices.global_invoices.commands import SendGlobalInvoice
@@ -18,12 +17,10 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.global_invoices.provider_call import GlobalStampingCall
-from ledger.operations.pipeline.calls import LookUp
+from ledger.operations.pipeline.calls import look_up_from_timer
 from ledger.operations.pipeline.execute import execute, record_outcome
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.operations.stamping.building import load_libraries
-
-_LOOK_UP: Final = LookUp(late_s=30.0, timeout_s=10.0)
 
 
 class GlobalStampUnderWay(Exception):
@@ -49,7 +46,7 @@ async def advance_global_invoice(ledger: Ledger, merchant_id: UUID, global_invoi
             raise GlobalStampUnderWay
         call = GlobalStampingCall(ledger=ledger, merchant_id=merchant_id, invoice=invoice)
         try:
-            outcome = await call.look_up(_LOOK_UP)
+            outcome = await call.look_up(look_up_from_timer(ledger))
         except (ProviderTimedOut, ProviderUnavailable, TimeoutError, IssuerMissing):
             outcome = None
         if outcome is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 from uuid import UUID
 
 import structlog
@@ -24,6 +24,8 @@ from ledger.operations.pipeline.payer import payer_of
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, OPERATIONS, WITHDRAWAL, observed
 from ledger.operations.pipeline.processor_requests import (
     NO_SECRETS,
+    SILENT,
+    UNREADABLE,
     Asking,
     SecretInputs,
     look_up_call,
@@ -40,9 +42,6 @@ _log = structlog.get_logger()
 
 _OPENING: Final = frozenset({EntryAction.AUTHORIZATION, EntryAction.REFERENCE})
 """The steps whose requests name the payer."""
-
-_SILENT: Final = "The processor did not answer in time."
-_UNREADABLE: Final = "The processor's answer could not be read."
 
 
 class ProcessorCall(Call, frozen=True, kw_only=True):
@@ -101,7 +100,7 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
             await observed(self.intent.processor, OPERATIONS[self.intent.action], request), processor.capabilities
         )
         if isinstance(answer, ActionRequired) and self.payment.started.virtual_terminal:
-            return _come_back(_UNREADABLE)  # no payer is present, and the request did not allow it
+            return _come_back(UNREADABLE)  # no payer is present, and the request did not allow it
         return answer
 
     def without_answer(self, failure: Failure) -> Outcome:
@@ -114,10 +113,10 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
             case Ended.NOT_SENT:
                 return not_sent(self.order, self.intent)
             case Ended.TIMED_OUT:
-                return _come_back(_SILENT)
+                return _come_back(SILENT)
             case Ended.UNREADABLE:
                 _log.error("processor_failed", reason=type(failure.fault).__name__, **about)
-                return _come_back(_UNREADABLE)
+                return _come_back(UNREADABLE)
 
     def was_sent(self, outcome: Outcome) -> bool:
         return not isinstance(outcome, NotSent) or outcome.until is not None  # it will be sent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 import structlog
@@ -16,22 +15,19 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.payment_methods.verification_call import open_verification_call
 from ledger.operations.payment_methods.verify import destroy_unused
-from ledger.operations.pipeline.calls import LookUp
+from ledger.operations.pipeline.calls import LookUp, look_up_from_timer
 from ledger.operations.pipeline.execute import execute, record_outcome
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 
 _log = structlog.get_logger()
 
-LOOK_UP: Final = LookUp(late_s=30.0, timeout_s=10.0, fence=True)
-"""How a verification is looked up: as the recovery looks up payments by default (`background.recovery`)."""
-
 
 async def look_up_verification(
-    ledger: Ledger, merchant_id: UUID, stream_id: UUID, payment_method_id: UUID, how: LookUp = LOOK_UP
+    ledger: Ledger, merchant_id: UUID, stream_id: UUID, payment_method_id: UUID, how: LookUp | None = None
 ) -> bool:
     """Finds the outcome of a card's verification and records it. Returns whether no call is open then.
 
-    Raises ConcurrentUpdate, a Fault.
+    `how` is the way of a timer if it is None. Raises ConcurrentUpdate, a Fault.
     """
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="recovery"), cause=payment_method_id)
     methods = await uow.load(PAYMENT_METHODS, stream_id)
@@ -39,7 +35,7 @@ async def look_up_verification(
     if methods is None or call is None:
         return True
     try:
-        outcome = await call.look_up(how)
+        outcome = await call.look_up(how or look_up_from_timer(ledger, fence=True))
     except (TimedOut, Unavailable, TimeoutError):
         outcome = None
     if outcome is None:

@@ -36,7 +36,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
 from ledger.operations.pipeline.payer import payer_named
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, VERIFICATION, observed
-from ledger.operations.pipeline.processor_requests import NO_SECRETS, SecretInputs, timed
+from ledger.operations.pipeline.processor_requests import NO_SECRETS, SILENT, UNREADABLE, SecretInputs, timed
 from ledger.processors import contract
 from ledger.processors.card_data import masked
 from ledger.processors.contract import AuthorizationAnswer
@@ -51,9 +51,6 @@ _STEPS: Final = {
     PayerStep.CHALLENGE: EntryAction.AUTHENTICATION,
     PayerStep.REDIRECT: EntryAction.AUTHENTICATION,
 }
-
-_SILENT: Final = "The processor did not answer in time."
-_UNREADABLE: Final = "The processor's answer could not be read."
 
 
 class CardVerificationCall(Call, frozen=True, kw_only=True):
@@ -128,11 +125,11 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
             case Ended.NOT_SENT:
                 return NotCarriedOut(sent=False)
             case Ended.TIMED_OUT:
-                return Unknown(reason=_SILENT)
+                return Unknown(reason=SILENT)
             case Ended.UNREADABLE:
                 reason = type(failure.fault).__name__
                 _log.error("processor_failed", reason=reason, processor=self.verification.processor)
-                return Unknown(reason=_UNREADABLE)
+                return Unknown(reason=UNREADABLE)
 
     def was_sent(self, outcome: VerificationOutcome) -> bool:
         return outcome != NotCarriedOut(sent=False)

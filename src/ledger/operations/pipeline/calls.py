@@ -22,6 +22,8 @@ from ledger.domain.streams import Stream
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 
+_LOOK_UP_S: Final = 10.0
+
 
 class Ended(Enum):
     """How a call without an answer ended."""
@@ -67,6 +69,11 @@ class LookUp(Struct, frozen=True, kw_only=True):
         """Returns whether "not found" is final now, for a system that can fence or applies a call so long after it."""
         late_s = self.late_s if can_fence else max(self.late_s, late_arrival_s)
         return datetime.now(UTC) >= deadline_at + timedelta(seconds=late_s)
+
+
+def look_up_from_timer(ledger: Ledger, *, fence: bool = False) -> LookUp:
+    """Returns how the timer of a stream looks its call up: "not found" is final when the recovery takes it so."""
+    return LookUp(late_s=ledger.call_timeouts.not_found_late_s, timeout_s=_LOOK_UP_S, fence=fence)
 
 
 class Call(Struct, frozen=True, kw_only=True):

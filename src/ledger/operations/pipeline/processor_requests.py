@@ -23,6 +23,10 @@ from ledger.processors.saved_card import SavedCard
 
 A = TypeVar("A")
 
+SILENT: Final = "The processor did not answer in time."
+UNREADABLE: Final = "The processor's answer could not be read."
+"""The reasons of a call to a processor whose outcome is unknown."""
+
 _REPEAT_FIRST_S, _REPEAT_MAX_S = 5.0, 600.0
 """The first and the longest pause before a call that never reached the processor is sent again."""
 
