@@ -48,6 +48,7 @@ from ledger.domain.payment_methods.terms import EndedBecause, PayerStep, Verific
 from ledger.domain.payment_methods.verification import (
     FAILED_MAX,
     FAILED_WITHIN,
+    UNSENT_MAX,
     decide_resumption,
     decide_verification,
     decide_verification_expiry,
@@ -298,7 +299,10 @@ def test_a_client_that_tests_stolen_cards_is_stopped_for_a_day() -> None:
         decide_verification(methods, verify())
     assert decide_verification(methods, verify(at=AT + FAILED_WITHIN))
     down: SavedMethods | None = None
-    for n in range(FAILED_MAX + 1):
+    for n in range(UNSENT_MAX):
         check = UUID(int=100 + n)
         down = begun(down, method=UUID(int=200 + n), check=check)
         _, down = then(down, NotCarriedOut(sent=False), check=check)
+    with pytest.raises(TooManyCardVerifications, match="could not be sent"):
+        decide_verification(down, verify())
+    assert decide_verification(down, verify(at=AT + FAILED_WITHIN))

@@ -51,7 +51,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "PAYMENT_METHOD_LIMIT_REACHED": "The customer has 100 saved payment methods, the most that it may have: delete one, or "
     "send the card without `persist`.",
     "TOO_MANY_CARD_VERIFICATIONS": "20 verifications of the customer's cards have saved none within 24 hours, the most that "
-    "may fail: try again later, or let the customer pay an order by the card with `persist`.",
+    "may fail, or 100 could not be sent to the processor: try again later, or let the customer pay an order by the card with `persist`.",
     "INVALID_PAYMENT_METHOD_STATE": "The payment method does not wait for this step of its payer: read its `status` and "
     "`nextAction`.",
     "PAYMENT_METHOD_IN_USE": "A subscription is charged to the method: it is live, or has ended and its last invoice is "

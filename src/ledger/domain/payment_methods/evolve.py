@@ -87,10 +87,6 @@ def _moved(methods: SavedMethods, event: PaymentMethodAttached | PaymentMethodDe
 
 
 def _changed(methods: SavedMethods, payment_method_id: UUID, **changes: Any) -> SavedMethods:
-    return replace(
-        methods,
-        methods=tuple(
-            replace(method, **changes) if method.payment_method_id == payment_method_id else method
-            for method in methods.methods
-        ),
-    )
+    all_ = methods.methods
+    n = next(n for n in reversed(range(len(all_))) if all_[n].payment_method_id == payment_method_id)
+    return replace(methods, methods=(*all_[:n], replace(all_[n], **changes), *all_[n + 1 :]))

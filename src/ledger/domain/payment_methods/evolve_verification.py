@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -74,13 +73,17 @@ def evolve_verification(methods: SavedMethods | None, event: VerificationEvent) 
             assert_never(event)
 
 
-def _without_verified(before: SavedMethods, event: CardVerificationRequested) -> Iterator[Verification]:
-    """Yields the verifications without those that have saved this card before: nothing is decided by them any more,
+def _without_verified(before: SavedMethods, event: CardVerificationRequested) -> tuple[Verification, ...]:
+    """Returns the verifications without the one that has saved this card before: nothing is decided by it any more,
     and a card can be verified any number of times.
     """
-    for each in before.verifications:
-        if each.payment_method_id != event.payment_method_id or each.ended is not VerificationEnd.VERIFIED:
-            yield each
+    if before.method(event.payment_method_id) is None:
+        return before.verifications  # a card that was verified is saved; without one, nothing is searched
+    latest = before.latest_verification(event.payment_method_id)
+    if latest is None or latest.ended is not VerificationEnd.VERIFIED:
+        return before.verifications
+    n = before.place_of(latest.verification_id)
+    return before.verifications[:n] + before.verifications[n + 1 :]
 
 
 def _requested(event: CardVerificationRequested) -> Verification:
@@ -115,16 +118,10 @@ def _ended(methods: SavedMethods, event: Any, end: VerificationEnd, **changes: A
 
 
 def _verification(methods: SavedMethods, verification_id: UUID) -> Verification:
-    found = methods.verification(verification_id)
-    assert found is not None, "a verification begins with its request"
-    return found
+    return methods.verifications[methods.place_of(verification_id)]
 
 
 def _changed(methods: SavedMethods, verification_id: UUID, event: Any, **changes: Any) -> SavedMethods:
-    return replace(
-        methods,
-        verifications=tuple(
-            replace(each, updated_at=event.at, **changes) if each.verification_id == verification_id else each
-            for each in methods.verifications
-        ),
-    )
+    n, all_ = methods.place_of(verification_id), methods.verifications
+    changed = replace(all_[n], updated_at=event.at, **changes)
+    return replace(methods, verifications=(*all_[:n], changed, *all_[n + 1 :]))

@@ -103,7 +103,8 @@ class SavedMethods(Struct, frozen=True, kw_only=True):
 
     def method(self, payment_method_id: UUID) -> SavedMethod | None:
         """Returns the method with this id, None if there is none or it was deleted."""
-        return next((method for method in self.live if method.payment_method_id == payment_method_id), None)
+        found = next((each for each in reversed(self.methods) if each.payment_method_id == payment_method_id), None)
+        return None if found is None or found.deleted else found
 
     @property
     def subscriptions(self) -> list[UUID]:
@@ -120,7 +121,12 @@ class SavedMethods(Struct, frozen=True, kw_only=True):
 
     def verification(self, verification_id: UUID) -> Verification | None:
         """Returns the verification with this id."""
-        return next((each for each in self.verifications if each.verification_id == verification_id), None)
+        return next((each for each in reversed(self.verifications) if each.verification_id == verification_id), None)
+
+    def place_of(self, verification_id: UUID) -> int:
+        """Returns the index of a verification. Most that are asked for are at the end."""
+        places = reversed(range(len(self.verifications)))
+        return next(n for n in places if self.verifications[n].verification_id == verification_id)
 
     def latest_verification(self, payment_method_id: UUID) -> Verification | None:
         """Returns the newest verification of the card that is, or was to be, saved under this id."""

@@ -36,7 +36,7 @@ from ledger.domain.payment_methods.events import (
 )
 from ledger.domain.payment_methods.evolve import evolve
 from ledger.domain.payment_methods.state import SavedMethods, Verification
-from ledger.domain.payment_methods.terms import EndedBecause, PayerStep
+from ledger.domain.payment_methods.terms import EndedBecause, PayerStep, VerificationEnd
 from ledger.domain.rejections import (
     InvalidField,
     InvalidPaymentMethodState,
@@ -49,6 +49,10 @@ FAILED_MAX: Final = 20
 is testing stolen cards, for which an issuer's answer without a charge is worth money.
 """
 FAILED_WITHIN: Final = timedelta(hours=24)
+UNSENT_MAX: Final = 100
+"""The most verifications of a customer within `FAILED_WITHIN` that were never sent: each stays in the customer's stream,
+which a client that repeats its request while the processor is away would make long.
+"""
 
 
 def decide_verification(methods: SavedMethods | None, command: VerifyCard) -> list[PaymentMethodEvent]:
@@ -218,8 +222,13 @@ def _next_step(verification: Verification, required: PayerStep) -> PayerStep:
 
 def _require_few_failures(methods: SavedMethods, command: VerifyCard) -> None:
     since = command.at - FAILED_WITHIN
-    failed = [each for each in methods.verifications if each.counts_as_failure and each.created_at > since]
-    if len(failed) >= FAILED_MAX:
+    recent = [each for each in methods.verifications if each.created_at > since]
+    if sum(each.ended is VerificationEnd.NOT_SENT for each in recent) >= UNSENT_MAX:
+        raise TooManyCardVerifications(
+            f"{UNSENT_MAX} verifications of the customer within 24 hours could not be sent to the payment processor: try "
+            "again tomorrow, or let the customer pay an order by the card with persist."
+        )
+    if sum(each.counts_as_failure for each in recent) >= FAILED_MAX:
         raise TooManyCardVerifications(
             f"{FAILED_MAX} verifications of the customer within 24 hours have saved no card: try again tomorrow, or "
             "let the customer pay an order by the card with persist."
