@@ -50,8 +50,8 @@ is testing stolen cards, for which an issuer's answer without a charge is worth 
 """
 FAILED_WITHIN: Final = timedelta(hours=24)
 UNSENT_MAX: Final = 100
-"""The most verifications of a customer within `FAILED_WITHIN` that were never sent: each stays in the customer's stream,
-which a client that repeats its request while the processor is away would make long.
+"""The most verifications of a customer within `FAILED_WITHIN` that were never sent. Each stays in the stream, which a
+client that repeats its request while the processor is away would make long.
 """
 
 
