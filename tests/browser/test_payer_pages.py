@@ -6,12 +6,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 from playwright.async_api import Browser, expect
+from tests.api.bodies import paid_order
 from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session, path_of, validated
-from tests.api.storefront import Storefront, opened
+from tests.api.storefront import ORDERS, Storefront, opened
 from tests.browser.test_reference_page import watched
+from tests.invoicing.documents import issuer_body
+from tests.invoicing.kept_keys import kept_keys
 
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.settings import Settings
+
+__all__ = ["kept_keys"]
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +95,18 @@ async def test_the_challenge_fits_a_small_frame_in_the_browsers_language(
         box = await button.bounding_box()
         assert box is not None
         assert box["height"] >= 44
+
+
+async def test_the_facts_of_an_order_are_in_one_piece_on_a_phone(
+    browser: Browser, address: str, store: Storefront, kept_keys: None
+):
+    merchant = await store.register()
+    assert (await merchant.put("/api/v1/merchant/fiscal-issuer", issuer_body())).status_code == 200
+    assert (await merchant.create(paid_order(externalId="phone"))).status_code == 201
+    link = (await merchant.get(f"{ORDERS}/phone/self-invoice-url")).json()["url"]
+    page = await browser.new_page(locale="es-MX", viewport={"width": 390, "height": 800})
+    await page.goto(address + path_of(link))
+    heights = "[...document.querySelectorAll('dd')].map(each => each.offsetHeight)"
+    shown = await page.evaluate(heights)
+    assert (len(shown), max(shown) < 30) == (4, True), "no order number, date or amount is broken"
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

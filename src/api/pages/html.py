@@ -33,10 +33,10 @@ main { width: 100%; max-width: 27rem; background: var(--paper); border: 1px soli
   padding: 1.5rem; }
 h1 { font-size: 1.375rem; line-height: 1.25; margin: 1rem 0 .5rem; }
 p { margin: .5rem 0; }
-dl { display: grid; grid-template-columns: auto 1fr; gap: .375rem 1rem; margin: 1rem 0; padding: .75rem 0;
-  border: solid var(--line); border-width: 1px 0; }
+dl { display: grid; gap: .375rem; margin: 1rem 0; padding: .75rem 0; border: solid var(--line); border-width: 1px 0; }
+dl div { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; }
 dt { color: var(--soft); }
-dd { margin: 0; text-align: right; font-weight: 600; overflow-wrap: anywhere; }
+dd { margin: 0 0 0 auto; text-align: right; font-weight: 600; overflow-wrap: anywhere; }
 form { display: grid; gap: .75rem; margin: 1rem 0 0; }
 button { min-height: 2.75rem; padding: .5rem 1rem; border: 2px solid var(--main); border-radius: .5rem; font: inherit;
   font-weight: 600; color: var(--on-main); background: var(--main); cursor: pointer; }
@@ -209,8 +209,8 @@ def _option(field: Field, value: str, name: str) -> str:
 
 
 def facts(pairs: Mapping[str, str]) -> str:
-    """Returns names and values as an HTML list."""
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs.items())
+    """Returns names and values as an HTML list. A value that does not fit beside its name is below it, in one piece."""
+    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs.items())
     return f"<dl>{rows}</dl>"
 
 
