@@ -1286,6 +1286,14 @@ SECRETS: Final = (
         ("tests/domain/invoices/test_evolve_invoices.py",),
     ),
     Mutant(
+        "rest-after-the-last-invoice",
+        "no more waits for the next invoice of a subscription than one invoice can charge",
+        "src/ledger/domain/subscriptions/decide/changes.py",
+        "if owed > max(before, AMOUNT_MAX):",
+        "if False:",
+        ("tests/domain/test_subscription_requests.py",),
+    ),
+    Mutant(
         "total-for-amount",
         "a capture with `total` captures no other amount",
         "src/api/decoding/choosing_names.py",

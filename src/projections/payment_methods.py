@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
-from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, decline
+from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, decline_of_card
 from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import CardSummary
 from ledger.domain.payment_methods.events import Billing
@@ -335,7 +335,7 @@ def _authentication(verification: Verification) -> CardAuthenticationDocument | 
 def _failure(verification: Verification) -> CardFailureDocument | None:
     if verification.ended in {None, VerificationEnd.EXPIRED}:
         return None
-    reason = decline(verification.decline_code or PROCESSOR_TIMEOUT)
+    reason = decline_of_card(verification.decline_code or PROCESSOR_TIMEOUT)
     return CardFailureDocument(
         decline_code=reason.code, message=reason.message, retryable=reason.retryable, advice=reason.advice
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.domain.orders.declines import DECLINES, decline, public_code
+from ledger.domain.orders.declines import DECLINES, decline, decline_of_card, public_code
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.statuses import Advice
 
@@ -39,6 +39,14 @@ def test_a_decline_with_the_advice_do_not_retry_is_not_retryable():
     assert all(each.retryable for each in DECLINES.values() if each.advice is Advice.RETRY_LATER)
     assert decline("ISSUER_UNAVAILABLE").retryable
     assert not decline("CARD_LOST_OR_STOLEN").retryable
+
+
+def test_a_card_that_is_not_saved_is_declined_in_words_of_its_own():
+    for code, known in DECLINES.items():
+        declined = decline_of_card(code)
+        assert (declined.code, declined.retryable, declined.advice) == (code, known.retryable, known.advice)
+        assert ("payment" in declined.message, declined.message.endswith(" The card is not saved.")) == (False, True)
+    assert decline_of_card("51").code == "GENERIC_DECLINE"
 
 
 def test_a_refusal_by_risk_rules_has_its_own_error_code():

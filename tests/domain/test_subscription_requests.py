@@ -10,10 +10,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.domain.test_subscriptions import HARD, MEXICO, PAID, START, due, plan, requested, settled, then
 
+from ledger.domain.money import AMOUNT_MAX
 from ledger.domain.plans.terms import Interval
+from ledger.domain.rejections import AmountNotChargeable
 from ledger.domain.subscriptions import commands
 from ledger.domain.subscriptions.calendar import period
 from ledger.domain.subscriptions.decide.changes import decide_cancel, decide_change, decide_resume
+from ledger.domain.subscriptions.proration import total
 from ledger.domain.subscriptions.state import Subscription
 
 LATER = START + timedelta(days=3)
@@ -91,6 +94,21 @@ def test_a_change_of_plan_is_settled_as_its_proration_behaviour_has_it() -> None
         after = due(after, state.current_period_end)
         assert [line.amount for line in after.invoices[-1].lines] == following, behaviour
         assert after.invoices[-1].amount == sum(following)
+
+
+@pytest.mark.parametrize("behaviour", [commands.Proration.NEXT_INVOICE, commands.Proration.INVOICE_NOW])
+def test_a_change_of_plan_leaves_no_more_than_the_last_invoice_can_charge(behaviour: commands.Proration) -> None:
+    yearly = plan(interval=Interval.YEAR, amount=AMOUNT_MAX)
+    state = settled(requested(yearly), PAID)
+    with pytest.raises(AmountNotChargeable):
+        changed(state, behaviour, LATER, amount=AMOUNT_MAX, interval=Interval.MONTH)
+    with pytest.raises(AmountNotChargeable):  # a refund of the year takes its credit back
+        changed(state, behaviour, LATER, amount=AMOUNT_MAX // 8, interval=Interval.MONTH)
+    unsettled = changed(state, commands.Proration.NONE, LATER, amount=AMOUNT_MAX, interval=Interval.MONTH)
+    assert unsettled.carried == ()
+    after = changed(state, behaviour, LATER, amount=AMOUNT_MAX // 20, interval=Interval.MONTH)
+    ended = then(after, decide_cancel(after, commands.CancelSubscription(at=LATER, at_period_end=False)))
+    assert total(ended.carried) <= 0, "nothing that is owed is left without an invoice"
 
 
 def test_a_plan_with_other_periods_begins_where_the_current_one_ends() -> None:

@@ -110,7 +110,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",
     "AMOUNT_NOT_CHARGEABLE": "The amount has a fraction of a centavo, and the order has fiscal data, whose invoice could not "
-    "state it, or the processor moves none. Nothing was charged or recorded.",
+    "state it, or the processor moves none; or a change of plan would have more wait for the next invoice than one payment "
+    "can have. Nothing was charged or recorded.",
     "FISCAL_DATA_INCOMPLETE": "A document lacks fiscal data, of its receiver or its issuer, or the order has lines with keys or rates that SAT's "
     "catalogues do not have. `errors` names every field.",
     "AMOUNT_NOT_STAMPABLE": "An amount has a fraction of a centavo, or is too small for its taxes. `field` names the part of the order.",
@@ -133,8 +134,10 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "METHOD_NOT_ENABLED": "The merchant or this release does not accept this payment method, or its "
     "processor does not accept "
     "it in the order's currency.",
-    "PAYMENT_DECLINED": "The issuer declined the payment, or the service abandoned it. `declineCode` is the reason.",
-    "RISK_REJECTED": "Risk rules refused the payment before the issuer was asked. The body is that of a decline.",
+    "PAYMENT_DECLINED": "The issuer declined the payment or a card that was to be saved, or the service abandoned the "
+    "payment. `declineCode` is the reason.",
+    "RISK_REJECTED": "Risk rules refused the payment, or a card that was to be saved, before the issuer was asked. The body "
+    "is that of a decline.",
     "RATE_LIMIT_EXCEEDED": "The key has used up its requests. `Retry-After` is the number of seconds "
     "until one is allowed again.",
     "INTERNAL_ERROR": "An error in the service. Its log has the details under the `requestId`.",

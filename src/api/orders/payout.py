@@ -16,7 +16,7 @@ from api.http.endpoint import WRITE, ScopedOperation
 from api.http.request import ApiRequest
 from api.openapi.parameters import IDEMPOTENCY_KEY, ORDER_ID
 from api.operation import ANY, BODY, KEYED, OperationSpec, codes_of
-from api.orders.refund import Destination, OrderWithRefund, account_of, refund_response
+from api.orders.refund import ACCOUNT_HOLDER, Destination, OrderWithRefund, account_of, refund_response
 from api.orders.refunds import REFUND_ID
 from api.orders.responses import merchant_now
 from api.response import ApiResponse
@@ -39,7 +39,7 @@ class ChangeRefundDestination(Struct, frozen=True, kw_only=True, rename="camel",
     """The account for a pending refund."""
 
     clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which is a check digit.")] = None
-    account_holder: Annotated[Id | None, Meta(description="The holder of the account.")] = None
+    account_holder: Annotated[Id | None, Meta(description=ACCOUNT_HOLDER)] = None
 
 
 _decode_confirmation: Final = BodyDecoder(ConfirmRefund)

@@ -35,6 +35,10 @@ from projections.orders.documents import OrderDocument
 from projections.orders.refunds import RefundDocument, render_refund
 
 _UNSPECIFIED: Final = "unspecified"
+ACCOUNT_HOLDER: Final = (
+    "The holder of the account, if it is known. Without it the payout names none, and the answer has null: a bank may return "
+    "such a payout, which makes the refund FAILED."
+)
 
 
 class Allocation(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -50,7 +54,7 @@ class Destination(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
     """The account that receives the refund of a transfer or of a cash payment."""
 
     clabe: Annotated[Clabe | None, Meta(description="Required. 18 digits, the last of which is a check digit.")] = None
-    account_holder: Annotated[Id | None, Meta(description="The holder of the account.")] = None
+    account_holder: Annotated[Id | None, Meta(description=ACCOUNT_HOLDER)] = None
 
 
 class RefundPaymentOrder(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -58,7 +58,7 @@ next invoices. `pendingLines` has the lines that wait for the next invoice, at m
             {
                 404: ("PLAN_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
                 409: ("TOO_MANY_PENDING_LINES",),
-                422: ("CURRENCY_MISMATCH", "PAYMENT_METHOD_EXPIRED"),
+                422: ("CURRENCY_MISMATCH", "PAYMENT_METHOD_EXPIRED", "AMOUNT_NOT_CHARGEABLE"),
                 503: ("PROCESSOR_UNAVAILABLE",),
             },
         ),

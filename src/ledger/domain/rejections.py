@@ -325,7 +325,9 @@ class AmountNotStampable(Rejected):
 
 
 class AmountNotChargeable(Rejected):
-    """The amount has a fraction of a minor unit that the processor cannot move or the invoice cannot state."""
+    """The amount has a fraction of a minor unit that the processor cannot move or the invoice cannot state, or a change
+    of plan leads to a subscription invoice above the largest amount.
+    """
 
     code = "AMOUNT_NOT_CHARGEABLE"
     lasting = True

@@ -190,7 +190,10 @@ class ReferenceCancellation(Request, frozen=True, kw_only=True):
 
 
 class Destination(Struct, frozen=True, kw_only=True):
-    """The account to which a payout goes. Prints as stars."""
+    """The account to which a payout goes. Prints as stars.
+
+    `account_holder` is None if the merchant named none; a processor that needs one refuses the payout.
+    """
 
     clabe: str
     account_holder: str | None = None

@@ -39,7 +39,9 @@ class RefundDestinationDocument(Struct, frozen=True, kw_only=True, rename="camel
         str | None,
         Meta(description="The account, with all digits but the last four as stars.", examples=["**************9719"]),
     ]
-    account_holder: Annotated[str | None, Meta(description="The holder of the account.")]
+    account_holder: Annotated[
+        str | None, Meta(description="The holder of the account; null where no request named one.")
+    ]
 
 
 class AllocationDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):

@@ -51,8 +51,10 @@ async def test_a_refund_shows_where_its_money_goes(merchant: Merchant, database_
     await merchant.post(CLOCK, {"advanceBy": "PT5S"})
     read = (await merchant.get(f"{ORDERS}/{found['id']}/refunds/dev-1")).json()
     assert (read["status"], read["destination"], read["paidAt"]) == ("SUCCEEDED", to, None)
-    named = await refunded(merchant, found, externalId="dev-2", destination={"clabe": CLABE, "accountHolder": "Ana"})
-    assert named["destination"] == {"type": "ACCOUNT", "clabe": MASKED, "accountHolder": "Ana"}
+    for name, holder in (("dev-2", {"accountHolder": "Ana"}), ("dev-3", {})):
+        named = await refunded(merchant, found, externalId=name, destination={"clabe": CLABE} | holder)
+        assert named["destination"] == {"type": "ACCOUNT", "clabe": MASKED, "accountHolder": None} | holder
+        await merchant.post(CLOCK, {"advanceBy": "PT5S"})
     card = (await merchant.create(paid_order(externalId="card"))).json()
     assert (await refunded(merchant, card))["destination"] is None
     with psycopg.connect(database_url) as connection:

@@ -92,6 +92,7 @@ async def test_a_declined_card_is_not_saved_and_its_number_is_destroyed(
     answer = await save(merchant, number, headers=key)
     assert (answer.status_code, answer.json()["code"], answer.json()["declineCode"]) == (422, code, decline)
     assert {"advice", "retryable"} <= answer.json().keys()
+    assert answer.json()["message"].endswith("The card is not saved."), "no payment was made"
     assert_described(answer, "post", LIST)
     assert (await ids(merchant), kept(settings, merchant)) == ([], [])
     again = await save(merchant, number, headers=key)

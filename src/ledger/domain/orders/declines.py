@@ -75,6 +75,17 @@ _ENGLISH: Final = {
 _RETRYABLE: Final = {Advice.RETRY_LATER: True, Advice.FIX_DATA: False, Advice.DO_NOT_RETRY: False}
 """Whether the same card can be approved at another time, by what the network advises."""
 
+_NOT_SAVED: Final = {
+    "DO_NOT_HONOR": "The card's bank declined the card.",
+    "CARD_RESTRICTED": "The card does not allow this.",
+    "SUSPECTED_FRAUD": "The card was refused.",
+    "PROCESSOR_TIMEOUT": "The processor did not confirm the card.",
+    "TRANSACTION_NOT_PERMITTED": "The card does not permit this.",
+    "DUPLICATE_TRANSACTION": "The same card was sent a moment ago.",
+    "GENERIC_DECLINE": "The card's bank declined the card and gave no reason.",
+}
+"""What a decline means where a card was to be saved and no payment was made, if the table's text is about a payment."""
+
 DECLINES: Final = {decline.code: decline for decline in _TABLE}
 
 
@@ -87,6 +98,12 @@ def decline(code: str, network_advice: Advice | None = None) -> Decline:
     if network_advice is None:
         return entry
     return replace(entry, advice=network_advice, retryable=_RETRYABLE.get(network_advice, entry.retryable))
+
+
+def decline_of_card(code: str) -> Decline:
+    """Returns the same as `decline` of a card that was to be saved, in words of its own: no payment was made."""
+    reason = decline(code)
+    return replace(reason, message=f"{_NOT_SAVED.get(reason.code, reason.message)} The card is not saved.")
 
 
 def payer_message(code: str, language: str) -> str:

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.call_failures import Unavailable
 from ledger.domain.idempotency.state import IdempotencyRecord
-from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, decline
+from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, decline_of_card
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.payment_methods.commands import ResumeVerification, VerifyCard
 from ledger.domain.payment_methods.decide import not_found
@@ -247,7 +247,7 @@ class _CardAnswer:
         if verification.ended not in {VerificationEnd.DECLINED, VerificationEnd.NOT_FOUND}:
             return not_found()
         code = verification.decline_code or PROCESSOR_TIMEOUT
-        reason = decline(code)
+        reason = decline_of_card(code)
         if self._resumes and code == _AUTHENTICATION_FAILED:
             return PayerAuthenticationFailed("The payer could not be authenticated: the card is not saved.")
         rejection = ChargeRefusedByRisk if verification.refused_by_risk else ChargeRefused

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ledger.domain.rejections import CurrencyMismatch, RequestInProgress, TooManyPendingLines
+from ledger.domain.money import AMOUNT_MAX, plain
+from ledger.domain.rejections import AmountNotChargeable, CurrencyMismatch, RequestInProgress, TooManyPendingLines
 from ledger.domain.subscriptions.calendar import Period
 from ledger.domain.subscriptions.commands import (
     CancelSubscription,
@@ -42,7 +45,7 @@ def decide_change(state: Subscription, command: ChangeSubscription) -> list[Subs
     """Changes the plan, the card and the metadata. Returns no events if nothing differs (contract N67).
 
     If the subscription has an unpaid invoice, a new card is charged at once, unless a charge is in progress. Raises
-    SubscriptionCanceled, CurrencyMismatch, TooManyPendingLines.
+    SubscriptionCanceled, CurrencyMismatch, TooManyPendingLines, AmountNotChargeable.
     """
     steps.require_live(state)
     events: list[SubscriptionEvent] = []
@@ -110,7 +113,7 @@ def _change_plan(state: Subscription, plan: ChosenPlan, command: ChangeSubscript
     """Moves a subscription to another plan and settles the rest of its current period.
 
     A trial has no price, so nothing is settled in it, and nothing is in a missed period, which may never be charged.
-    Raises CurrencyMismatch, TooManyPendingLines.
+    Raises CurrencyMismatch, TooManyPendingLines, AmountNotChargeable.
     """
     if plan.terms.currency != state.terms.currency:
         raise CurrencyMismatch(
@@ -140,9 +143,10 @@ def _settle(
 ) -> list[SubscriptionEvent]:
     """Invoices the lines of a change of plan now, or leaves them to the next invoice; a credit always waits for it.
 
-    Raises TooManyPendingLines.
+    Raises TooManyPendingLines, AmountNotChargeable.
     """
     waiting = (*state.carried, *lines)
+    _require_chargeable(state, waiting)
     if command.proration is Proration.NEXT_INVOICE or total(waiting) <= 0:
         if len(waiting) > PENDING_LINES_MAX:
             raise _too_many(state)
@@ -155,6 +159,22 @@ def _settle(
     if not is_first or invoice is None or state.charge is not None:
         return opened
     return [*opened, steps.begin_charge(state, invoice, ChargeTrigger.DUE, command.at)]
+
+
+def _require_chargeable(state: Subscription, waiting: Sequence[InvoiceLine]) -> None:
+    """Raises AmountNotChargeable if a change has more wait than one invoice can charge: after the last invoice of a
+    subscription no other one charges the rest. A refund may take back the credit for what was charged before.
+    """
+    owed, before = _without_credit(waiting), _without_credit(state.carried)
+    if owed > max(before, AMOUNT_MAX):
+        raise AmountNotChargeable(
+            f"With this change {plain(owed)} minor units would wait for the next invoice, and {plain(AMOUNT_MAX)} is the "
+            "most that one can charge: change the plan with prorationBehavior NONE, or in the next period."
+        )
+
+
+def _without_credit(lines: Sequence[InvoiceLine]) -> Decimal:
+    return total([line for line in lines if not line.charged_before])
 
 
 def _too_many(state: Subscription) -> TooManyPendingLines:
