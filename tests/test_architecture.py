@@ -77,7 +77,7 @@ PACKAGES = {
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (
-        ("ledger.processors", "ledger.call_failures", "ledger.domain", *STORE, "ledger.tasks", "msgspec", "psycopg", "structlog"),
+        ("ledger.processors", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.tasks", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
@@ -112,6 +112,7 @@ PACKAGES = {
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
          "ledger.invoicing.catalogs", "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
+         "ledger.processors.merchant_accounts", "ledger.processors.registry",
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.invoicing.line_keys", "ledger.invoicing.logos",
          "ledger.invoicing.self_invoice_links", "ledger.notifications.formats",
          "ledger.security", "ledger.settings",

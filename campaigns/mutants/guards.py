@@ -64,6 +64,8 @@ _HTTP: Final = "src/api/http"
 _STORED_TEXT: Final = "src/api/decoding/stored_text.py"
 _PREPARE: Final = "src/ledger/postgres/prepare.py"
 _EMBEDDED: Final = "src/ledger/postgres/embedded"
+_ACCOUNT_TESTS: Final = "tests/operations/test_processor_accounts.py"
+_ACCOUNT_ENDPOINT_TESTS: Final = "tests/api/processor_accounts/test_processor_accounts.py"
 _ACCESS_TESTS: Final = "tests/postgres/test_embedded_access.py"
 _CLOCK: Final = "src/ledger/background/clock"
 _MOVE_TESTS: Final = "tests/background/test_moves.py"
@@ -1300,6 +1302,70 @@ SECRETS: Final = (
         "releaseamount amounttorelease total totalamount",
         "releaseamount amounttorelease totalamount",
         ("tests/api/http/test_unknown_names.py::test_a_name_that_chooses_is_refused_with_the_one_to_send",),
+    ),
+    Mutant(
+        "a-key-in-a-processors-words",
+        "no answer repeats the secret key of an account, whatever its processor says about it",
+        "src/ledger/operations/processor_accounts/words.py",
+        "words = words.replace(secret, _STARS)",
+        "words = words.replace(secret, secret)",
+        (_ACCOUNT_TESTS,),
+    ),
+    Mutant(
+        "an-account's-keys-in-clear-text",
+        "the keys of an account print as stars",
+        "src/ledger/processors/registry.py",
+        'return "AccountKeys(***)"',
+        'return f"AccountKeys({self.secret_key})"',
+        (_ACCOUNT_TESTS,),
+    ),
+    Mutant(
+        "a-live-key-in-the-sandbox",
+        "the sandbox takes no live key and production no test key",
+        "src/ledger/operations/processor_accounts/connect.py",
+        "if mode is accounts.mode:",
+        "if mode:",
+        (_ACCOUNT_ENDPOINT_TESTS,),
+    ),
+    Mutant(
+        "a-webhook-secret-for-everyone",
+        "no secret of an account is published as its publishable key",
+        "src/ledger/operations/processor_accounts/connect.py",
+        "if problem is None and request.publishable_key in (keys.secret_key, *keys.webhook_secrets):",
+        "if False:",
+        (_ACCOUNT_ENDPOINT_TESTS,),
+    ),
+    Mutant(
+        "an-account-of-another-processor",
+        "payments of an account are captured and refunded at the processor that has them",
+        "src/ledger/domain/processor_accounts/decide.py",
+        "if account is not None and account.processor != processor:",
+        "if False:",
+        ("tests/domain/test_processor_accounts.py",),
+    ),
+    Mutant(
+        "endless-accounts",
+        "a merchant cannot make each of its payments read thousands of accounts",
+        "src/ledger/operations/processor_accounts/connect.py",
+        "if len(await accounts.stored(uow.merchant_id)) >= ACCOUNTS_MAX:",
+        "if False:",
+        (_ACCOUNT_ENDPOINT_TESTS,),
+    ),
+    Mutant(
+        "an-old-key-that-stays",
+        "a key that was replaced because it leaked is not used any more",
+        "src/ledger/operations/processor_accounts/connect.py",
+        "return account.terms.secret_id if await keys_of(uow.ledger, account, uow) == keys else None",
+        "return account.terms.secret_id",
+        (_ACCOUNT_TESTS,),
+    ),
+    Mutant(
+        "the-keys-of-a-request-under-way",
+        "a change of an account destroys no keys that another request is about to commit",
+        "src/ledger/processors/account_keys.py",
+        "kept_at < clock_timestamp() - interval '1 day'",
+        "kept_at < clock_timestamp()",
+        (_ACCOUNT_TESTS,),
     ),
 )
 

@@ -12,7 +12,8 @@ In reading order:
 - `orders`, `customers`, `products`: the endpoints of payment orders, of customers and of products, one file each.
   `fields`: parts of their bodies: shapes, limits and parsers.
 - `global_invoices`: the endpoints of global invoices.
-- `merchant`: the endpoints of the merchant's own API keys and settings.
+- `merchant`: the endpoints of the merchant's own API keys and settings. `processor_accounts`: those of its accounts
+  with payment processors.
 - `payment_methods`: the endpoints of saved cards. `subscriptions`: those of subscriptions and plans.
 - `pages`: the pages for payers: their HTML, and the page of self-invoicing.
 - `sandbox`: helpers and payer pages that exist only there.

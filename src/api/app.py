@@ -52,6 +52,10 @@ from api.payment_methods import create as create_method
 from api.payment_methods import delete, update
 from api.payment_methods import list as list_methods
 from api.payment_methods import show as show_method
+from api.processor_accounts import check as check_account
+from api.processor_accounts import connect as connect_account
+from api.processor_accounts import disconnect as disconnect_account
+from api.processor_accounts import show as show_account
 from api.products import bulk_import
 from api.products import list as list_products
 from api.products import show as show_product
@@ -136,6 +140,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         *product_routes(settings, holder),
         *subscription_routes(settings, holder),
         *merchant_routes(settings, holder),
+        *account_routes(settings, holder),
         *signed_routes(settings, holder),
         *sandbox_routes(settings, holder),
         *system_routes(settings, holder),
@@ -240,6 +245,23 @@ def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
         route(f"{globals_}/{{id}}", GET=show_global.SHOW),
         route(f"{settings.base_path}/v1/invoices/month-end", GET=month_end.MONTH_END),
         route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
+    ]
+
+
+def account_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of the merchant's accounts with payment processors."""
+    accounts = f"{settings.base_path}/v1/processor-accounts"
+    one = f"{accounts}/{{name}}"
+    route = partial(_route, holder)
+    return [
+        route(accounts, GET=show_account.LIST_ACCOUNTS),
+        route(
+            one,
+            GET=show_account.SHOW_ACCOUNT,
+            PUT=connect_account.CONNECT_ACCOUNT,
+            DELETE=disconnect_account.DISCONNECT_ACCOUNT,
+        ),
+        route(f"{one}/check", POST=check_account.CHECK_ACCOUNT),
     ]
 
 

@@ -22,6 +22,7 @@ from api.operation import (
     MERCHANT,
     PAYMENT_METHODS,
     PLANS,
+    PROCESSORS,
     PRODUCTS,
     SANDBOX,
     SUBSCRIPTIONS,
@@ -107,6 +108,10 @@ def describe(routes: Iterable[Route]) -> Json:
             {
                 "name": MERCHANT,
                 "description": "API keys and settings of the merchant, and what a client should know of the service.",
+            },
+            {
+                "name": PROCESSORS,
+                "description": "Connect, check and disconnect the merchant's own accounts with payment processors.",
             },
             {
                 "name": PAYMENT_METHODS,

@@ -16,6 +16,7 @@ PRODUCTS: Final = "Products"
 PLANS: Final = "Plans"
 SUBSCRIPTIONS: Final = "Subscriptions"
 MERCHANT: Final = "Merchant"
+PROCESSORS: Final = "Processor accounts"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 

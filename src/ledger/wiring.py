@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.domain.processor_accounts.terms import AccountMode
 from ledger.invoicing.contract import StampingProvider
 from ledger.invoicing.files import FOLDER, DocumentFiles, folder_url
 from ledger.invoicing.invoicing import Invoicing
@@ -26,13 +29,19 @@ from ledger.operations.calls import CALLS
 from ledger.operations.context.clock import Clock, MerchantClocks
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
+from ledger.postgres.dataloader import DataLoader
+from ledger.processors.account_keys import AccountKeyStore
 from ledger.processors.contract import Processor
+from ledger.processors.merchant_accounts import MerchantAccounts
+from ledger.processors.registry import Kinds
+from ledger.processors.sandbox import account_kind
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
 from ledger.settings import Settings, public_url
 from ledger.vault.vault import Vault
 from projections.inline import Inline
+from projections.processor_accounts import find_accounts
 
 if TYPE_CHECKING:
     from ledger.tracing.tracing import Tracing
@@ -84,6 +93,7 @@ async def open_ledger(
         secrets = load_secrets(settings)
         order_numbers = await stack.enter_async_context(OrderNumbers(url, secrets.key(Purpose.ORDER_NUMBERS)))
         vault = await _vault(settings, secrets, stack)
+        accounts = await _accounts(settings, url, stack)
         ledger = Ledger(
             journal,
             processor,
@@ -91,6 +101,7 @@ async def open_ledger(
             calls=CALLS,
             clock=clock,
             vault=vault,
+            accounts=accounts,
             invoicing=_invoicing(settings, secrets, url, stack),
             notifier=_notifier(settings),
             call_timeouts=call_timeouts,
@@ -118,6 +129,32 @@ async def _vault(settings: Settings, secrets: Secrets, stack: AsyncExitStack) ->
     await vault.start()
     stack.push_async_callback(vault.stop)
     return vault
+
+
+async def _accounts(settings: Settings, url: str, stack: AsyncExitStack) -> MerchantAccounts:
+    """Returns the access to merchants' accounts with processors, and to their keys."""
+    reads = DataLoader[UUID, tuple[ProcessorAccount, ...]](url, "ledger-processor-accounts", find_accounts)
+    await reads.start()
+    stack.push_async_callback(reads.stop)
+    sealing = SealingKeys(load_sealing_keys(settings, Purpose.PROCESSOR_KEY_WRAPPING), holder="processor account")
+    keys = AccountKeyStore(url, sealing)
+    stack.push_async_callback(keys.stop)
+    is_sandbox = settings.environment == "sandbox"
+    return MerchantAccounts(
+        reads.get,
+        keys,
+        processor_kinds(settings),
+        mode=AccountMode.TEST if is_sandbox else AccountMode.LIVE,
+        built_in=account_kind.TERMS if is_sandbox else None,
+    )
+
+
+def processor_kinds(settings: Settings) -> Kinds:
+    """Returns the processors with which merchants of this installation can connect accounts."""
+    if settings.environment == "production":
+        return {}
+    simulated = account_kind.SandboxKind()
+    return {simulated.name: simulated}
 
 
 def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitStack) -> Invoicing:

@@ -15,6 +15,7 @@ from ledger.domain.orders.global_invoices.state import GlobalInvoice
 from ledger.domain.orders.state import Order
 from ledger.domain.payment_methods.state import SavedMethods
 from ledger.domain.plans.state import Plan
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.products.state import Product
 from ledger.domain.streams import (
     CUSTOMERS,
@@ -25,6 +26,7 @@ from ledger.domain.streams import (
     ORDERS,
     PAYMENT_METHODS,
     PLANS,
+    PROCESSOR_ACCOUNTS,
     PRODUCTS,
     SUBSCRIPTIONS,
     Stream,
@@ -32,7 +34,7 @@ from ledger.domain.streams import (
 from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
-from projections import customers, global_invoices, merchants, payment_methods, products
+from projections import customers, global_invoices, merchants, payment_methods, processor_accounts, products
 from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
@@ -52,6 +54,7 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     invoices.TABLE,
     global_invoices.TABLE,
     global_invoices.ORDERS,
+    processor_accounts.TABLE,
 )
 
 
@@ -132,6 +135,12 @@ def _global_invoice_rows(
     }
 
 
+def _account_rows(
+    merchant_id: UUID, version: int, _: ProcessorAccount | None, after: ProcessorAccount
+) -> Mapping[str, Sequence[Row]]:
+    return {processor_accounts.TABLE.name: [processor_accounts.row(merchant_id, version, after)]}
+
+
 def _no_rows(_: UUID, __: int, ___: Any, ____: Any) -> Mapping[str, Sequence[Row]]:
     return {}
 
@@ -145,6 +154,7 @@ RENDERERS: Final[Mapping[Stream[Any], Callable[[UUID, int, Any, Any], Mapping[st
     PLANS: _plan_rows,
     SUBSCRIPTIONS: _subscription_rows,
     GLOBAL_INVOICES: _global_invoice_rows,
+    PROCESSOR_ACCOUNTS: _account_rows,
     DISMISSED_MESSAGES: _no_rows,  # the inbox has the message
     IDEMPOTENCY_RECORDS: _no_rows,  # a repeated request is answered from the log itself
 }

@@ -20,11 +20,12 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.timers import TimerKind
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import ReadModelBehind
-from projections import customers, global_invoices, merchants, payment_methods, products
+from projections import customers, global_invoices, merchants, payment_methods, processor_accounts, products
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
 from projections.global_invoices import GlobalInvoiceQuery
@@ -86,9 +87,18 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
   where api_key_use.last_used_at < excluded.last_used_at
 """
 
-_ORDER, _CUSTOMER, _API_KEY, _CUSTOMER_BY_REFERENCE, _PRODUCT, _PAYMENT_METHOD, _PLAN, _SUBSCRIPTION, _INVOICE = range(
-    9
-)
+(
+    _ORDER,
+    _CUSTOMER,
+    _API_KEY,
+    _CUSTOMER_BY_REFERENCE,
+    _PRODUCT,
+    _PAYMENT_METHOD,
+    _PLAN,
+    _SUBSCRIPTION,
+    _INVOICE,
+    _ACCOUNTS,
+) = range(10)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
@@ -99,6 +109,7 @@ _POINT_READS: Final = (
     _PointRead(plans.FIND, plans.find_parameters, plans.found),
     _PointRead(subscriptions.FIND, subscriptions.find_parameters, subscriptions.found),
     _PointRead(invoices.FIND, invoices.find_parameters, invoices.found),
+    _PointRead(processor_accounts.FIND, processor_accounts.find_parameters, processor_accounts.found),
 )
 
 
@@ -281,6 +292,11 @@ class Queries:
         """Returns the merchant's API keys, the oldest first, expired and revoked ones included."""
         rows = await self._lists.rows(merchants.KEYS, {"merchant_id": merchant_id})
         return [merchants.listed_key(row) for row in rows]
+
+    async def processor_accounts(self, merchant_id: UUID) -> Sequence[ProcessorAccount]:
+        """Returns the merchant's accounts with processors that have a stream, in the order of connection."""
+        found: Sequence[ProcessorAccount] | None = await self.points.get((_ACCOUNTS, merchant_id.bytes))
+        return found or ()
 
     async def write_key_uses(self, uses: Mapping[UUID, datetime]) -> None:
         """Writes the last use of each API key, in real time. It is no part of the log."""

@@ -26,6 +26,7 @@ ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
 KEYS, LOGO = "/api/v1/api-keys", "/api/v1/merchant/fiscal-issuer/logo"
 GLOBAL, MEXICO = "/api/v1/invoices/global", ZoneInfo("America/Mexico_City")
 METHODS = "/api/payment-methods"
+ACCOUNTS = "/api/v1/processor-accounts"
 NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
 """The operation for processors' signed messages; it has tests of its own."""
 
@@ -199,6 +200,11 @@ def invoiced(shop: Shop) -> None:
     made = shop.post(GLOBAL, period)["globalInvoice"]
     assert len(shop.get(f"{GLOBAL}/{made['id']}")["orders"]) == made["orderCount"] >= 1
     assert [each["id"] for each in shop.get(GLOBAL)["data"]] == [made["id"]]
+    second = f"{ACCOUNTS}/second"
+    assert shop.ask("PUT", second, {"processor": "sandbox"}).json() == shop.get(second)
+    assert [each["name"] for each in shop.get(ACCOUNTS)["data"]] == ["sandbox", "second"]
+    assert shop.post(f"{second}/check", {})["reachable"]
+    assert shop.ask("DELETE", second).json()["status"] == "DISCONNECTED"
     assert shop.ask("PUT", LOGO, {"image": LOGO_BASE64}).json() == shop.get(LOGO)
     assert shop.ask("DELETE", LOGO).is_success
     assert shop.get(f"/api/v1/invoices/month-end?month={datetime.now(UTC):%Y-%m}")

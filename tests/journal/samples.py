@@ -46,6 +46,8 @@ from ledger.domain.payment_methods import events as payment_methods
 from ledger.domain.payment_methods.terms import EndedBecause, PayerStep
 from ledger.domain.plans import events as plans
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
+from ledger.domain.processor_accounts import events as accounts
+from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, AccountTerms
 from ledger.domain.products import events as products
 from ledger.journal.codec import CODEC
 from ledger.journal.encryption.sealing import Seal
@@ -75,6 +77,22 @@ PLAN_TERMS = PlanTerms(
     max_retries=3,
     retry_delay_hours=72,
     on_retries_exhausted=OnRetriesExhausted.CANCEL,
+)
+ACCOUNT, SECRET = (UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in (33, 34))
+ACCOUNT_TERMS = AccountTerms(
+    mode=AccountMode.TEST,
+    methods=(
+        AccountMethod(
+            type=MethodType.CARD,
+            currencies=("MXN", "USD"),
+            amount_min=Decimal(1000),
+            amount_max=Decimal(99999999),
+            installments=(3, 6),
+        ),
+    ),
+    country="MX",
+    publishable_key="pk_test_1",
+    secret_id=SECRET,
 )
 ADDRESS = BillingAddress(
     address="Av. Insurgentes Sur 1602", city="Ciudad de México", state="CDMX", postal_code="03940", country="MX"
@@ -426,6 +444,11 @@ SAMPLES: dict[str, Any] = {
     "plan-metadata-changed.v1": plans.PlanMetadataChanged(plan_id=PLAN, at=AT, metadata=Raw(b'{"origin":"Xico"}')),
     "plan-first-used.v1": plans.PlanFirstUsed(plan_id=PLAN, subscription_id=PRODUCT, at=AT),
     "plan-archived.v1": plans.PlanArchived(plan_id=PLAN, at=AT),
+    "processor-account-connected.v1": accounts.ProcessorAccountConnected(
+        account_id=ACCOUNT, name="stripe-mx", processor="stripe", terms=ACCOUNT_TERMS, at=AT
+    ),
+    "processor-account-changed.v1": accounts.ProcessorAccountChanged(account_id=ACCOUNT, terms=ACCOUNT_TERMS, at=LATER),
+    "processor-account-disconnected.v1": accounts.ProcessorAccountDisconnected(account_id=ACCOUNT, at=LATER),
     "api-key-rotated.v1": merchants.ApiKeyRotated(
         merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
     ),

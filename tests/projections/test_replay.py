@@ -28,6 +28,7 @@ from tests.domain.builders import (
 from tests.domain.invoices.stamper import ENABLED, FISCAL, REFUSED, next_command
 from tests.domain.invoices.stamper import stamped as document_stamped
 from tests.domain.test_plans import MONTHLY, USED
+from tests.domain.test_processor_accounts import CONNECTED, DISCONNECTED
 from tests.domain.test_products import COFFEE
 from tests.projections import merchants
 from tests.projections.shop import Shop
@@ -50,6 +51,7 @@ from ledger.domain.orders.invoices.terms import CancellationMotive
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalData, MethodType, SurchargePolicy
 from ledger.domain.plans.evolve import evolve as evolve_plan
+from ledger.domain.processor_accounts.evolve import evolve as evolve_account
 from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.journal.append import ClaimTaken
 from ledger.journal.journal import Journal
@@ -101,6 +103,9 @@ async def various_events(shop: Shop, journal: Journal) -> None:
     plan = evolve_plan(None, MONTHLY)
     await shop.change(plan.plan_id, 0, [MONTHLY], None, plan)
     await shop.change(plan.plan_id, 1, [USED], plan, evolve_plan(plan, USED))
+    account = evolve_account(None, CONNECTED)
+    await shop.change(account.account_id, 0, [CONNECTED], None, account)
+    await shop.change(account.account_id, 1, [DISCONNECTED], account, evolve_account(account, DISCONNECTED))
 
 
 async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> list[tuple[UUID, int, Any]]:
@@ -119,7 +124,7 @@ async def test_a_replay_of_the_log_gives_the_stored_rows(shop: Shop, journal: Jo
         "payment_order": 5, "customer": 1, "tally": 3, "search_line": 6, "merchant": 1, "api_key": 1,
         "payment_method": 0,
         "product": 1, "plan": 1, "subscription": 0, "subscription_invoice": 0,
-        "global_invoice": 0, "global_invoice_order": 0,
+        "global_invoice": 0, "global_invoice_order": 0, "processor_account": 1,
     }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from ledger.journal.append import CommitUnknown, DataRefused
 from ledger.operations.context.results import NothingSent
 from ledger.postgres.faults import Fault, ReadModelBehind
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
+from ledger.processors.registry import KeysUnchecked
 from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
@@ -36,6 +37,9 @@ _log = structlog.get_logger()
 STATUS: Final[Mapping[type[Rejected], int]] = {
     **{stream.not_found: 404 for stream in STREAMS if stream.not_found is not None},
     rejections.InvalidField: 400,
+    rejections.ProcessorAccountExists: 409,
+    rejections.ProcessorAccountLimitReached: 409,
+    rejections.ProcessorKeyRefused: 422,
     rejections.PaymentMethodExpired: 422,
     rejections.PaymentMethodInUse: 409,
     rejections.PaymentMethodLimitReached: 409,
@@ -98,6 +102,10 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
     ProcessorTimedOut: (
         "PROCESSOR_UNAVAILABLE",
         "The payment processor did not answer; it may still carry out the request.",
+    ),
+    KeysUnchecked: (
+        "PROCESSOR_UNAVAILABLE",
+        "The payment processor did not answer, so that the account's key could not be checked; nothing was stored.",
     ),
     ProviderUnavailable: ("PROCESSOR_UNAVAILABLE", "The stamping provider cannot be reached."),
     ProviderTimedOut: ("PROCESSOR_UNAVAILABLE", "The stamping provider did not answer; it may still stamp."),

@@ -69,6 +69,12 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "NO_NEXT_INVOICE": "The subscription ends with its current period and nothing is left to invoice: resume it, or give "
     "it another plan.",
     "CURRENCY_MISMATCH": "The plan is in another currency than the subscription was charged in, or than the card can pay.",
+    "PROCESSOR_ACCOUNT_EXISTS": "The merchant has an account with another processor under this name: connect the other "
+    "processor under another name.",
+    "PROCESSOR_ACCOUNT_LIMIT_REACHED": "The merchant has 20 accounts with processors, disconnected ones included, the most "
+    "that it may have.",
+    "PROCESSOR_KEY_REFUSED": "The processor does not accept the secret key. `message` has its own words; nothing was "
+    "stored.",
     "API_KEY_NOT_FOUND": "The merchant has no API key with this id.",
     "API_KEY_NOT_ACTIVE": "The API key is revoked or has expired, so it cannot be rotated: create another key.",
     "MERCHANT_CLOSED": "An operator has closed the merchant: no API key is issued for it any more.",
@@ -142,7 +148,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "until one is allowed again.",
     "INTERNAL_ERROR": "An error in the service. Its log has the details under the `requestId`.",
     "PROCESSOR_UNAVAILABLE": "The processor could not be reached. Nothing was sent to it; the order has "
-    "the payment as FAILED, and the answer names the order. The same request tries again.",
+    "the payment as FAILED, and the answer names the order. The same request tries again. Or the processor did not answer "
+    "whether it accepts the key of an account; nothing was stored.",
     "DATABASE_UNAVAILABLE": "The database is unavailable, or too many commands wait. Send the request "
     "again with the same "
     "`externalId` to get the result of the first attempt.",

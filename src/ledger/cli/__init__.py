@@ -4,8 +4,8 @@ In reading order:
 
 - `main`: the commands and how errors end. `installation`: what a command runs on. `options`, `output`: shared by
   commands.
-- `service`: serve, api, worker, migrate, backup, restore, settings, doctor. `merchants`, `keys`: operators' commands
-  about merchants.
+- `service`: serve, api, worker, migrate, backup, restore, settings, doctor. `merchants`, `keys`, `processors`:
+  operators' commands about merchants.
 - `jobs`, `messages`, `payouts`: what could not be done yet. `reconcile`: compares the processor's records with the log.
 - `replay`: the events of an order or a subscription. `seed`: runs a scenario.
   `demo`: shows the demo's key.

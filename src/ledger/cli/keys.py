@@ -143,7 +143,8 @@ def revoke(
 
 @app.command(name="rewrap")
 def rewrap_(data_dir: DataDir = None) -> None:
-    """Seal every key of a customer, a saved card or an issuer with the newest sealing key, while the service runs.
+    """Seal every key of a customer, a saved card, an issuer or an account with the newest sealing key, while the
+    service runs.
 
     Run it once every process has the newest key. Afterwards the older ones can be removed from LEDGER_SEALING_KEYS.
     """
@@ -152,6 +153,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
     from ledger.journal.encryption.rewrapping import rewrap
     from ledger.journal.encryption.sealing_keys import SealingKeys
     from ledger.postgres.connection import connect
+    from ledger.processors.account_keys import PROCESSOR_KEYS
     from ledger.security.secrets import Purpose, load_sealing_keys
     from ledger.vault.rewrapping import CARD_KEYS
 
@@ -160,10 +162,13 @@ def rewrap_(data_dir: DataDir = None) -> None:
         keys = SealingKeys(load_sealing_keys(settings))
         card_keys = SealingKeys(load_sealing_keys(settings, Purpose.CARD_KEY_WRAPPING), holder="payment method")
         issuer_keys = SealingKeys(load_sealing_keys(settings, Purpose.ISSUER_KEY_WRAPPING), holder="issuer")
+        account_sealing = load_sealing_keys(settings, Purpose.PROCESSOR_KEY_WRAPPING)
+        account_keys = SealingKeys(account_sealing, holder="processor account")
         try:
             async with await connect(settings.database_url, "ledger-cli") as connection:
                 count = await rewrap(connection, keys)
                 count += await rewrap(connection, issuer_keys, ISSUER_KEYS)
+                count += await rewrap(connection, account_keys, PROCESSOR_KEYS)
             if settings.database_vault_url is None:
                 return count, 0, keys.newest
             async with await connect(settings.database_vault_url, "ledger-cli") as connection:
@@ -172,7 +177,9 @@ def rewrap_(data_dir: DataDir = None) -> None:
             raise CannotRun(str(fault)) from None
 
     count, cards, newest = with_database(data_dir, work)
-    typer.echo(f"{count} keys of customers and issuers were put under the sealing key {newest}; none is under another")
+    typer.echo(
+        f"{count} keys of customers, issuers and accounts were put under the sealing key {newest}; none is under another"
+    )
     typer.echo(f"{cards} keys of saved cards were put under the newest too")
 
 

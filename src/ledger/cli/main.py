@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ledger.cli import demo, jobs, keys, merchants, messages, payouts, reconcile, replay, seed, service
+from ledger.cli import demo, jobs, keys, merchants, messages, payouts, processors, reconcile, replay, seed, service
 from ledger.settings import CannotRun
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.add_typer(merchants.app, name="merchants")
 app.add_typer(keys.app, name="keys")
+app.add_typer(processors.app, name="processors")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(messages.app, name="messages")
 app.command()(seed.seed)

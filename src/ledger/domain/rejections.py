@@ -191,6 +191,28 @@ class ActingKeyEnded(Rejected):
     code = "INVALID_API_KEY"
 
 
+class ProcessorAccountNotFound(Rejected):
+    code = "PROCESSOR_ACCOUNT_NOT_FOUND"
+
+
+class ProcessorAccountExists(Rejected):
+    """The merchant has an account of this name with another processor."""
+
+    code = "PROCESSOR_ACCOUNT_EXISTS"
+
+
+class ProcessorAccountLimitReached(Rejected):
+    """The merchant has as many accounts with processors as it may have."""
+
+    code = "PROCESSOR_ACCOUNT_LIMIT_REACHED"
+
+
+class ProcessorKeyRefused(Rejected):
+    """The processor does not accept the secret key of an account."""
+
+    code = "PROCESSOR_KEY_REFUSED"
+
+
 class MethodNotEnabled(Rejected):
     code = "METHOD_NOT_ENABLED"
     lasting = True

@@ -36,6 +36,9 @@ from ledger.domain.payment_methods.state import SavedMethods
 from ledger.domain.plans import events as plan_events
 from ledger.domain.plans.evolve import evolve as evolve_plan
 from ledger.domain.plans.state import Plan
+from ledger.domain.processor_accounts import events as processor_account_events
+from ledger.domain.processor_accounts.evolve import evolve as evolve_processor_account
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.products import events as product_events
 from ledger.domain.products.evolve import evolve as evolve_product
 from ledger.domain.products.state import Product
@@ -45,6 +48,7 @@ from ledger.domain.rejections import (
     OrderNotFound,
     PaymentMethodNotFound,
     PlanNotFound,
+    ProcessorAccountNotFound,
     ProductNotFound,
     Rejected,
     SubscriptionNotFound,
@@ -197,6 +201,17 @@ GLOBAL_INVOICES: Final = Stream(
     not_found_text="The merchant has no global invoice with this id.",
 )
 
+PROCESSOR_ACCOUNTS: Final = Stream(
+    name="Processor account",
+    about="The stream's id follows from the merchant and the account's name. No event has a secret key.",
+    state=ProcessorAccount,
+    evolve=evolve_processor_account,
+    topics=processor_account_events.TOPICS,
+    first=(processor_account_events.ProcessorAccountConnected,),
+    not_found=ProcessorAccountNotFound,
+    not_found_text="The merchant has no account with a processor under this name.",
+)
+
 DISMISSED_MESSAGES: Final = Stream(
     name="Dismissed message",
     about="The stream's id follows from the processor, the merchant and the message's id.",
@@ -224,6 +239,7 @@ STREAMS: Final[tuple[Stream[Any], ...]] = (
     PLANS,
     SUBSCRIPTIONS,
     GLOBAL_INVOICES,
+    PROCESSOR_ACCOUNTS,
     DISMISSED_MESSAGES,
     IDEMPOTENCY_RECORDS,
 )

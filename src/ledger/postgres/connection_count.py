@@ -27,6 +27,8 @@ _EVERY: Final = Counter(
         "ledger-vault": 1,
         "ledger-vault-changes": 1,
         "ledger-issuers": 1,
+        "ledger-processor-accounts": 1,
+        "ledger-account-keys": 1,
     }
 )
 _EVERY_SANDBOX: Final = Counter({"ledger-sandbox-calls": 4, "ledger-clocks": 1, "ledger-stamping": 1})

@@ -26,6 +26,11 @@ def contains_card_data(text: str) -> bool:
     return contains_pan(text) or contains_cvc(text)
 
 
+def masked_text(text: str) -> str:
+    """Returns a processor's text with stars for all its digits if it holds card data."""
+    return _DIGIT.sub("*", text) if contains_card_data(text) else text
+
+
 def masked(answer: _S) -> _S:
     """Returns a processor's outcome or message with stars for all digits of a text that holds card data."""
     changed = {

@@ -45,6 +45,7 @@ class Scope(StrEnum):
     EVENTS_READ = "events:read"
     WEBHOOKS = "webhooks"
     AUDIT = "audit"
+    PROCESSORS = "processors"
 
 
 class NewKey(NamedTuple):

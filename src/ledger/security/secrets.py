@@ -35,6 +35,7 @@ class Purpose(StrEnum):
     CARD_KEY_WRAPPING = "card-key-wrapping"
     CARD_FINGERPRINT = "card-fingerprint"
     ISSUER_KEY_WRAPPING = "issuer-key-wrapping"
+    PROCESSOR_KEY_WRAPPING = "processor-key-wrapping"
     FILE_LINKS = "file-links"
     SELF_INVOICE_LINKS = "self-invoice-links"
     MASTER_KEY_FINGERPRINT = "master-key-fingerprint"

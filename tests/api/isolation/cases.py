@@ -40,6 +40,7 @@ _CUSTOMER: Final = f"{CUSTOMERS}/{{id}}"
 _METHODS: Final = f"{CUSTOMERS}/{{customerId}}/payment-methods"
 _METHOD: Final = "/api/payment-methods/{id}"
 _SUBSCRIPTION: Final = f"{SUBSCRIPTIONS}/{{id}}"
+_ACCOUNTS: Final = "/api/v1/processor-accounts"
 _TAX_ID: Final = NOTHING("the tax authority's number of a person")
 _PAYMENT: Final = {
     "body.externalId": "payment",
@@ -257,6 +258,11 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ),
     ("POST", "/api/v1/invoices/global"): Case(body={"month": "2026-01"}),
     ("GET", "/api/v1/invoices/global/{id}"): Case({"path.id": "global invoice"}),
+    ("GET", _ACCOUNTS): Case(),
+    ("GET", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}),
+    ("PUT", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}, body={"processor": "sandbox"}),
+    ("DELETE", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}),
+    ("POST", f"{_ACCOUNTS}/{{name}}/check"): Case({"path.name": "processor account"}),
     ("GET", "/api/sandbox/clock"): Case(),
     ("POST", "/api/sandbox/clock"): Case(body={"advanceBy": "PT0S"}),
     ("POST", "/api/sandbox/deposits"): Case(

@@ -29,13 +29,16 @@ KINDS: Final = (
     "order", "payment", "payment id", "refund", "customer", "method", "search", "cursor", "session", "session's order",
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
     "erasable customer", "document", "document's order", "plan", "subscription",
-    "subscription invoice", "global invoice", "card session", "card session's method", "card device session", "card device session's method",
+    "subscription invoice", "global invoice", "processor account", "card session", "card session's method", "card device session", "card device session's method",
 )  # fmt: skip
 
 
 async def objects_of(merchant: Merchant, name: str) -> Objects:
     """Makes an object of each kind and returns their ids. `name` begins the external ids of all of them."""
     global_invoice = await _global_invoice(merchant, name)
+    account = f"{name}-account"
+    made = await merchant.put(f"/api/v1/processor-accounts/{account}", {"processor": "sandbox"})
+    assert made.status_code == 201, made.text
     customer = {"externalId": f"{name}-customer", "email": f"{name}@example.com"}
     split = await _made(merchant, ORDERS, order(externalId=f"{name}-order", allowPartials=True, customer=customer))
     one = f"{ORDERS}/{split['id']}"
@@ -91,6 +94,7 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
         "subscription": (subscription["id"], f"{name}-subscription"),
         "subscription invoice": (invoices[0]["id"],),
         "global invoice": (global_invoice,),
+        "processor account": (account,),
         "plan": (plan["id"], f"{name}-plan"),
         "document": (stamped["complements"][0]["id"],),
         "document's order": (invoiced["id"],),

@@ -343,6 +343,9 @@ def test_everything_that_changes_something_takes_an_idempotency_key() -> None:
         "post /api/v2/payment-orders/{id}/cfdi-url",  # changes nothing
         "post /api/v1/subscriptions/{id}/preview",  # changes nothing
         "post /api/v1/invoices/global",  # states no order twice, however often it is sent
+        "put /api/v1/processor-accounts/{name}",  # changes nothing when it is sent again
+        "delete /api/v1/processor-accounts/{name}",
+        "post /api/v1/processor-accounts/{name}/check",  # changes nothing
         "put /api/v1/merchant/fiscal-issuer",  # changes nothing when it is sent again
         "put /api/v1/merchant/fiscal-issuer/logo",
         "delete /api/v1/merchant/fiscal-issuer/logo",

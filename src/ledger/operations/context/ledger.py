@@ -25,6 +25,7 @@ from ledger.operations.context.clock import Clock
 from ledger.operations.context.customer_cache import CustomerCache
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.processors.contract import Processor
+from ledger.processors.merchant_accounts import MerchantAccounts
 from ledger.tasks import DetachedTasks, Timeouts
 from ledger.ttl_cache import TtlCache
 
@@ -63,6 +64,7 @@ class Ledger:
         calls: Mapping[type[Any], Callable[..., Any]],
         clock: Clock | None = None,
         vault: CardVault | None = None,
+        accounts: MerchantAccounts | None = None,
         invoicing: Invoicing | None = None,
         notifier: Notifier | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
@@ -74,6 +76,7 @@ class Ledger:
         self.calls = calls
         self.clock = clock or Clock()
         self.vault = vault
+        self.accounts = accounts
         self.invoicing = invoicing
         self.notifier = notifier or LogNotifier()
         self.call_timeouts = call_timeouts
@@ -117,6 +120,11 @@ class Ledger:
     def forget_plan(self, plan_id: UUID) -> None:
         """Drops what is cached of a plan, because the plan has changed."""
         self._plans.drop(plan_id)
+
+    def forget_accounts(self, merchant_id: UUID) -> None:
+        """Drops what is cached of a merchant's accounts with processors, because one has changed."""
+        if self.accounts is not None:
+            self.accounts.forget(merchant_id)
 
     def complete(self, operation: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Runs an operation to its end in a task of its own, even if the caller that awaits it is cancelled."""

@@ -31,6 +31,7 @@ from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.domain.plans.state import Plan as SubscriptionPlan
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.rejections import Rejected, RequestInProgress
 from ledger.domain.streams import IDEMPOTENCY_RECORDS, ORDERS, Stream
 from ledger.journal.append import Change, Claim, VersionConflict
@@ -268,23 +269,32 @@ class UnitOfWork:
                 raise in_progress() from conflict
             raise
         for change in changes:
-            version = change.expected + len(change.events)
-            self._streams[change.stream_id] = Loaded(change.after, version)
-            if not change.events:
-                continue
-            if isinstance(change.after, Order):
-                payment_metrics.count(self.merchant_id, change)
-                note_order(change.stream_id)
-            elif isinstance(change.after, Customer):
-                self.ledger.customers.put(self.merchant_id, change.after, version)
-            elif isinstance(change.after, Merchant):
-                self.ledger.forget_merchant(self.merchant_id)
-            elif isinstance(change.after, SubscriptionPlan):
-                self.ledger.forget_plan(change.stream_id)
+            self._take_over(change)
         self._accepted = True
         self._calls_open += calls
         if calls and self._cause is None:
             self._cause = command_id
+
+    def _take_over(self, change: Change) -> None:
+        """Takes over what a commit made of a stream, also in what this process has cached."""
+        version = change.expected + len(change.events)
+        self._streams[change.stream_id] = Loaded(change.after, version)
+        if not change.events:
+            return
+        match change.after:
+            case Order():
+                payment_metrics.count(self.merchant_id, change)
+                note_order(change.stream_id)
+            case Customer():
+                self.ledger.customers.put(self.merchant_id, change.after, version)
+            case Merchant():
+                self.ledger.forget_merchant(self.merchant_id)
+            case SubscriptionPlan():
+                self.ledger.forget_plan(change.stream_id)
+            case ProcessorAccount():
+                self.ledger.forget_accounts(self.merchant_id)
+            case _:
+                pass  # no process caches it
 
     # -------------------------------------------------------------------------------------------------- the calls
 

@@ -10,4 +10,5 @@ In reading order:
 - `charges`: capture, void, refund. `authentications`: 3-D Secure and redirects. `references`: CLABEs, cash, payouts.
 - `records`: what the processor kept of its charges, for reconciliation.
 - `outbox`: the messages that the processor sends.
+- `account_kind`: the processor as one that accounts can be connected with.
 """

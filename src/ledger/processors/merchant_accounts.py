@@ -1,0 +1,63 @@
+"""The merchants' accounts with processors, as this process sees them: what is stored of them, and their keys.
+
+An account of another process's change is seen two seconds later at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
+from ledger.processors.account_keys import AccountKeyStore
+from ledger.processors.registry import Kinds
+from ledger.ttl_cache import TtlCache
+
+ACCOUNTS_MAX: Final = 20
+"""How many accounts a merchant may have, disconnected ones included: every payment may read all of them."""
+
+_MERCHANTS_MAX: Final = 20_000
+_TTL_S: Final = 2.0
+
+FindAccounts = Callable[[UUID], Awaitable[Sequence[ProcessorAccount] | None]]
+"""Returns the stored accounts of a merchant in the order of connection, or None without any. Raises a Fault."""
+
+
+class MerchantAccounts:
+    """The accounts of an installation. `kinds` are the processors that can be connected, `mode` what it may connect.
+
+    `built_in` are the terms of the account that each merchant has without a stream, None if there is no such account.
+    """
+
+    def __init__(
+        self,
+        find: FindAccounts,
+        keys: AccountKeyStore,
+        kinds: Kinds,
+        *,
+        mode: AccountMode,
+        built_in: AccountTerms | None,
+    ) -> None:
+        self._find = find
+        self._stored = TtlCache[UUID, tuple[ProcessorAccount, ...]](_MERCHANTS_MAX, _TTL_S)
+        self.keys = keys
+        self.kinds = kinds
+        self.mode = mode
+        self.built_in = built_in
+
+    async def stored(self, merchant_id: UUID) -> Sequence[ProcessorAccount]:
+        """Returns the merchant's accounts that have a stream, in the order of connection, at most two seconds old.
+
+        Raises a Fault.
+        """
+        known = self._stored.get(merchant_id)
+        if known is None:
+            known = tuple(await self._find(merchant_id) or ())
+            self._stored.put(merchant_id, known)
+        return known
+
+    def forget(self, merchant_id: UUID) -> None:
+        """Drops what is cached of a merchant's accounts, because one has changed."""
+        self._stored.drop(merchant_id)

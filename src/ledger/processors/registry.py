@@ -1,0 +1,80 @@
+"""The processors with which merchants can connect accounts of their own, and what each needs to know of an account.
+
+A processor is one value of `Kinds`. Never log or return the keys of an account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode
+
+
+class AccountKeys(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The secret keys of an account: in a request, in the processor's adapter, and sealed. They print as stars.
+
+    A processor signs its messages with one of `webhook_secrets`: there are two while one replaces the other.
+    """
+
+    secret_key: str | None = None
+    webhook_secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "AccountKeys(***)"
+
+    __str__ = __repr__
+
+
+class AccountFacts(Struct, frozen=True, kw_only=True):
+    """What a processor answers about an account: what it can take, and what the merchant should do about it."""
+
+    mode: AccountMode
+    methods: tuple[AccountMethod, ...]
+    country: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+class KeyRefused(Exception):
+    """The processor does not accept the secret key. `words` are its own."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__("the processor refuses the key")
+        self.words = words
+
+
+class KeysUnchecked(Exception):
+    """The processor did not answer whether it accepts the keys of an account, so that they were not stored."""
+
+
+class AccountKind(Protocol):
+    """A processor with which accounts can be connected. `takes_keys` is false for one that is simulated."""
+
+    name: str
+    takes_keys: bool
+
+    def key_problem(self, secret_key: str) -> str | None:
+        """Returns what is wrong with the form of a secret key, which completes the field's name; None if nothing is."""
+        ...
+
+    def publishable_key_problem(self, key: str) -> str | None:
+        """Returns the same of a key that is public: a secret key in its place above all."""
+        ...
+
+    def mode_of(self, secret_key: str) -> AccountMode:
+        """Returns the mode of a secret key without `key_problem`."""
+        ...
+
+    async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:
+        """Asks the processor about the account until a real time.
+
+        Raises KeyRefused, ProcessorUnavailable and ProcessorTimedOut: a check changes nothing at the processor.
+        """
+        ...
+
+
+Kinds = Mapping[str, AccountKind]
+"""The processors of an installation by their names."""

@@ -1,0 +1,41 @@
+"""The simulated processor as one with which a merchant of the sandbox connects further accounts. It needs no keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from ledger.domain.money import AMOUNT_MAX, FINEST
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, AccountTerms
+from ledger.processors.registry import AccountFacts, AccountKeys
+from ledger.processors.sandbox.charges import NAME
+
+_CURRENCIES: Final = {MethodType.CARD: ("MXN", "USD")}
+METHODS: Final = tuple(
+    AccountMethod(type=type_, currencies=_CURRENCIES.get(type_, ("MXN",)), amount_min=FINEST, amount_max=AMOUNT_MAX)
+    for type_ in MethodType
+)
+"""What the simulated processor takes."""
+COUNTRY: Final = "MX"
+TERMS: Final = AccountTerms(mode=AccountMode.TEST, methods=METHODS, country=COUNTRY)
+"""The account that every merchant of a sandbox has."""
+
+
+class SandboxKind:
+    """The simulated processor as an `AccountKind`."""
+
+    name = NAME
+    takes_keys = False
+
+    def key_problem(self, secret_key: str) -> str | None:  # noqa: ARG002 - no key is right
+        return "must be left out: a simulated account has no keys"
+
+    def publishable_key_problem(self, key: str) -> str | None:
+        return self.key_problem(key)
+
+    def mode_of(self, secret_key: str) -> AccountMode:  # noqa: ARG002 - it moves no money under any key
+        return AccountMode.TEST
+
+    async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:  # noqa: ARG002 - it makes no call
+        return AccountFacts(mode=AccountMode.TEST, country=COUNTRY, methods=METHODS)

@@ -1,0 +1,158 @@
+"""The rows of merchants' accounts with processors, without their secrets, and the accounts as they are answered.
+
+A row has the account's state, of which the answer is made when it is read: its address for messages follows from the
+installation's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ledger.domain.money import shortest
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, AccountStatus
+from ledger.journal.inline import InlineTable, Row
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import Connection
+from projections.binary import micros
+from projections.formats import Moment, moment
+
+# Writes the account's row as it is after the commit. Its name and the time of its first connection never change.
+_WRITE: Final = """
+insert into processor_account (merchant_id, account_id, version, name, created_at, state)
+select merchant_id, account_id, version, name, created_at, state from {rows}
+on conflict (merchant_id, account_id) do update set version = excluded.version, state = excluded.state
+"""
+
+TABLE: Final = InlineTable(
+    "processor_account",
+    (
+        ("merchant_id", "uuid"),
+        ("account_id", "uuid"),
+        ("version", "int4"),
+        ("name", "text"),
+        ("created_at", "timestamptz"),
+        ("state", "bytea"),
+    ),
+    _WRITE,
+    is_rare=True,
+)
+
+# The accounts of merchants, each merchant's in the order of connection. A row begins with the number of its key.
+FIND: Final = """
+select q.n, array_agg(a.state order by a.created_at, a.name)
+  from unnest(%s::int4[], %s::uuid[]) as q(n, merchant_id)
+  join processor_account a on a.merchant_id = q.merchant_id
+ group by q.n
+"""
+
+_encode: Final = msgspec.json.Encoder(decimal_format="string").encode
+_decode: Final = msgspec.json.Decoder(ProcessorAccount).decode
+
+
+class AccountMethodDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A method that an account takes."""
+
+    type: Annotated[MethodType, Meta(description="The method.")]
+    currencies: Annotated[tuple[str, ...], Meta(description="The currencies in which it is taken.", examples=[["MXN"]])]
+    amount_min: Annotated[Decimal, Meta(description="The least amount of a payment, in minor units.")]
+    amount_max: Annotated[Decimal, Meta(description="The greatest amount of a payment, in minor units.")]
+    installments: Annotated[
+        tuple[int, ...] | UnsetType,
+        Meta(description="The numbers of monthly payments without interest; absent if there are none."),
+    ] = UNSET
+
+
+class ProcessorAccountDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An account of the merchant with a payment processor. No answer has its secret keys."""
+
+    name: Annotated[str, Meta(description="The merchant's own name of the account.", examples=["stripe-mx"])]
+    processor: Annotated[str, Meta(description="The processor.", examples=["stripe"])]
+    status: Annotated[AccountStatus, Meta(description="A DISCONNECTED account takes no new payments.")]
+    mode: Annotated[AccountMode, Meta(description="Whether the account moves money: LIVE.")]
+    country: Annotated[str | None, Meta(description="ISO 3166-1 code of the holder's country.", examples=["MX"])]
+    methods: Annotated[
+        tuple[AccountMethodDocument, ...],
+        Meta(description="What it takes, as the last request that connected or changed it left it."),
+    ]
+    publishable_key: Annotated[
+        str | None, Meta(description="The key for the processor's script in the payer's browser.")
+    ]
+    messages_url: Annotated[
+        str | None,
+        Meta(
+            description="The address to which the processor sends its messages; `null` for a simulated processor, which "
+            "needs none."
+        ),
+    ]
+    created_at: Annotated[Moment, Meta(description="When the account was first connected.")]
+    updated_at: Annotated[Moment, Meta(description="When it was last connected, changed or disconnected.")]
+
+
+def row(merchant_id: UUID, version: int, account: ProcessorAccount) -> Row:
+    """Returns the account's row at a version of its stream."""
+    return (
+        merchant_id.bytes,
+        account.account_id.bytes,
+        version,
+        account.name.encode(),
+        micros(account.created_at),
+        _encode(account),
+    )
+
+
+def find_parameters(merchant_ids: Sequence[bytes]) -> list[bytes]:
+    """Returns the columns that FIND unnests, for merchants' ids as bytes."""
+    return [ENCODE_ARRAY["int4"](range(len(merchant_ids))), ENCODE_ARRAY["uuid"](merchant_ids)]
+
+
+def found(row: Sequence[Any]) -> tuple[ProcessorAccount, ...]:
+    """Returns a merchant's accounts from a row of FIND, in the order of connection."""
+    return tuple(map(_decode, row[1]))
+
+
+async def find_accounts(
+    connection: Connection, merchant_ids: Sequence[UUID]
+) -> Mapping[UUID, tuple[ProcessorAccount, ...]]:
+    """Returns the accounts of merchants, without the merchants that have none: what a process asks for its payments."""
+    parameters = find_parameters([merchant_id.bytes for merchant_id in merchant_ids])
+    cursor = await connection.execute(FIND.encode(), parameters, binary=True)
+    return {merchant_ids[row[0]]: found(row) for row in await cursor.fetchall()}
+
+
+def account_document(account: ProcessorAccount, messages_url: str | None) -> ProcessorAccountDocument:
+    """Returns an account as it is answered."""
+    terms = account.terms
+    return ProcessorAccountDocument(
+        name=account.name,
+        processor=account.processor,
+        status=account.status,
+        mode=terms.mode,
+        country=terms.country,
+        methods=method_documents(terms.methods),
+        publishable_key=terms.publishable_key,
+        messages_url=messages_url,
+        created_at=moment(account.created_at),
+        updated_at=moment(account.updated_at),
+    )
+
+
+def method_documents(methods: Sequence[AccountMethod]) -> tuple[AccountMethodDocument, ...]:
+    """Returns the methods of an account as they are answered."""
+    return tuple(
+        AccountMethodDocument(
+            type=method.type,
+            currencies=method.currencies,
+            amount_min=shortest(method.amount_min),
+            amount_max=shortest(method.amount_max),
+            installments=method.installments or UNSET,
+        )
+        for method in methods
+    )

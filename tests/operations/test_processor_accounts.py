@@ -1,0 +1,166 @@
+"""Accounts with processors on a database: their keys before their events, replaced, sealed anew, in two processes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+from tests.operations.conftest import register
+from tests.processors.acme import GOOD, OTHER, SIGNING, Acme
+from tests.sealing import MASTER_KEY
+
+from ledger.domain.processor_accounts.state import ProcessorAccount, account_id
+from ledger.domain.rejections import ConcurrentUpdate
+from ledger.domain.streams import PROCESSOR_ACCOUNTS
+from ledger.journal.append import KeyUnavailable, SealBroken
+from ledger.journal.encryption.rewrapping import rewrap
+from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.processor_accounts.check import check_account
+from ledger.operations.processor_accounts.connect import ConnectInput, connect_account
+from ledger.operations.processor_accounts.words import without_secrets
+from ledger.postgres.connection import connect
+from ledger.processors.account_keys import PROCESSOR_KEYS, AccountKeyStore
+from ledger.processors.registry import AccountKeys
+from ledger.security.secrets import Purpose, load_sealing_keys
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+KEYS = AccountKeys(secret_key=GOOD, webhook_secrets=(SIGNING,))
+REQUEST = ConnectInput(processor="acme", keys=KEYS)
+REPLACED = replace(REQUEST, keys=replace(KEYS, secret_key=OTHER))
+NAME = "acme-mx"
+
+
+@pytest.fixture
+async def actor(ledger: Ledger) -> Actor:
+    assert ledger.accounts is not None
+    ledger.accounts.kinds = {"acme": Acme()}
+    return await register(ledger)
+
+
+async def keys_in(ledger: Ledger, actor: Actor, account: ProcessorAccount) -> AccountKeys | None:
+    assert ledger.accounts is not None
+    assert account.terms.secret_id is not None
+    return await ledger.accounts.keys.open(actor.merchant_id, account.terms.secret_id)
+
+
+def rows_of(url: str, actor: Actor) -> list[UUID]:
+    with psycopg.connect(url) as connection:
+        statement = "select secret_id from processor_account_key where merchant_id = %s"
+        return [secret_id for (secret_id,) in connection.execute(statement, [actor.merchant_id]).fetchall()]
+
+
+async def test_the_same_keys_are_kept_and_others_replace_them(ledger: Ledger, actor: Actor, database_url: str):
+    first = await connect_account(ledger, actor, NAME, REQUEST)
+    again = await connect_account(ledger, actor, NAME, REQUEST)
+    assert (first.is_new, again.is_new, again.account) == (True, False, first.account)
+    assert rows_of(database_url, actor) == [first.account.terms.secret_id]
+    other = (await connect_account(ledger, actor, NAME, REPLACED)).account
+    assert rows_of(database_url, actor) == [other.terms.secret_id]
+    assert await keys_in(ledger, actor, other) == REPLACED.keys
+    assert await keys_in(ledger, actor, first.account) is None, "no process opens keys that were replaced"
+    events = await ledger.journal.reader.stream(actor.merchant_id, other.account_id)
+    assert [type(event).__name__ for event in events] == ["ProcessorAccountConnected", "ProcessorAccountChanged"]
+
+
+async def test_requests_at_once_leave_the_account_with_keys_that_are_stored(
+    ledger: Ledger, actor: Actor, database_url: str
+):
+    requests = [REQUEST, REPLACED] * 4
+    results = await asyncio.gather(
+        *[connect_account(ledger, actor, NAME, request) for request in requests], return_exceptions=True
+    )
+    assert not [each for each in results if isinstance(each, BaseException) and not isinstance(each, ConcurrentUpdate)]
+    assert sum(not isinstance(each, BaseException) and each.is_new for each in results) == 1
+    account, _ = await ledger.journal.load(actor.merchant_id, PROCESSOR_ACCOUNTS, account_id(actor.merchant_id, NAME))
+    assert account is not None
+    assert account.terms.secret_id in rows_of(database_url, actor)
+    assert await keys_in(ledger, actor, account) in (KEYS, REPLACED.keys)
+
+
+async def test_a_commit_that_fails_leaves_keys_that_a_later_change_destroys(
+    ledger: Ledger, actor: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    async def fail(*_: Any, **__: Any) -> None:
+        raise ConcurrentUpdate("the process ends here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ledger.operations.processor_accounts.connect.execute", _after_the_attempt(fail))
+        with pytest.raises(ConcurrentUpdate):
+            await connect_account(ledger, actor, NAME, REQUEST)
+    [left] = rows_of(database_url, actor)
+    account = (await connect_account(ledger, actor, NAME, REQUEST)).account
+    assert set(rows_of(database_url, actor)) == {left, account.terms.secret_id}, "another request may still commit it"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update processor_account_key set kept_at = kept_at - interval '25 hours'")
+    account = (await connect_account(ledger, actor, NAME, REPLACED)).account
+    assert rows_of(database_url, actor) == [account.terms.secret_id]
+
+
+def _after_the_attempt(fail: Any) -> Any:
+    async def execute(_: Any, attempt: Any) -> None:
+        await attempt(None)
+        await fail()
+
+    return execute
+
+
+async def test_keys_are_sealed_for_their_row_and_put_under_a_new_sealing_key(
+    ledger: Ledger, actor: Actor, database_url: str
+):
+    account = (await connect_account(ledger, actor, NAME, REQUEST)).account
+    secret_id = account.terms.secret_id
+    assert secret_id is not None
+    assert (await check_account(ledger, actor, NAME)).reachable
+    [own] = load_sealing_keys(Settings(master_key=MASTER_KEY), Purpose.PROCESSOR_KEY_WRAPPING)
+    new = b"n" * 32
+    stores = [AccountKeyStore(database_url, SealingKeys(keys)) for keys in ((new,), (own,))]
+    with pytest.raises(KeyUnavailable):
+        await stores[0].open(actor.merchant_id, secret_id)
+    async with await connect(database_url, "test") as connection:
+        assert await rewrap(connection, SealingKeys((new, own)), PROCESSOR_KEYS) >= 1
+    assert await stores[0].open(actor.merchant_id, secret_id) == KEYS
+    with pytest.raises(KeyUnavailable):
+        await stores[1].open(actor.merchant_id, secret_id)
+    assert (await check_account(ledger, actor, NAME)).reachable, "this process has opened them before"
+    other = uuid4()
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update processor_account_key set merchant_id = %s where secret_id = %s", [other, secret_id])
+    with pytest.raises(SealBroken):
+        await AccountKeyStore(database_url, SealingKeys((new,))).open(other, secret_id)
+    for store in stores:
+        await store.stop()
+
+
+async def test_keys_that_do_not_open_are_a_problem_and_can_be_replaced(ledger: Ledger, actor: Actor, database_url: str):
+    await connect_account(ledger, actor, NAME, REQUEST)
+    assert ledger.accounts is not None
+    strange = SealingKeys((b"s" * 32,))
+    await ledger.accounts.keys.stop()
+    ledger.accounts.keys = AccountKeyStore(database_url, strange)
+    checked = await check_account(ledger, actor, NAME)
+    assert (checked.reachable, list(checked.problems)) == (
+        False,
+        ["The stored keys cannot be opened: send them again by PUT."],
+    )
+    account = (await connect_account(ledger, actor, NAME, REQUEST)).account
+    assert await keys_in(ledger, actor, account) == KEYS
+    await ledger.accounts.keys.stop()
+
+
+def test_words_of_a_processor_show_no_key_and_no_card():
+    assert repr(KEYS) == str(KEYS) == "AccountKeys(***)"
+    assert f"{REQUEST}".count("***") == 1
+    plain = AccountKeys(secret_key="plain secret", webhook_secrets=("another",))
+    assert without_secrets("plain secret, another", plain) == "***, ***"
+    words = f"Key {GOOD} or rk_live_0123456789 of\n4242 4242 4242 4242 is {SIGNING}." + "x" * 600
+    shown = without_secrets(words, KEYS)
+    assert shown.startswith("Key *** or *** of **** **** **** **** is ***.")
+    assert len(shown) == 500

@@ -1,0 +1,53 @@
+"""A processor with accounts that have keys, for tests: it accepts keys by their text, and asks nobody."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode
+from ledger.processors.contract import ProcessorTimedOut
+from ledger.processors.registry import AccountFacts, AccountKeys, KeyRefused
+
+CARDS = AccountMethod(
+    type=MethodType.CARD,
+    currencies=("MXN", "USD"),
+    amount_min=Decimal(1000),
+    amount_max=Decimal(99999999),
+    installments=(3, 6),
+)
+SPEI = AccountMethod(type=MethodType.SPEI, currencies=("MXN",), amount_min=Decimal(1), amount_max=Decimal(99999999))
+GOOD, OTHER, BAD, DOWN = (f"sk_test_{word}0123456789abcdef" for word in ("good", "other", "bad", "down"))
+SIGNING, NEXT_SIGNING = "whsec_0123456789abcdef", "whsec_fedcba9876543210"
+SECRETS = (GOOD, OTHER, BAD, DOWN, SIGNING, NEXT_SIGNING)
+
+
+class Acme:
+    """The processor as an `AccountKind`. It refuses a key with `bad` in it, and does not answer one with `down`."""
+
+    name = "acme"
+    takes_keys = True
+
+    def __init__(self) -> None:
+        self.checks = 0
+
+    def key_problem(self, secret_key: str) -> str | None:
+        return None if secret_key.startswith("sk_") else "must be a secret key, which begins with sk_"
+
+    def publishable_key_problem(self, key: str) -> str | None:
+        return None if key.startswith("pk_") else "must be a publishable key, which begins with pk_"
+
+    def mode_of(self, secret_key: str) -> AccountMode:
+        return AccountMode.LIVE if secret_key.startswith("sk_live_") else AccountMode.TEST
+
+    async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:
+        assert keys.secret_key is not None, "it was checked"
+        assert deadline_at.tzinfo is not None, "deadlines are aware"
+        self.checks += 1
+        if "down" in keys.secret_key:
+            raise ProcessorTimedOut("no answer")
+        if "bad" in keys.secret_key:
+            raise KeyRefused(f"Invalid API Key provided: {keys.secret_key}, signed with {SIGNING}\n")
+        problems = () if keys.webhook_secrets else ("No webhook secret is stored: messages are refused.",)
+        return AccountFacts(mode=self.mode_of(keys.secret_key), country="MX", methods=(CARDS, SPEI), problems=problems)
