@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -114,6 +114,8 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         assert isinstance(invoicing.provider, SandboxProvider)
         await asyncio.gather(*[invoicing.issuers.find(merchants[0]) for _ in range(3)])
         await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])
+        assert deps.ledger.accounts is not None
+        await asyncio.gather(*[deps.ledger.accounts.keys.open(merchant, uuid4()) for merchant in merchants])
         processor, clock_control = deps.ledger.processor, deps.clock_control
         assert isinstance(processor, SandboxProcessor)
         assert clock_control is not None
@@ -135,7 +137,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
 
 
 async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
-    unused = {"ledger-issuers", "ledger-stamping"}  # nothing was stamped
+    unused = {"ledger-issuers", "ledger-stamping", "ledger-account-keys"}  # nothing was stamped or connected
     ready, stop = asyncio.Event(), asyncio.Event()
     async with observed(database_url) as seen, asyncio.timeout(120):
         running = asyncio.create_task(worker.run(settings, ready.set, stop))

@@ -45,7 +45,8 @@ def places(path: str, operation: ScopedOperation) -> set[str]:
     found |= {f"query.{each['name']}" for each in operation.spec.parameters if each.get("in") == "query"}
     if operation.spec.takes is not None:
         found |= {f"body.{place}" for place in fields_in(inspect.type_info(operation.spec.takes), "")}
-    return {place for place in found if _NAMES_AN_OBJECT.fullmatch(place.partition(".")[2])}
+    named = {place for place in found if _NAMES_AN_OBJECT.fullmatch(place.partition(".")[2])}
+    return named | ({"path.name"} & found)
 
 
 def test_every_operation_has_a_case_for_each_of_its_ids():
