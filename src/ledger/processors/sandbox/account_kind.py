@@ -5,17 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from ledger.domain.money import AMOUNT_MAX, FINEST
-from ledger.domain.orders.terms import MethodType
-from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, AccountTerms
+from ledger.domain.money import FINEST
+from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
+from ledger.processors.account_methods import account_methods
+from ledger.processors.contract import METHODS as SIMULATED
 from ledger.processors.registry import AccountFacts, AccountKeys
 from ledger.processors.sandbox.charges import NAME
 
-_CURRENCIES: Final = {MethodType.CARD: ("MXN", "USD")}
-METHODS: Final = tuple(
-    AccountMethod(type=type_, currencies=_CURRENCIES.get(type_, ("MXN",)), amount_min=FINEST, amount_max=AMOUNT_MAX)
-    for type_ in MethodType
-)
+METHODS: Final = account_methods(SIMULATED, FINEST)
 """What the simulated processor takes."""
 COUNTRY: Final = "MX"
 TERMS: Final = AccountTerms(mode=AccountMode.TEST, methods=METHODS, country=COUNTRY)
