@@ -33,7 +33,7 @@ from ledger.domain.orders.invoices.state import Document
 from ledger.domain.orders.invoices.terms import InvoiceTerms
 from ledger.domain.orders.state import Order
 
-_AT_ONCE: Final = 3
+_AT_ONCE: Final = 5
 _PATIENCE_S: Final = 60.0
 _FINDINGS_MAX: Final = 20
 _SETTINGS: Final = {
