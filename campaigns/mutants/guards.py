@@ -614,6 +614,14 @@ MONEY: Final = (
         "is_charged = self.is_live or is_requested",
         ("tests/subscriptions/test_billing.py::test_a_card_is_in_use_until_the_last_invoice_has_been_charged",),
     ),
+    Mutant(
+        "a-month-by-another-clock",
+        "a document is in the report of the month of its own date",
+        "src/ledger/operations/orders/invoices/policy.py",
+        "return zone or otherwise",
+        "return otherwise",
+        ("tests/api/invoices/test_month_end.py::test_a_document_is_in_the_month_of_its_own_date",),
+    ),
 )
 
 IDEMPOTENCY: Final = (

@@ -18,6 +18,7 @@ GLOBAL: Final = "/api/v1/invoices/global"
 MONTH_END: Final = "/api/v1/invoices/month-end"
 
 _ZONE: Final = ZoneInfo("America/Mexico_City")
+"""The zone of the sandbox's issuer, in which its documents are dated."""
 _PAYER: Final = {
     "taxId": "CACX7605101P8",
     "legalName": "XOCHILT CASAS CHAVEZ",
@@ -31,6 +32,7 @@ _SETTLING: Final = 6
 async def choose_settings(walk: Walk) -> None:
     """Sets what a merchant chooses about its invoices, differently for each seed."""
     settings = {
+        "timeZone": walk.random.choice(["America/Mexico_City", "America/Tijuana", "America/Cancun"]),
         "pueRefund": walk.random.choice(["CREDIT_NOTE", "CANCEL_IN_MONTH"]),
         "invoiceFolio": walk.random.choice(["ORDER_NUMBER", "COUNTER", "INVOICE_NUMBER"]),
         "invoiceTrigger": walk.random.choice(["FIRST_CAPTURE", "FIRST_CAPTURE", "CREATION"]),
@@ -177,5 +179,5 @@ async def read_months(walk: Walk, since: date) -> None:
 
 
 def local_day(walk: Walk) -> date:
-    """Returns the day of the merchant's clock, in its time zone."""
+    """Returns the day of the merchant's clock at the place of its issuer."""
     return walk.now.astimezone(_ZONE).date()

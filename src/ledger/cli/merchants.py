@@ -249,7 +249,7 @@ def set_logo(
 @app.command(name="month-end")
 def month_end(
     merchant_id: MerchantId,
-    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month, in the merchant's time zone.")],
+    month: Annotated[str, typer.Argument(metavar="YYYY-MM", help="The month, by the documents' own dates.")],
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_page: Annotated[bool, typer.Option("--page", help="Print a page of HTML.")] = False,
     data_dir: DataDir = None,
@@ -260,6 +260,7 @@ def month_end(
     Documents that are not stamped are listed after them; CSV and JSON have the sums alone.
     """
     from ledger.operations.merchants.registration import merchant_of
+    from ledger.operations.orders.invoices.policy import time_zone_of_documents
     from ledger.operations.pipeline.unit_of_work import load_order
     from ledger.postgres.connection import connect
     from projections.orders import missing_documents
@@ -272,7 +273,8 @@ def month_end(
         raise CannotRun(f"{month!r} is not a month: months look like 2027-01") from None
 
     async def read(ledger: Ledger, settings: Settings) -> report.Month:
-        zone = (await merchant_of(ledger, merchant)).settings.time_zone
+        known = (await merchant_of(ledger, merchant)).settings.time_zone
+        zone = await time_zone_of_documents(ledger, merchant, known)
         assert settings.database_url is not None, "the installation's settings name its database"
         async with await connect(settings.database_url, "ledger-cli") as connection:
 

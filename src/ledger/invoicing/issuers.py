@@ -17,6 +17,7 @@ from msgspec import Struct
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.invoices.terms import Issuer
+from ledger.invoicing.catalogs import time_zone_of
 from ledger.invoicing.certificates import Csd, certificate_number, generate_csd, load_signer
 from ledger.invoicing.database import OnDemandConnection
 from ledger.invoicing.logos import Logo
@@ -159,6 +160,13 @@ class Issuers:
             known = (None if row is None else _decode(row.issuer),)
             self._known.put(merchant_id, known)
         return known[0]
+
+    async def time_zone_of(self, merchant_id: UUID) -> str | None:
+        """Returns the time zone in which the merchant's documents are dated: that of its issuer's postal code, at most
+        a minute old; None if it has no issuer. Raises DatabaseUnavailable.
+        """
+        issuer = await self.known_issuer(merchant_id) or (TEST_ISSUER if self._is_sandbox else None)
+        return None if issuer is None else time_zone_of(issuer.zip_code).key
 
     async def signer_of(self, merchant_id: UUID, number: str | None = None) -> tuple[Issuer, Signer]:
         """Returns the issuer that seals the merchant's new documents, and its signer.

@@ -1,7 +1,7 @@
 """A month's electronic invoices for the accountant: the documents per kind and state with their sums, from the log.
 
 The events are folded by the orders' own fold, so that the report and the orders agree. A document belongs to the month
-of its date of issue in the merchant's time zone; its state is the present one.
+of its date, in the time zone of the place of issue; its state is the present one.
 """
 
 from __future__ import annotations

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.api.invoices.test_split_order_documents import STAMPING, make, pay, shown, work
+from tests.api.bodies import encoded, paid_order
+from tests.api.invoices.test_split_order_documents import FISCAL, STAMPING, make, pay, shown, work
 from tests.api.openapi.description import assert_described
-from tests.api.storefront import Merchant, Storefront
+from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+from tests.invoicing.sat_sums import stated
 
 from api.orders.invoices.month_end import media_type
 from ledger.postgres.connection import connect
@@ -50,6 +52,30 @@ async def test_the_report_has_the_documents_of_the_orders(store: Storefront, mer
     }  # fmt: skip
     other = await store.register()
     assert (await other.get(f"{PATH}?month={month}")).json()["lines"] == []
+
+
+async def test_a_document_is_in_the_month_of_its_own_date(merchant: Merchant) -> None:
+    """It is issued in Pachuca, and the merchant lives by the time of Tijuana: a new month begins there later."""
+    put = await merchant.client.put(
+        "/api/v1/merchant", content=encoded({"settings": {"timeZone": "America/Tijuana"}}), headers=merchant.key | JSON
+    )
+    assert put.status_code == 200, put.text
+    now = datetime.fromisoformat((await merchant.get("/api/sandbox/clock")).json()["now"])
+    first = (now.replace(day=1) + timedelta(days=32)).replace(day=1)
+    await merchant.post("/api/sandbox/clock", {"advanceTo": f"{first:%Y-%m-%d}T00:30:00-06:00"})
+    order_id = (await merchant.create(paid_order(externalId="night", customerFiscalData=FISCAL))).json()["id"]
+    await work(merchant)
+    links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()["invoice"]
+    dated = stated((await merchant.client.get(links["xmlUrl"])).content)
+    assert (dated.month, dated.kind) == (f"{first:%Y-%m}", "INVOICE_PUE")
+    report = (await merchant.get(f"{PATH}?month={first:%Y-%m}")).json()
+    assert report["timeZone"] == "America/Mexico_City"
+    (line,) = report["lines"]
+    assert (line["kind"], line["documents"], line["total"], line["iva"]) == (
+        dated.kind, 1, dated.total, dated.taxes["iva"],
+    )  # fmt: skip
+    before = (await merchant.get(f"{PATH}?month={first - timedelta(days=1):%Y-%m}")).json()
+    assert before["lines"] == []
 
 
 async def agree(merchant: Merchant, month: str, lines: list[MonthLine]) -> None:

@@ -23,6 +23,7 @@ from api.operation import ANY, OperationSpec
 from api.orders.invoices.fields import TAG
 from api.response import ApiResponse, Headers, json_response
 from ledger.domain.money import shortest
+from ledger.operations.orders.invoices.policy import time_zone_of_documents
 from ledger.security.api_keys import Scope
 from projections.formats import Amount
 from projections.global_invoices import MOVEMENTS_MAX, MovementType
@@ -87,7 +88,9 @@ class MonthEnd(Struct, frozen=True, kw_only=True, rename="camel"):
     """A month's electronic invoices."""
 
     month: Annotated[str, Meta(description="The month.", examples=["2026-11"])]
-    time_zone: Annotated[str, Meta(description="The merchant's time zone, in which the month begins and ends.")]
+    time_zone: Annotated[
+        str, Meta(description="The time zone of the issuer's postal code, in which the month begins and ends.")
+    ]
     lines: Annotated[list[MonthEndLine], Meta(description="A line for each kind, state and currency, in that order.")]
     missing: Annotated[
         list[MissingDocumentLine], Meta(description="The documents of the month that are not stamped, by order.")
@@ -141,8 +144,9 @@ def media_type(accept: bytes) -> str:
 async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/invoices/month-end: 200 with the report, in the media type that the client prefers."""
     year, month = parse_month(request.query)
-    zone = request.principal.settings.time_zone
-    found = await deps.queries.month_end(request.principal.merchant_id, year, month, zone)
+    principal = request.principal
+    zone = await time_zone_of_documents(deps.ledger, principal.merchant_id, principal.settings.time_zone)
+    found = await deps.queries.month_end(principal.merchant_id, year, month, zone)
     name = f"{year}-{month:02}"
     match media_type(request.headers.get(b"accept", b"")):
         case "text/csv":
@@ -186,7 +190,7 @@ MONTH_END: Final = ScopedOperation(
         summary="Read a month's electronic invoices",
         description="""
 The documents of a month by kind, state and currency, with the sums of their totals and taxes. A document belongs to the
-month of its date of issue, in the merchant's time zone; its state is the present one. `missing` names the documents
+month of its date (SAT's Fecha), which is local to the issuer's postal code; its state is the present one. `missing` names the documents
 that are not stamped, also those that could not be drawn up: these belong to the month in which that was noticed.
 
 The header `Accept` chooses JSON, CSV (`text/csv`) or a page (`text/html`). Amounts are in minor units in JSON, and in
