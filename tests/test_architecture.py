@@ -77,7 +77,7 @@ PACKAGES = {
         (r"ledger\.journal\.(commit\.writer|reader)",),
     ),
     ("ledger.processors",): (
-        ("ledger.processors", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.tasks", "msgspec", "psycopg", "structlog"),
+        ("ledger.processors", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.tasks", "aiohttp", "msgspec", "psycopg", "structlog"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs

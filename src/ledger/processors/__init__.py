@@ -1,4 +1,4 @@
-"""Payment processors: the contract that each of them meets, and the simulated one.
+"""Payment processors: the contract that each of them meets, the simulated one, and Stripe.
 
 In reading order:
 
@@ -11,5 +11,5 @@ In reading order:
 - `pan_detection`, `cvc_detection`: find card data in texts. `card_data`: masks it in the texts of processors.
 - `registry`: the processors with which merchants connect accounts of their own. `account_methods`: what they take.
   `account_keys`: the accounts' keys, held sealed. `merchant_accounts`: the accounts, as a process sees them.
-- `sandbox`: the simulated processor.
+- `sandbox`: the simulated processor. `stripe`: Stripe.
 """

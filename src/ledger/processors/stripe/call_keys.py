@@ -1,0 +1,96 @@
+"""How a call of the ledger is named at Stripe: by idempotency keys, and in the metadata of what it made.
+
+One call can need several requests; each has a key of its own, derived from the call's. Stripe forgets a key no sooner
+than after 24 hours. Do not ask by a key that is older than `REMEMBERED`: Stripe would carry the request out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from ledger.processors.contract import LookUpRequest, Request
+from ledger.processors.stripe.forms import Form
+
+REMEMBERED: Final = timedelta(hours=20)
+"""How long after a call its keys are asked by. Source: docs.stripe.com/api/idempotent_requests ("at least 24 hours")."""
+
+_KEY_MAX: Final = 255
+"""Source: docs.stripe.com/api/idempotent_requests ("up to 255 characters")."""
+_EARLIER: Final = timedelta(minutes=2)
+_LATER: Final = timedelta(minutes=10)
+"""How far the times of Stripe and of the ledger may differ, with the time that a call may take."""
+
+_MERCHANT, _KEY, _ORDER, _PAYMENT = "ledger_merchant", "ledger_key", "ledger_order", "ledger_payment"
+CAPTURE_KEY: Final = "ledger_capture"
+VOID_KEY: Final = "ledger_void"
+FENCED: Final = "ledger_fenced"
+
+
+def key_of(request: Request, step: str) -> str:
+    """Returns the idempotency key of one request of a call. Merchants who share an account have different ones."""
+    key = f"{request.merchant_id}:{request.idempotency_key}:{step}"
+    assert len(key) <= _KEY_MAX, "the ledger's own keys are short"
+    return key
+
+
+def metadata_of(request: Request) -> dict[str, str]:
+    """Returns what an object says of the call that made it: the same for a call and for its look-up."""
+    return {
+        _MERCHANT: str(request.merchant_id),
+        _KEY: request.idempotency_key,
+        **({} if request.order_id is None else {_ORDER: str(request.order_id)}),
+        **({} if request.payment_id is None else {_PAYMENT: str(request.payment_id)}),
+    }
+
+
+def is_of(request: Request, metadata: Mapping[str, str] | None) -> bool:
+    """Returns whether an object was made by this call."""
+    return named_key(metadata) == (request.merchant_id, request.idempotency_key)
+
+
+def named_key(metadata: Mapping[str, str] | None) -> tuple[UUID, str] | None:
+    """Returns the merchant and the key of the call that made an object, None if it was not made by the ledger."""
+    found = metadata or {}
+    merchant = merchant_of(found)
+    return None if merchant is None or _KEY not in found else (merchant, found[_KEY])
+
+
+def merchant_of(metadata: Mapping[str, str] | None) -> UUID | None:
+    try:
+        return UUID((metadata or {})[_MERCHANT])
+    except (KeyError, ValueError):
+        return None
+
+
+def is_remembered(request: LookUpRequest) -> bool:
+    """Returns whether Stripe still knows the keys of the call for certain."""
+    began = began_at(request)
+    return began is not None and datetime.now(UTC) - began < REMEMBERED
+
+
+def began_at(request: LookUpRequest) -> datetime | None:
+    """Returns when the call was first announced (real time): the log's time, else that of its key, if it has one."""
+    if request.announced_at is not None:
+        return request.announced_at
+    try:
+        key = UUID(request.idempotency_key)
+    except ValueError:
+        return None
+    return datetime.fromtimestamp((key.int >> 80) / 1000, UTC) if key.version == 7 else None
+
+
+def made_about(request: LookUpRequest) -> Form:
+    """Returns the filter of a list for what the first try of a call has made."""
+    began = began_at(request)
+    if began is None:
+        return {}
+    return {"created": {"gte": int((began - _EARLIER).timestamp()), "lte": int((began + _LATER).timestamp())}}
+
+
+def made_since(request: LookUpRequest) -> Form:
+    """Returns the filter of a list for what any try of a call has made."""
+    began = began_at(request)
+    return {} if began is None else {"created": {"gte": int((began - _EARLIER).timestamp())}}

@@ -1,0 +1,170 @@
+"""CLABEs and OXXO vouchers at Stripe, and what goes back to their payers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.processors.stripe.conftest import Shop
+from tests.processors.stripe.double import CUT_AFTER, CUT_BEFORE, FAILS_AFTER, Double
+
+from ledger.domain.orders.payment import EntryAction
+from ledger.domain.orders.processor_outcomes import (
+    ReferenceCancelled,
+    ReferenceIssued,
+    ReferenceRefused,
+    Refunded,
+    RefundPending,
+    RefundRefused,
+)
+from ledger.domain.orders.terms import MethodType
+from ledger.processors.contract import (
+    PayoutRequest,
+    ProcessorTimedOut,
+    ProcessorUnavailable,
+    ReferenceCancellation,
+    ReferenceRequest,
+)
+from ledger.processors.stripe.processor import StripeProcessor
+from ledger.processors.stripe.references import voucher_days
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_each_transfer_has_a_customer_and_a_clabe_of_its_own(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    requests = [shop.reference(), shop.reference(payer=None)]
+    answers = [await stripe.issue_reference(request) for request in requests]
+    clabes = {answer.clabe for answer in answers if isinstance(answer, ReferenceIssued)}
+    assert len(clabes) == len(double.customers) == 2
+    for request, answer in zip(requests, answers, strict=True):
+        assert isinstance(answer, ReferenceIssued)
+        assert (answer.reference, answer.expires_at) == (answer.clabe, request.expires_at)
+        assert await stripe.look_up_reference(shop.question(request)) == answer
+    assert [customer.get("email") for customer in double.customers.values()] == ["ana@example.com", None]
+    confirm = double.posts("/confirm")[0]
+    assert confirm["payment_method_options[customer_balance][bank_transfer][type]"] == "mx_bank_transfer"
+
+
+async def test_a_voucher_expires_when_stripe_says(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    request = shop.reference(MethodType.PAYCASH)
+    answer = await stripe.issue_reference(request)
+    assert isinstance(answer, ReferenceIssued)
+    assert (answer.clabe, answer.expires_at.timestamp()) == (None, double.now + 86_400)
+    assert await stripe.look_up_reference(shop.question(request)) == answer
+    assert double.posts("/confirm")[0]["payment_method_options[oxxo][expires_after_days]"] == "3"
+    nameless = await stripe.issue_reference(shop.reference(MethodType.PAYCASH, payer=None))
+    assert isinstance(nameless, ReferenceRefused)
+    assert isinstance(await stripe.issue_reference(shop.reference(MethodType.CIE_CASH_NET)), ReferenceRefused)
+
+
+async def test_a_voucher_is_valid_for_one_to_seven_days(shop: Shop) -> None:
+    at = datetime(2031, 1, 31, tzinfo=UTC)
+    for days, expected in ((0, 1), (1, 1), (3, 3), (7, 7), (30, 7)):
+        assert voucher_days(shop.reference(at=at, expires_at=at + timedelta(days=days))) == expected
+
+
+@pytest.mark.parametrize("method", [MethodType.SPEI, MethodType.PAYCASH])
+@pytest.mark.parametrize(
+    ("path", "fault", "is_issued"),
+    [
+        ("/payment_intents", CUT_AFTER, False),
+        ("/payment_intents", FAILS_AFTER, False),
+        ("/confirm", CUT_BEFORE, False),
+        ("/confirm", CUT_AFTER, True),
+        ("/confirm", FAILS_AFTER, True),
+    ],
+)
+async def test_a_reference_without_an_answer_is_looked_up(
+    shop: Shop, stripe: StripeProcessor, double: Double, method: MethodType, path: str, fault: str, is_issued: bool
+) -> None:
+    double.faults[path] = [fault] * (2 if fault in {CUT_BEFORE, CUT_AFTER} else 1)
+    request = shop.reference(method)
+    with pytest.raises((ProcessorUnavailable, ProcessorTimedOut)):
+        await stripe.issue_reference(request)
+    double.faults.clear()
+    assert isinstance(await stripe.look_up_reference(shop.question(request)), ReferenceIssued) == is_issued
+    found = await stripe.look_up_reference(shop.question(request, fence=True))
+    [intent] = double.intents.values()
+    assert (found is None) == (intent["status"] == "canceled") == (not is_issued)
+    if not is_issued:
+        with pytest.raises(ProcessorUnavailable):  # it was fenced
+            await stripe.issue_reference(request)
+
+
+async def test_a_reference_is_cancelled_unless_its_payer_was_quicker(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    for is_paid in (False, True):
+        reference = await _issued(shop, stripe)
+        if is_paid:
+            _fund(double, reference, 50_000)
+        request = ReferenceCancellation(**_about(shop.reference()), processor_reference=reference)
+        assert await stripe.cancel_reference(request) == ReferenceCancelled(processor_reference=reference)
+        question = shop.question(shop.reference(), step=EntryAction.REFERENCE, processor_reference=reference)
+        assert (await stripe.look_up_cancellation(question) is None) == is_paid
+
+
+async def test_what_was_applied_goes_back_through_the_intent_and_the_rest_from_the_balance(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    reference = await _issued(shop, stripe)
+    customer = _fund(double, reference, 50_000)
+    double.balances[customer] = 2_000
+    part = _payout(shop, reference, 30_000)
+    assert isinstance(await stripe.pay_out(part), Refunded)
+    assert isinstance(await stripe.look_up_payout(_question(shop, part)), Refunded)
+    both = _payout(shop, reference, 21_500)
+    double.faults["/refunds"] = [CUT_AFTER] * 2  # the part from the balance is made, and its answer is lost
+    with pytest.raises(ProcessorTimedOut):
+        await stripe.pay_out(both)
+    assert await stripe.look_up_payout(_question(shop, both)) is None
+    assert isinstance(await stripe.pay_out(both), RefundPending)  # it is sent again, and makes the other part alone
+    assert (double.given_back(reference), double.balances[customer]) == (50_000, 500)
+    assert isinstance(await stripe.look_up_payout(_question(shop, both)), RefundPending)
+    for refund in double.refunds.values():
+        refund["status"] = "succeeded"
+    assert isinstance(await stripe.look_up_payout(_question(shop, both)), Refunded)
+    refused = await stripe.pay_out(_payout(shop, reference, 501))
+    assert isinstance(refused, RefundRefused)
+    assert (double.given_back(reference), double.balances[customer]) == (50_000, 500)
+
+
+async def test_cash_is_not_given_back(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    answer = await stripe.issue_reference(shop.reference(MethodType.PAYCASH))
+    assert isinstance(answer, ReferenceIssued)
+    double.intents[answer.processor_reference] |= {"status": "succeeded", "amount_received": 50_000}
+    refused = await stripe.pay_out(_payout(shop, answer.processor_reference, 50_000))
+    assert isinstance(refused, RefundRefused)
+    assert (refused.code, double.refunds) == ("NOT_REFUNDABLE", {})
+
+
+async def _issued(shop: Shop, stripe: StripeProcessor) -> str:
+    answer = await stripe.issue_reference(shop.reference())
+    assert isinstance(answer, ReferenceIssued)
+    return answer.processor_reference
+
+
+def _fund(double: Double, reference: str, amount: int) -> str:
+    intent = double.intents[reference]
+    intent |= {"status": "succeeded", "amount_received": amount, "next_action": None}
+    return str(intent["customer"])
+
+
+def _about(request: ReferenceRequest) -> dict[str, Any]:
+    names = ("merchant_id", "idempotency_key", "deadline_at", "order_id", "payment_id")
+    return {name: getattr(request, name) for name in names}
+
+
+def _payout(shop: Shop, reference: str, amount: int) -> PayoutRequest:
+    about = _about(shop.reference())
+    return PayoutRequest(**about, processor_reference=reference, amount=Decimal(amount), currency="MXN")
+
+
+def _question(shop: Shop, request: PayoutRequest) -> Any:
+    given = {"step": EntryAction.REFUND, "method": MethodType.SPEI, "idempotency_key": request.idempotency_key}
+    amount = {"amount": request.amount, "processor_reference": request.processor_reference}
+    return shop.question(shop.reference(), **given, **amount)
