@@ -1377,4 +1377,79 @@ SECRETS: Final = (
     ),
 )
 
-MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS)
+STRIPE: Final = (
+    Mutant(
+        "stripe-late-confirmation",
+        "an intent that a look-up fenced is not confirmed when the confirmation arrives",
+        "src/ledger/processors/stripe/cards.py",
+        "if answer is None and request.fence and intent.status",
+        "if answer is None and False and intent.status",
+        ("tests/processors/stripe/test_cards.py",),
+    ),
+    Mutant(
+        "stripe-late-call",
+        "a capture, void or refund that a look-up fenced has no effect when it arrives",
+        "src/ledger/processors/stripe/charges.py",
+        "            await self.transport.post(path, form, Intent, key=key, deadline_at=request.deadline_at)\n        except ReplayedFailure:\n            return True",
+        "            return True\n        except ReplayedFailure:\n            return True",
+        ("tests/processors/stripe/test_charges.py",),
+    ),
+    Mutant(
+        "stripe-stored-creation",
+        "a look-up reads the intent, whose stored creation shows it as it was before the card was charged",
+        "src/ledger/processors/stripe/cards.py",
+        "return await self.read(intent.id, request.deadline_at)  # a stored",
+        "return intent  # a stored",
+        ("tests/processors/stripe/test_cards.py",),
+    ),
+    Mutant(
+        "stripe-unanswered-confirmation",
+        "a request whose bytes may have left is unknown, not unsent",
+        "src/ledger/processors/stripe/transport.py",
+        "            if sent.connected:\n",
+        "            if False:\n",
+        ("tests/processors/stripe/test_transport.py",),
+    ),
+    Mutant(
+        "stripe-refund-twice",
+        "a refund is sent under one key only, also after a failure that Stripe repeats",
+        "src/ledger/processors/stripe/charges.py",
+        "            if found is None:\n                raise\n            return refunded(found)",
+        "            key = key_of(request, _REFUND) + _AGAIN\n            deadline_at = request.deadline_at\n            found = found or await self.transport.post(REFUNDS, form, Refund, key=key, deadline_at=deadline_at)\n            return refunded(found)",
+        ("tests/processors/stripe/test_charges.py",),
+    ),
+    Mutant(
+        "stripe-forgotten-key",
+        "an intent is not created again by a key that Stripe may have forgotten",
+        "src/ledger/processors/stripe/call_keys.py",
+        "datetime.now(UTC) - began < REMEMBERED",
+        "datetime.now(UTC) - began < REMEMBERED * 99",
+        ("tests/processors/stripe/test_cards.py",),
+    ),
+    Mutant(
+        "stripe-replayed-message",
+        "a message of Stripe's is valid for five minutes",
+        "src/ledger/processors/stripe/signatures.py",
+        "if not is_valid or not _is_now(timestamp, now):",
+        "if not is_valid:",
+        ("tests/processors/stripe/test_tables.py",),
+    ),
+    Mutant(
+        "stripe-forged-message",
+        "a message of Stripe's is signed with a secret of its endpoint",
+        "src/ledger/processors/stripe/signatures.py",
+        "if not is_valid or not _is_now(timestamp, now):",
+        "if not _is_now(timestamp, now):",
+        ("tests/processors/stripe/test_tables.py",),
+    ),
+    Mutant(
+        "stripe-rounded-amount",
+        "an amount with a fraction of Stripe's unit is not sent",
+        "src/ledger/processors/stripe/units.py",
+        "if amount % UNIT:",
+        "if False:",
+        ("tests/processors/stripe/test_tables.py",),
+    ),
+)
+
+MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE)
