@@ -23,7 +23,7 @@ MONTHS: Final = (3, 6, 9, 12, 18, 24)
 
 _DAY_S: Final = 86_400
 _LATE_ARRIVAL_S: Final = 90.0
-"""How long a request may still be on its way or be carried out: longer than the 80 s that Stripe's own libraries wait."""
+"""How long a request may still be carried out: longer than the 80 s that Stripe's own libraries wait."""
 _AUTHORIZATION_S: Final = 7 * _DAY_S
 """Source: docs.stripe.com/payments/place-a-hold-on-a-payment-method; a charge's own `capture_before` is exact."""
 _REFUND_WINDOW_S: Final = 180 * _DAY_S

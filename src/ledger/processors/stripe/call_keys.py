@@ -15,7 +15,7 @@ from ledger.processors.contract import LookUpRequest, Request
 from ledger.processors.stripe.forms import Form
 
 REMEMBERED: Final = timedelta(hours=20)
-"""How long after a call its keys are asked by. Source: docs.stripe.com/api/idempotent_requests ("at least 24 hours")."""
+"""How long after a call its keys are used. Source: docs.stripe.com/api/idempotent_requests ("at least 24 hours")."""
 
 _KEY_MAX: Final = 255
 """Source: docs.stripe.com/api/idempotent_requests ("up to 255 characters")."""
@@ -37,7 +37,7 @@ def key_of(request: Request, step: str) -> str:
 
 
 def metadata_of(request: Request) -> dict[str, str]:
-    """Returns what an object says of the call that made it: the same for a call and for its look-up."""
+    """Returns the metadata of what a call makes: the same for a call and for its look-up."""
     return {
         _MERCHANT: str(request.merchant_id),
         _KEY: request.idempotency_key,

@@ -1,9 +1,9 @@
 """Payments by card: an intent is created under the payment's key, without a card, and confirmed with the token.
 
-Nothing moves before the confirmation, so a creation that fails is `ProcessorUnavailable`. A look-up repeats the creation
-under the same key, which returns the same intent, and reads it. With a fence it cancels an intent that was never
-confirmed, so that a confirmation which arrives later is refused. Create an intent only from what the log knows: the
-look-up has to repeat the request in the same words.
+Nothing moves before the confirmation, so a creation that fails is `ProcessorUnavailable`. A look-up repeats the
+creation under the same key, which returns the same intent, and reads it. With a fence it cancels an intent that was
+never confirmed, so that a confirmation which arrives later is refused. Create an intent only from what the log knows:
+the look-up has to repeat the request in the same words.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Cards(Intents):
         return answer
 
     async def _refused(self, intent: Intent, request: AuthorizationRequest, error: Error) -> AuthorizationAnswer:
-        """Returns the answer that a refused confirmation stands for."""
+        """Returns what a refused confirmation means."""
         now = error.payment_intent or error.setup_intent
         if error.type == "idempotency_error" or (now is None and error.type != "card_error"):
             now = await self._read_after(intent.id, request)
@@ -192,7 +192,7 @@ class Cards(Intents):
             raise ProcessorTimedOut(str(failure)) from None
 
     async def _answer(self, intent: Intent, request: Request) -> AuthorizationAnswer | None:
-        """Returns what an intent says, None if it was never confirmed, or is cancelled."""
+        """Returns the answer that an intent has, None if it was never confirmed, or is cancelled."""
         match intent.status:
             case "succeeded" | "requires_capture":
                 return approved(intent)

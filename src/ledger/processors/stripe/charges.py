@@ -54,7 +54,7 @@ _CAPTURE, _VOID, _REFUND = "capture", "cancel", "refund"
 _AGAIN: Final = "-again"
 _TEXT_MAX: Final = 255
 _RETRYABLE: Final = frozenset({"processing_error"})
-"""Codes of a refused capture that can succeed at another time. Source: docs.stripe.com/error-codes ("try again later")."""
+"""Codes of a refused capture that can succeed at another time. Source: docs.stripe.com/error-codes."""
 
 
 class Charges(Intents):
@@ -134,7 +134,7 @@ class Charges(Intents):
         if not _is_captured_by(intent, request) and request.fence and await self._fence(request, _CAPTURE):
             return None
         if request.fence and not _is_captured_by(intent, request):
-            intent = await self._state(request)  # the call has arrived: what it did stands in the intent by now
+            intent = await self._state(request)  # the call has arrived: the intent shows what it did
         return _captured(intent) if _is_captured_by(intent, request) else None
 
     async def look_up_void(self, request: LookUpRequest) -> VoidAnswer | None:
@@ -222,7 +222,7 @@ class Charges(Intents):
 
 
 def refunded(refund: Refund) -> RefundAnswer:
-    """Returns the answer that a refund stands for, by its status now."""
+    """Returns the answer of a refund, by its status now."""
     match refund.status:
         case "succeeded":
             return Refunded(amount=from_units(refund.amount), processor_reference=refund.id)

@@ -1,7 +1,7 @@
 """What Stripe's decline codes and advice mean in the ledger's words (contract 5.1).
 
-Sources: each decline code is a row of "Card decline codes" at docs.stripe.com/declines/codes (read 2026-09), and stands
-here in its order; a comment repeats Stripe's description where it decided. Codes of errors are rows of
+Sources: each decline code is a row of "Card decline codes" at docs.stripe.com/declines/codes (2026-09), in its order; a
+comment repeats Stripe's description where it decided. Codes of errors are rows of
 docs.stripe.com/error-codes. The advice codes are the values of `outcome.advice_code` of a charge in Stripe's OpenAPI
 description (github.com/stripe/openapi); their meaning is in docs.stripe.com/declines/card, "Retrying issuer declines".
 """
@@ -25,7 +25,7 @@ DECLINE_CODES: Final = {
     "approve_with_id": "DO_NOT_HONOR",  # "The payment can't be authorized": the payer has to ask the bank
     "call_issuer": "DO_NOT_HONOR",
     "card_not_supported": "TRANSACTION_NOT_PERMITTED",
-    "card_velocity_exceeded": "CREDIT_LIMIT_EXCEEDED",  # "exceeded the balance, credit limit, or transaction amount limit"
+    "card_velocity_exceeded": "CREDIT_LIMIT_EXCEEDED",  # "the balance, credit limit, or transaction amount limit"
     "currency_not_supported": "TRANSACTION_NOT_PERMITTED",
     "do_not_honor": "DO_NOT_HONOR",
     "do_not_try_again": "DO_NOT_HONOR",
@@ -85,7 +85,7 @@ ERROR_CODES: Final = {
     "processing_error": "ISSUER_UNAVAILABLE",
     "setup_intent_authentication_failure": "AUTHENTICATION_FAILED",
 }
-"""Codes of errors that come without a decline code, or say more than it."""
+"""Codes of errors that come without a decline code, or are more exact than it."""
 
 ADVICE_CODES: Final = {
     "confirm_card_data": Advice.FIX_DATA,
@@ -100,7 +100,7 @@ _BLOCKED: Final = "blocked"
 
 
 def declined(error: Error, intent: Intent | None = None) -> Declined:
-    """Returns the decline that an error of a card stands for."""
+    """Returns the decline that an error of a card means."""
     own = ERROR_CODES.get(error.code or "")
     code = own or DECLINE_CODES.get(error.decline_code or error.code or "", _GENERIC)
     charge = None if intent is None else intent.charge

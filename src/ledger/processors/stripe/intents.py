@@ -17,7 +17,7 @@ _SETUP_PREFIX: Final = "seti_"
 
 
 def path_of(intent_id: str) -> str:
-    """Returns the path of an intent. Setup intents have ids of their own form. Raises Refused for no id of Stripe's."""
+    """Returns the path of an intent; setup intents have another. Raises ProcessorUnavailable for no id of Stripe's."""
     if not (intent_id.isascii() and intent_id.replace("_", "").isalnum()):
         raise ProcessorUnavailable("this is no id of Stripe's")
     return f"{SETUPS if intent_id.startswith(_SETUP_PREFIX) else PAYMENTS}/{intent_id}"
@@ -46,7 +46,7 @@ class Intents:
                 f"{path_of(intent_id)}/cancel", form, Intent, key=key_of(request, step), deadline_at=request.deadline_at
             )
         except (Refused, ReplayedFailure):
-            pass  # it has another state by now, or Stripe repeats a failure: the intent says what happened
+            pass  # it has another state by now, or Stripe repeats a failure: the intent shows what happened
         try:
             return await self.read(intent_id, request.deadline_at)
         except Refused as refusal:

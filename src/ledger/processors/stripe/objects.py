@@ -120,7 +120,7 @@ class NextAction(Struct, frozen=True, kw_only=True):
 
 
 class Error(Struct, frozen=True, kw_only=True):
-    """An error of a request, or of an intent's last attempt. `payment_intent` and `setup_intent` are as they are now."""
+    """An error of a request, or of an intent's last attempt. Its intent is as it is now."""
 
     type: str = ""
     code: str | None = None
@@ -180,7 +180,7 @@ class Refund(Struct, frozen=True, kw_only=True):
 
 
 class BalanceTransaction(Struct, frozen=True, kw_only=True):
-    """A change of the account's balance, with what it cost. The type says what its source is, which is expanded."""
+    """A change of the account's balance, with what it cost. Its type decides what its expanded source is."""
 
     id: str
     type: str

@@ -48,7 +48,7 @@ CUSTOMERS: Final = "/v1/customers"
 OXXO_MIN, OXXO_MAX = 1_000, 1_000_000
 """The bounds of a voucher in centavos: 10 to 10,000 pesos. Source: docs.stripe.com/payments/oxxo."""
 OXXO_DAYS_MAX: Final = 7
-"""Source: `payment_method_options.oxxo.expires_after_days` in Stripe's OpenAPI description, and docs.stripe.com/payments/oxxo."""
+"""Source: docs.stripe.com/payments/oxxo ("from 1 to 7 days")."""
 
 _MEXICO: Final = ZoneInfo("America/Mexico_City")
 _EXPIRES: Final = "ledger_expires"
@@ -102,7 +102,8 @@ class References(Intents):
     async def pay_out(self, request: PayoutRequest) -> RefundAnswer:
         """Gives money back: what was applied through the intent, and the rest from its customer's balance.
 
-        Stripe sends it to the account that it came from, or asks the payer for one by e-mail; it takes no `destination`.
+        Stripe sends it to the account that it came from, or asks the payer for one by e-mail: it takes no
+        `destination`.
         """
         intent = await self._read(request.processor_reference, request)
         if intent.customer is None:
@@ -151,7 +152,7 @@ class References(Intents):
         return ReferenceCancelled(processor_reference=intent.id) if intent.status == "canceled" else None
 
     async def look_up_payout(self, request: LookUpRequest) -> RefundAnswer | None:
-        """Returns what the refunds of a payout say together. One that has made only a part of it is not found: it is
+        """Returns the answer of all refunds of a payout. One that has made only a part of it is not found: it is
         sent again for the rest.
         """
         intent_id = _reference(request)
@@ -334,7 +335,7 @@ def _refused(failure: Refused) -> ReferenceRefused:
 
 
 def _together(amount: Decimal, refunds: list[Refund]) -> RefundAnswer:
-    """Returns what the refunds of one payout say together: it is over when all of them are."""
+    """Returns the answer of all refunds of one payout: it is over when all of them are."""
     answers = [refunded(refund) for refund in refunds]
     if all(isinstance(answer, Refunded) for answer in answers):
         return Refunded(amount=amount, processor_reference=refunds[0].id)

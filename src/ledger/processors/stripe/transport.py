@@ -3,8 +3,9 @@
 Raise `ProcessorUnavailable` only if the request had no effect: no connection was there that it could have left on, or
 Stripe answered that it did not carry it out. Every other failure is `ProcessorTimedOut`.
 
-Stripe stores the answer of a request under its key, a 500 as well, and repeats it (docs.stripe.com/api/idempotent_requests).
-It stores no answer to a request that it turned away: one with a key that is in use (409), or one too many (429).
+Stripe stores the answer of a request under its key, a 500 as well, and repeats it. It stores no answer to a request
+that it turned away: one with a key that is in use (409), or one too many (429). Source:
+docs.stripe.com/api/idempotent_requests.
 """
 
 from __future__ import annotations

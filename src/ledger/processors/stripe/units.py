@@ -16,7 +16,7 @@ UNIT: Final = Decimal(1)
 UNITS_MAX: Final = 99_999_999
 """Source: `amount` of a payment intent in Stripe's OpenAPI description ("supports up to eight digits")."""
 SMALLEST_CHARGE: Final = {"MXN": 1_000, "USD": 50}
-"""The smallest charge of a currency, in its units. Source: docs.stripe.com/currencies, "Minimum and maximum charge amounts"."""
+"""The smallest charge of a currency, in its units. Source: docs.stripe.com/currencies, "Minimum … charge amounts"."""
 
 
 class NotChargeable(ProcessorUnavailable):
