@@ -17,7 +17,7 @@ TOOLS := $(VENV)/.tools
 # Tests start hundreds of processes of ours: without its bytecode on the disk, each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long check bench chaos fuzz docs openapi-tools lock clean
+.PHONY: run test test-long check bench chaos fuzz stand-ins docs openapi-tools lock clean
 
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
@@ -50,6 +50,11 @@ chaos: $(TOOLS)
 fuzz: $(TOOLS)
 	$(BIN)/python -m campaigns corpus
 	$(BIN)/python -m campaigns fuzz
+
+# What stands in for Stripe: the fake of this project, and Stripe World where Python 3.13 or newer is. Prints their addresses and
+# serves until it is interrupted. `python -m campaigns.stand_ins compare` compares the two.
+stand-ins: $(TOOLS)
+	$(BIN)/python -m campaigns.stand_ins
 
 # The reference pages that are generated from the code; tests/docs fails when one is stale.
 docs: $(TOOLS)
@@ -86,4 +91,4 @@ lock:
 	$(COMPILE) --constraint requirements.lock --constraint requirements-traces.lock --extra dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(OPENAPI_TOOLS) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OPENAPI_TOOLS) .stand-ins build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

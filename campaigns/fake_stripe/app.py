@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -35,7 +36,7 @@ def create_app(record: Record, *names: str, seed: int = 1) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with sender:
-            ticking = asyncio.create_task(_tick(clock))
+            ticking = asyncio.create_task(_tick(clock, record))
             yield
             ticking.cancel()
             with suppress(asyncio.CancelledError):
@@ -53,8 +54,11 @@ def create_app(record: Record, *names: str, seed: int = 1) -> Starlette:
     )
 
 
-async def _tick(clock: Clock) -> None:
+async def _tick(clock: Clock, record: Record) -> None:
     """Lets what is due happen where nothing is asked for."""
     while True:
         await asyncio.sleep(_TICK_S)
-        clock.run_due()
+        try:
+            clock.run_due()
+        except Exception:  # noqa: BLE001 - what is due next has to happen all the same
+            record.write(violations=[traceback.format_exc()[-1000:]])

@@ -57,7 +57,9 @@ def retrieve(call: Call) -> Object:
     return {"object": "balance", "livemode": book.livemode, **shown}
 
 
-def add_transaction(book: Book, kind: str, source: Object, amount: int, fee: int = 0, **changes: Any) -> Object:
+def add_transaction(
+    book: Book, kind: str, source: Object, amount: int, fee: int = 0, *, description: str | None = None, **changes: Any
+) -> Object:
     """Adds a balance transaction. `amount` is negative where money leaves, in the smallest unit of the source's currency."""
     now = book.clock.seconds()
     currency = source["currency"]
@@ -68,7 +70,7 @@ def add_transaction(book: Book, kind: str, source: Object, amount: int, fee: int
         "available_on": now + PENDING_S,
         "balance_type": "payments",
         "currency": currency,
-        "description": source.get("description"),
+        "description": description or source.get("description"),
         "exchange_rate": None,
         "fee": fee,
         "fee_details": [

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
-from campaigns.fake_stripe.clock import Clock
+from campaigns.fake_stripe.clock import Action, Clock
 from campaigns.fake_stripe.errors import StripeError, invalid, missing
 from campaigns.fake_stripe.record import Movement, Record
 from campaigns.fake_stripe.specification import object_violations, version
@@ -54,6 +54,7 @@ class Book:
         self._record = record
         self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in PREFIXES}
         self._added: list[tuple[str, str]] | None = None
+        self._undoing: list[Action] = []
 
     @contextmanager
     def attempt(self, *changed: Object) -> Iterator[None]:
@@ -61,16 +62,17 @@ class Book:
 
         A declined card (402) is no refusal: the payment shows it. Events are announced once the request is through.
         """
-        before = [copy.deepcopy(each) for each in changed]
-        self._added = []
+        kept = (*changed, *(self.details[each["id"]] for each in changed if each["id"] in self.details))
+        before = [copy.deepcopy(each) for each in kept]
+        self._added, self._undoing = [], []
         try:
             yield
         except StripeError as refused:
             if refused.status != 402:
-                self._undo(changed, before)
+                self._undo(kept, before)
             raise
         except BaseException:
-            self._undo(changed, before)
+            self._undo(kept, before)
             raise
         finally:
             added, self._added = self._added, None
@@ -82,6 +84,8 @@ class Book:
         for now, then in zip(changed, before, strict=True):
             now.clear()
             now.update(then)
+        for action in self._undoing:
+            action()
         for kind, name in self._added or ():
             self._objects[kind].pop(name, None)
 
@@ -115,6 +119,10 @@ class Book:
         here, there = ("live", "test") if self.livemode else ("test", "live")
         return f"; a similar object exists in {there} mode, but a {here} mode key was used to make this request."
 
+    def when_undone(self, action: Action) -> None:
+        """Does this if the request is refused after all."""
+        self._undoing.append(action)
+
     def remove(self, kind: str, name: str) -> None:
         del self._objects[kind][name]
 
@@ -144,8 +152,11 @@ class Book:
 
     def moved(self, movement: Movement, about: Object, amount: int, *, of: str = "") -> None:
         """Writes that money moved. `of` is the payment that it belongs to."""
+        request, key = self.request
         self._record.write(
             account=self.account,
+            request=request or "",
+            key=key,
             moved=movement,
             object=about["id"],
             about=of,
@@ -166,10 +177,13 @@ def merged(before: dict[str, str], changes: Any, param: str = "metadata") -> dic
     found = {key: value for key, value in {**before, **(changes or {})}.items() if value != ""}
     for key, value in found.items():
         if len(key) > 40:
-            raise invalid(f"Invalid metadata key: {key[:45]}... Keys can be up to 40 characters long.", param)
+            raise invalid(
+                f"Invalid metadata key: {key[:45]}... Keys can be up to 40 characters long.", f"{param}[{key}]"
+            )
         if len(value) > 500:
             raise invalid(
-                "Metadata values can have up to 500 characters, but you passed in a value that is longer.", param
+                "Metadata values can have up to 500 characters, but you passed in a value that is longer.",
+                f"{param}[{key}]",
             )
     if len(found) > 50:
         raise invalid("You can only specify up to 50 metadata keys.", param)

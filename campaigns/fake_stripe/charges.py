@@ -25,7 +25,7 @@ _NETWORK_ADVICE: Final = {"do_not_try_again": "03", "try_again_later": "02", "co
 
 def retrieve(call: Call) -> Object:
     """Returns one: GET /v1/charges/{charge}."""
-    return call.book.get("charge", call.path["charge"], "charge", status=404)
+    return call.book.get("charge", call.path["charge"], "id", status=404)
 
 
 def list_all(call: Call) -> Object:
@@ -85,25 +85,19 @@ def paid(
 
 
 def capture(book: Book, intent: Object, charge: Object, amount: int) -> None:
-    """Captures an authorisation. What is left of it is released, and shows as refunded."""
-    rest = charge["amount"] - amount
+    """Captures an authorisation. What is left of it is released, and shows nowhere but in the amounts."""
     charge["captured"] = True
     charge["amount_captured"] = amount
-    charge["amount_refunded"] = rest
-    charge["payment_method_details"]["card"].pop("capture_before", None)
     settle(book, charge)
     book.moved("CAPTURED", charge, amount, of=intent["id"])
-    if rest:
+    if rest := charge["amount"] - amount:
         book.moved("RELEASED", charge, rest, of=intent["id"])
     book.event("charge.captured", charge)
 
 
-def release(book: Book, intent: Object, charge: Object, kind: str) -> None:
-    """Releases a whole authorisation. `kind` is the event: charge.refunded for a cancel, charge.expired when it ran out."""
-    charge["amount_refunded"] = charge["amount"]
-    charge["refunded"] = True
+def release(book: Book, intent: Object, charge: Object) -> None:
+    """Releases a whole authorisation. The charge stays as it was: uncaptured."""
     book.moved("RELEASED", charge, charge["amount"], of=intent["id"])
-    book.event(kind, charge)
 
 
 def settle(book: Book, charge: Object) -> None:
@@ -153,13 +147,15 @@ def _new(book: Book, intent: Object, method: Object, **fields: object) -> Object
             "network_status": "approved_by_network",
             "reason": None,
             "risk_level": "normal",
-            "risk_score": 20,
             "seller_message": "Payment complete.",
             "type": "authorized",
         },
         payment_intent=intent["id"],
         payment_method=method["id"],
-        payment_method_details={"type": kind, kind: _details(method) if kind == "card" else {}},
+        payment_method_details={
+            "type": kind,
+            kind: _details(method, intent["amount"], card_of(book, method).cvc_check) if kind == "card" else {},
+        },
         radar_options={},
         receipt_email=intent["receipt_email"],
         receipt_number=None,
@@ -174,22 +170,17 @@ def _new(book: Book, intent: Object, method: Object, **fields: object) -> Object
         transfer_group=None,
         **fields,
     )
-    book.details[charge["id"]] = {
-        "afterwards": card_of(book, method).afterwards if kind == "card" else "",
-        "reserved": 0,
-    }
+    book.details[charge["id"]] = {"afterwards": card_of(book, method).afterwards if kind == "card" else ""}
     intent["latest_charge"] = charge["id"]
     return charge
 
 
-def _details(method: Object) -> Object:
+def _details(method: Object, amount: int, cvc_check: str) -> Object:
     card = method["card"]
-    same = {
-        key: card[key]
-        for key in ("brand", "checks", "country", "exp_month", "exp_year", "fingerprint", "funding", "last4")
-    }
+    same = {key: card[key] for key in ("brand", "country", "exp_month", "exp_year", "fingerprint", "funding", "last4")}
     return {
         **same,
+        "checks": {**card["checks"], "cvc_check": cvc_check},
         "amount_authorized": None,
         "authorization_code": None,
         "extended_authorization": {"status": "disabled"},
@@ -200,9 +191,10 @@ def _details(method: Object) -> Object:
         "network": card["brand"],
         "network_token": {"used": False},
         "network_transaction_id": None,
-        "overcapture": {"maximum_amount_capturable": 0, "status": "unavailable"},
+        "overcapture": {"maximum_amount_capturable": amount, "status": "unavailable"},
         "regulated_status": "unregulated",
         "three_d_secure": None,
+        "transaction_link_id": None,
         "wallet": None,
     }
 
@@ -210,11 +202,9 @@ def _details(method: Object) -> Object:
 def _show_card(book: Book, charge: Object, intent: Object, method: Object, *, authenticated: bool) -> None:
     """Adds to a charge what the network answered."""
     card = charge["payment_method_details"]["card"]
-    card["checks"] = {**card["checks"], "cvc_check": card_of(book, method).cvc_check}
     card["amount_authorized"] = charge["amount"]
     card["authorization_code"] = f"{book.random.randrange(10**6):06}"
     card["network_transaction_id"] = str(book.random.randrange(10**14, 10**15))
-    card["overcapture"]["maximum_amount_capturable"] = charge["amount"]
     chosen = ((intent["payment_method_options"].get("card") or {}).get("installments") or {}).get("plan")
     card["installments"] = {"plan": chosen} if chosen else None
     if authenticated:

@@ -12,7 +12,8 @@ from campaigns.fake_stripe.forms import Tree
 from campaigns.fake_stripe.payment_methods import card_of, from_data, keep, of_confirmation_token, usable
 
 _CONFIRMABLE: Final = ("requires_payment_method", "requires_confirmation", "requires_action")
-_LISTED: Final = "requires_confirmation, requires_action"
+_SHOWN_ELSEWHERE: Final = {"type", "message", "code", "doc_url", "payment_method_type"}
+_LISTED: Final = ", ".join(_CONFIRMABLE)
 
 
 def choose_method(book: Book, intent: Object, parameters: Tree) -> None:
@@ -63,6 +64,8 @@ def confirm(book: Book, intent: Object, parameters: Tree, address: str) -> None:
     _need_return_url(book, intent, parameters)
     method = book.get("payment_method", intent["payment_method"], "payment_method")
     intent["next_action"] = None
+    book.details[intent["id"]].pop("voucher", None)
+    book.details[intent["id"]].pop("challenge", None)
     match method["type"]:
         case "card":
             instalments.choose(book, intent, method)
@@ -152,7 +155,7 @@ def charge_card(book: Book, intent: Object, method: Object, *, authenticated: bo
     if intent["setup_future_usage"] and intent["customer"]:
         book.details[method["id"]]["set_up"] = True
         keep(book, method, intent["customer"])
-    disputes.follow(book, charge, card)
+    disputes.follow(book, charge)
 
 
 def succeed(book: Book, intent: Object) -> None:
@@ -171,6 +174,7 @@ def _decline(book: Book, intent: Object, method: Object, card: TestCard) -> None
     """Raises the 402 of a declined card, after the payment shows it."""
     charge = charges.declined(book, intent, method, card)
     outcome = charge["outcome"]
+    checks = charge["payment_method_details"]["card"]["checks"]
     error: dict[str, Any] = {
         "advice_code": outcome["advice_code"],
         "charge": charge["id"],
@@ -180,12 +184,13 @@ def _decline(book: Book, intent: Object, method: Object, card: TestCard) -> None
         "message": charge["failure_message"],
         "network_advice_code": outcome["network_advice_code"],
         "network_decline_code": outcome["network_decline_code"],
-        "payment_method": dict(method),
+        "payment_method": {**method, "card": {**method["card"], "checks": dict(checks)}},
+        "payment_method_type": "card",
         "type": "card_error",
     }
     error = {key: value for key, value in error.items() if value is not None}
     _fail(book, intent, error)
-    facts = {key: value for key, value in error.items() if key not in {"type", "message", "code", "doc_url"}}
+    facts = {key: value for key, value in error.items() if key not in _SHOWN_ELSEWHERE}
     raise StripeError(402, "card_error", error["message"], code=error["code"], payment_intent=intent, **facts)
 
 
@@ -202,7 +207,8 @@ def _fail(book: Book, intent: Object, error: Object) -> None:
 def _lapse(book: Book, intent: Object, charge: Object) -> None:
     """Cancels an authorisation that was not captured within its days."""
     if intent["status"] == "requires_capture" and intent["latest_charge"] == charge["id"]:
-        charges.release(book, intent, charge, "charge.expired")
+        charges.release(book, intent, charge)
+        book.event("charge.expired", charge)
         now = book.clock.seconds()
         intent |= {"status": "canceled", "amount_capturable": 0, "canceled_at": now, "cancellation_reason": "automatic"}
         book.event("payment_intent.canceled", intent)
@@ -235,6 +241,6 @@ def _unconfirmable(status: str) -> str:
             "You cannot confirm this PaymentIntent because it has already succeeded after being previously confirmed."
         )
     return (
-        f"This PaymentIntent's payment could not be confirmed because it has a status of {status}. Only a PaymentIntent with one of "
+        f"This PaymentIntent could not be confirmed because it has a status of {status}. Only a PaymentIntent with one of "
         f"the following statuses may be confirmed: {_LISTED}."
     )

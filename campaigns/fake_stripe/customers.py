@@ -18,6 +18,8 @@ def create(call: Call) -> Object:
         "customer",
         **{name: call.get(name) for name in _PLAIN if name != "shipping"},
         balance=0,
+        shipping=None,
+        customer_account=None,
         currency=None,
         default_source=None,
         delinquent=False,

@@ -7,7 +7,6 @@ from typing import Any, Final
 from campaigns.fake_stripe import balance
 from campaigns.fake_stripe.books import Book, Object, merged
 from campaigns.fake_stripe.calls import Call
-from campaigns.fake_stripe.cards import TestCard
 from campaigns.fake_stripe.errors import invalid
 from campaigns.fake_stripe.lists import page
 
@@ -50,15 +49,16 @@ _EVIDENCE: Final = (
 )
 
 
-def follow(book: Book, charge: Object, card: TestCard) -> None:
-    """Opens the dispute of a card that disputes its payments, a moment after."""
-    if reason := _REASONS.get(card.afterwards):
-        inquiry = card.afterwards == "inquiry"
+def follow(book: Book, charge: Object) -> None:
+    """Opens the dispute of a captured charge whose card disputes its payments, a moment after."""
+    afterwards = book.details[charge["id"]]["afterwards"]
+    if charge["captured"] and (reason := _REASONS.get(afterwards)):
+        inquiry = afterwards == "inquiry"
         book.clock.after(_COMES_AFTER_S, lambda: _open_later(book, charge, reason, inquiry=inquiry))
 
 
 def _open_later(book: Book, charge: Object, reason: str, *, inquiry: bool) -> None:
-    if charge["captured"] and not charge["disputed"]:
+    if not charge["disputed"]:
         open_dispute(book, charge, reason, inquiry=inquiry)
 
 
@@ -66,7 +66,7 @@ def open_dispute(
     book: Book, charge: Object, reason: str, amount: int | None = None, *, inquiry: bool = False
 ) -> Object:
     """Opens a dispute about a captured charge. An inquiry moves no money."""
-    left = charge["amount_captured"] - _refunded(charge)
+    left = charge["amount_captured"] - charge["amount_refunded"]
     amount = left if amount is None else amount
     if charge["disputed"] or not 0 < amount <= charge["amount_captured"] or not charge["captured"]:
         raise invalid(f"The charge {charge['id']} cannot be disputed over {amount}.", "charge")
@@ -168,9 +168,3 @@ def _move(book: Book, dispute: Object, amount: int, fee: int) -> None:
     changes = {"reporting_category": "dispute" if amount < 0 else "dispute_reversal"}
     transaction = balance.add_transaction(book, "adjustment", dispute, amount, fee, **changes)
     dispute["balance_transactions"].append(dict(transaction))
-
-
-def _refunded(charge: Object) -> int:
-    released: int = charge["amount"] - charge["amount_captured"]
-    refunded: int = charge["amount_refunded"] - released
-    return refunded

@@ -41,6 +41,6 @@ def missing(kind: str, name: str, param: str, *, status: int, hint: str = "") ->
     )
 
 
-def unexpected_state(message: str, intent: dict[str, Any]) -> StripeError:
+def unexpected_state(message: str, intent: dict[str, Any], param: str | None = None) -> StripeError:
     """Returns the refusal of an action that the intent's status does not allow."""
-    return invalid(message, code="payment_intent_unexpected_state", payment_intent=intent)
+    return invalid(message, param, code="payment_intent_unexpected_state", payment_intent=intent)

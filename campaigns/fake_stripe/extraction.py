@@ -108,8 +108,8 @@ _OTHER_METHODS_OF_CHARGES: Final = frozenset(
 )
 _LEFT_OUT: Final = {
     "account": {"company", "individual", "external_accounts", "controller", "tos_acceptance", "groups"},
-    "customer": {"sources", "subscriptions", "tax_ids", "discount", "tax", "shipping"},
-    "payment_intent": {"hooks", "payment_details", "managed_payments"},
+    "customer": {"sources", "subscriptions", "tax_ids", "discount", "tax"},
+    "payment_intent": {"hooks", "payment_details"},
     "error": {"source"},
     "payment_intent_next_action": {"verify_with_microdeposits", "card_await_notification"},
     "api_errors": {"setup_intent", "source"},

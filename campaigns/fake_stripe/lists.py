@@ -34,12 +34,13 @@ def page(objects: list[Object], parameters: Tree, url: str, *equal: str, **filte
         if all(test(each) == parameters[name] for name, test in tests.items() if name in parameters)
         and all(_within(each[name], parameters[name]) for name in ("created", "arrival_date") if name in parameters)
     ]
+    kind = objects[0]["object"] if objects else "object"
     found.sort(key=lambda each: -each["created"])
     if after := parameters.get("starting_after"):
-        found = found[_place(found, after, "starting_after") + 1 :]
+        found = found[_place(found, after, "starting_after", kind) + 1 :]
         return _list(found[:limit], url, has_more=len(found) > limit)
     if before := parameters.get("ending_before"):
-        found = found[: _place(found, before, "ending_before")]
+        found = found[: _place(found, before, "ending_before", kind)]
         return _list(found[-limit:], url, has_more=len(found) > limit)
     return _list(found[:limit], url, has_more=len(found) > limit)
 
@@ -58,8 +59,8 @@ def _within(value: int, bounds: Any) -> bool:
     return bool(value == bounds)
 
 
-def _place(found: list[Object], name: str, param: str) -> int:
+def _place(found: list[Object], name: str, param: str, kind: str) -> int:
     for index, each in enumerate(found):
         if each["id"] == name:
             return index
-    raise missing("object", name, param, status=400)
+    raise missing(kind, name, param, status=400)

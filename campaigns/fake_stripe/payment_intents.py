@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from campaigns.fake_stripe import charges, instalments, transfers
+from campaigns.fake_stripe import charges, disputes, instalments, transfers
 from campaigns.fake_stripe.books import Book, Object, merged
 from campaigns.fake_stripe.calls import Call
 from campaigns.fake_stripe.confirmation import choose_method, confirm
@@ -69,6 +69,7 @@ def _new(book: Book, call: Call, currency: str) -> Object:
         named=name,
         amount=call.parameters["amount"],
         amount_capturable=0,
+        allowed_payment_method_types=None,
         amount_details={"tip": {}},
         amount_received=0,
         application=None,
@@ -86,6 +87,7 @@ def _new(book: Book, call: Call, currency: str) -> Object:
         excluded_payment_method_types=None,
         last_payment_error=None,
         latest_charge=None,
+        managed_payments=None,
         metadata=merged({}, call.parameters.get("metadata")),
         next_action=None,
         on_behalf_of=None,
@@ -149,7 +151,13 @@ def _check_amount(amount: int, currency: str) -> None:
             "currency",
         )
     if amount < 1:
-        raise invalid("This value must be greater than or equal to 1.", "amount", code="parameter_invalid_integer")
+        raise invalid(
+            "The amount must be greater than or equal to the minimum charge amount allowed for your account and the currency set "
+            "(https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts).  If you want to save a Payment Method for future "
+            "use without an immediate payment, use a Setup Intent instead: https://docs.stripe.com/payments/setup-intents",
+            "amount",
+            code="parameter_invalid_integer",
+        )
     if amount < CURRENCIES[currency]:
         raise invalid(
             f"Amount must be at least {shown(CURRENCIES[currency], currency)} {currency}",
@@ -173,7 +181,7 @@ def found(call: Call) -> Object:
 def retrieve(call: Call) -> Object:
     """Returns one: GET /v1/payment_intents/{intent}."""
     intent = found(call)
-    if (secret := call.get("client_secret")) and secret != intent["client_secret"]:
+    if (call.publishable or call.get("client_secret")) and call.get("client_secret") != intent["client_secret"]:
         raise invalid(
             "The client_secret provided does not match the client_secret associated with the PaymentIntent.",
             "client_secret",
@@ -205,6 +213,7 @@ def update(call: Call) -> Object:
             "update the amount of a PaymentIntent with one of the following statuses: requires_payment_method, "
             "requires_confirmation, requires_action.",
             intent,
+            min(rest),
         )
     if "amount" in call.parameters or "currency" in call.parameters:
         amount, currency = call.get("amount", intent["amount"]), call.get("currency", intent["currency"]).lower()
@@ -249,6 +258,12 @@ def confirm_one(call: Call) -> Object:
 def capture(call: Call) -> Object:
     """Captures one, wholly or in part; the rest is released: POST /v1/payment_intents/{intent}/capture."""
     book, intent = call.book, found(call)
+    if intent["status"] == "succeeded":
+        raise unexpected_state(
+            "The remaining amount on this PaymentIntent could not be captured because the remainder of the authorized amount has been "
+            "released.",
+            intent,
+        )
     if intent["status"] != "requires_capture":
         raise unexpected_state(
             f"This PaymentIntent could not be captured because it has a status of {intent['status']}. Only a PaymentIntent with one of "
@@ -261,20 +276,27 @@ def capture(call: Call) -> Object:
             "final_capture",
         )
     amount = call.get("amount_to_capture", intent["amount_capturable"])
-    if amount < 1:
+    if amount < 0:
+        raise invalid("Invalid non-negative integer", "amount_to_capture", payment_intent=intent)
+    if amount == 0:
         raise invalid(
-            "This value must be greater than or equal to 1.", "amount_to_capture", code="parameter_invalid_integer"
+            "This value must be greater than or equal to 1.",
+            "amount",
+            code="parameter_invalid_integer",
+            payment_intent=intent,
         )
     if amount > intent["amount_capturable"]:
-        most = shown(intent["amount_capturable"], intent["currency"])
         raise invalid(
-            f"The remaining amount to capture ({most}) is less than the amount_to_capture ({shown(amount, intent['currency'])}).",
-            "amount_to_capture",
+            "The payment could not be captured because the requested capture amount is greater than the amount you can capture for "
+            "this charge. Contact us via https://support.stripe.com/contact/ for help.",
             code="amount_too_large",
+            payment_intent=intent,
         )
     intent["metadata"] = merged(intent["metadata"], call.parameters.get("metadata"))
-    charges.capture(book, intent, book.get("charge", intent["latest_charge"], "charge"), amount)
+    charge = book.get("charge", intent["latest_charge"], "charge")
+    charges.capture(book, intent, charge, amount)
     intent |= {"status": "succeeded", "amount_received": amount, "amount_capturable": 0}
+    disputes.follow(book, charge)
     book.event("payment_intent.succeeded", intent)
     return intent
 
@@ -285,7 +307,8 @@ def cancel(call: Call) -> Object:
     if intent["status"] not in _CANCELLABLE:
         raise unexpected_state(
             f"You cannot cancel this PaymentIntent because it has a status of {intent['status']}. Only a PaymentIntent with one of the "
-            f"following statuses may be canceled: {', '.join(_CANCELLABLE)}.",
+            "following statuses may be canceled: requires_payment_method, requires_capture, requires_reauthorization, "
+            "requires_confirmation, requires_action, expired, processing.",
             intent,
         )
     cancel_now(book, intent, call.get("cancellation_reason"))
@@ -293,14 +316,15 @@ def cancel(call: Call) -> Object:
 
 
 def cancel_now(book: Book, intent: Object, reason: str | None) -> None:
-    """Cancels a payment, and releases its authorisation or the money of transfers that it held."""
+    """Cancels a payment, and releases its authorisation or the money of transfers that it held.
+
+    The charge of a released authorisation stays as it was, and the payment keeps its `amount_capturable`.
+    """
     if intent["status"] == "requires_capture":
-        charge = book.get("charge", intent["latest_charge"], "charge")
-        charges.release(book, intent, charge, "charge.refunded")
+        charges.release(book, intent, book.get("charge", intent["latest_charge"], "charge"))
     transfers.unapply(book, intent)
     changes: dict[str, Any] = {
         "status": "canceled",
-        "amount_capturable": 0,
         "next_action": None,
         "canceled_at": book.clock.seconds(),
         "cancellation_reason": reason,

@@ -37,18 +37,27 @@ def attach(call: Call) -> Object:
     if method["customer"] not in {None, customer["id"]}:
         raise invalid("The payment method you provided has already been attached to a customer.", "payment_method")
     _refuse_used(book, method)
+    _refuse_declining(book, method)
+    if method["type"] == "card":
+        method["card"]["checks"]["cvc_check"] = card_of(book, method).cvc_check
     keep(book, method, customer["id"])
     return method
+
+
+def _refuse_declining(book: Book, method: Object) -> None:
+    """Raises the 402 of a card that its bank declines already when it is attached. `chargeCustomerFail` is not."""
+    card = book.details[method["id"]].get("card")
+    if card and card.decline and card.authentication == "never" and card != cards.BY_NAME["chargeCustomerFail"]:
+        code = card.decline if card.decline in cards.OWN_CODES else "card_declined"
+        facts = {"decline_code": card.decline, "advice_code": card.advice}
+        raise StripeError(402, "card_error", cards.message(card.decline), code=code, **facts)
 
 
 def detach(call: Call) -> Object:
     """Detaches one from its customer; it may not be used again."""
     method = call.book.get("payment_method", call.path["payment_method"], "payment_method", status=404)
     if method["customer"] is None:
-        raise invalid(
-            "The payment method you provided is not attached to a customer so detachment is impossible.",
-            "payment_method",
-        )
+        raise invalid("The payment method you provided is not attached to a customer so detachment is impossible.")
     previous, method["customer"] = method["customer"], None
     call.book.details[method["id"]]["used"] = True
     call.book.event("payment_method.detached", method, {"customer": previous})
@@ -81,11 +90,17 @@ def resolved(book: Book, name: str, param: str, *, status: int = 400) -> Object:
 def usable(book: Book, name: str, param: str, customer: str | None) -> Object:
     """Returns the payment method for a payment. Raises StripeError where it was used up, or is another customer's."""
     method = resolved(book, name, param)
+    if method["customer"] is not None and customer is None:
+        raise invalid(
+            f"The `payment_method` parameter supplied {method['id']} belongs to the Customer {method['customer']}. Please include the "
+            "Customer in the `customer` parameter on the PaymentIntent.",
+            "source",
+            code="parameter_missing",
+        )
     if method["customer"] not in {None, customer}:
         raise invalid(
-            "The provided PaymentMethod cannot be attached. To reuse a PaymentMethod, you must attach it to a Customer first."
-            if customer
-            else f"The payment method {method['id']} belongs to a Customer. Please include the Customer in the `customer` parameter on the PaymentIntent.",
+            f"The PaymentMethod {method['id']} does not belong to the Customer you supplied {customer}. Please use this PaymentMethod "
+            "with the Customer that it belongs to instead.",
             param,
         )
     _refuse_used(book, method)
@@ -307,5 +322,7 @@ def of_confirmation_token(book: Book, name: str, intent: str) -> tuple[Object, O
         )
     if token["expires_at"] <= book.clock.now():
         raise missing("ConfirmationToken", name, "confirmation_token", status=400, hint="; it has expired.")
+    if token["payment_intent"] is None:
+        book.when_undone(lambda: token.update(payment_intent=None))
     token["payment_intent"] = intent
     return token, book.details[name]["method"]

@@ -26,29 +26,31 @@ def create(call: Call) -> Object:
     charge = _charge(call)
     if charge["disputed"] and not _inquiry(book, charge):
         raise invalid(f"Charge {charge['id']} has been charged back; cannot issue a refund.", code="charge_disputed")
-    left = charge["amount_captured"] - (charge["amount_refunded"] - _released(charge))
-    if charge["refunded"] or left == 0:
+    left = charge["amount_captured"] - charge["amount_refunded"]
+    if left == 0:
         raise invalid(f"Charge {charge['id']} has already been refunded.", code="charge_already_refunded")
     amount = call.get("amount", left)
-    _check(amount, left, charge)
+    _check(amount, left, charge["currency"])
     kind = charge["payment_method_details"]["type"]
     if kind == "oxxo":
         raise invalid(
             "Payments made with OXXO cannot be refunded.", "charge" if call.get("charge") else "payment_intent"
         )
+    email = _email(book, call, charge["customer"]) if kind == "customer_balance" else ""
     refund = _add(book, call, charge["currency"], amount, charge=charge["id"], payment_intent=charge["payment_intent"])
-    refund["reason"] = call.get("reason")
+    refund |= {"reason": call.get("reason"), "customer": charge["customer"], "payment_method": charge["payment_method"]}
     charge["amount_refunded"] += amount
-    charge["refunded"] = charge["amount_refunded"] == charge["amount"]
+    charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
     if kind == "customer_balance":
-        _send_back(book, refund, _email(book, call, charge["customer"]))
+        _send_back(refund, email)
     else:
         refund["destination_details"] = {
             "card": {"reference_status": "pending", "reference_type": "acquirer_reference_number", "type": "refund"},
             "type": "card",
         }
     source = "payment_refund" if kind == "customer_balance" else "refund"
-    refund["balance_transaction"] = balance.add_transaction(book, source, refund, -amount)["id"]
+    text = f"REFUND FOR CHARGE ({charge['description']})" if charge["description"] else "REFUND FOR CHARGE"
+    refund["balance_transaction"] = balance.add_transaction(book, source, refund, -amount, description=text)["id"]
     _follow(book, refund, book.details[charge["id"]]["afterwards"])
     book.moved("REFUNDED", refund, amount, of=charge["payment_intent"])
     book.event("refund.created", refund)
@@ -60,21 +62,22 @@ def _charge(call: Call) -> Object:
     """Returns the charge that the parameters name, by itself or by its payment."""
     book = call.book
     if name := call.get("charge"):
-        charge = book.get("charge", name, "charge")
+        charge = book.get("charge", name, "id", status=404)
     elif name := call.get("payment_intent"):
-        intent = book.get("payment_intent", name, "payment_intent")
+        intent = book.get("payment_intent", name, "payment_intent", status=404)
         found = book.find("charge", intent["latest_charge"] or "")
         if found is None or found["status"] != "succeeded":
-            raise invalid(f"This PaymentIntent ({name}) does not have a successful charge to refund.", "payment_intent")
+            raise invalid(f"This PaymentIntent ({name}) does not have a successful charge to refund.")
         charge = found
     else:
         raise invalid("One of the following params should be provided for this request: payment_intent or charge.")
     if charge["status"] != "succeeded":
-        raise invalid(f"Charge {charge['id']} is not successful, so it cannot be refunded.", "charge")
+        raise invalid(f"This PaymentIntent ({charge['payment_intent']}) does not have a successful charge to refund.")
     if not charge["captured"]:
         raise invalid(
-            f"This PaymentIntent ({charge['payment_intent']}) has an uncaptured charge. Cancel the PaymentIntent to release it.",
-            code="charge_not_refundable",
+            f"This uncaptured Charge was created by a PaymentIntent ({charge['payment_intent']}). You must cancel the PaymentIntent to "
+            "reverse the authorization instead of refunding the Charge directly. For more information, see "
+            "https://stripe.com/docs/payments/place-a-hold-on-a-payment-method"
         )
     return charge
 
@@ -96,9 +99,10 @@ def _return_balance(call: Call) -> Object:
             "amount",
             code="balance_insufficient",
         )
+    email = _email(book, call, customer)
     refund = _add(book, call, currency, amount, charge=None, payment_intent=None)
     refund["customer"] = customer
-    _send_back(book, refund, _email(book, call, customer))
+    _send_back(refund, email)
     transfers.returned(book, customer, amount, cancelled=False)
     _follow(book, refund, "")
     book.moved("REFUNDED", refund, amount, of=customer)
@@ -120,7 +124,7 @@ def _email(book: Book, call: Call, customer: str | None) -> str:
     return str(email)
 
 
-def _send_back(book: Book, refund: Object, email: str) -> None:
+def _send_back(refund: Object, email: str) -> None:
     """Shows a refund that goes to a bank account: the transfer that came told which."""
     refund |= {
         "status": "pending",
@@ -135,7 +139,10 @@ def _add(book: Book, call: Call, currency: str, amount: int, **fields: Any) -> O
         amount=amount,
         balance_transaction=None,
         currency=currency,
+        customer=None,
+        customer_account=None,
         metadata=merged({}, call.parameters.get("metadata")),
+        payment_method=None,
         reason=None,
         receipt_number=None,
         source_transfer_reversal=None,
@@ -145,19 +152,13 @@ def _add(book: Book, call: Call, currency: str, amount: int, **fields: Any) -> O
     )
 
 
-def _check(amount: int, left: int, charge: Object) -> None:
-    currency = charge["currency"]
+def _check(amount: int, left: int, currency: str) -> None:
     if amount < 1:
-        raise invalid(
-            "Invalid positive integer" if amount < 0 else "This value must be greater than or equal to 1.",
-            "amount",
-            code="parameter_invalid_integer",
-        )
+        raise invalid("This value must be greater than or equal to 1.", "amount", code="parameter_invalid_integer")
     if amount > left:
-        whole = left == charge["amount_captured"]
-        of = "charge amount" if whole else "unrefunded amount on charge"
         raise invalid(
-            f"Refund amount ({shown(amount, currency)}) is greater than {of} ({shown(left, currency)})", "amount"
+            f"Refund amount ({shown(amount, currency)}) is greater than unrefunded amount on charge ({shown(left, currency)})",
+            "amount",
         )
 
 
@@ -196,9 +197,7 @@ def cancel(call: Call) -> Object:
     book = call.book
     refund = retrieve(call)
     if refund["status"] != "requires_action":
-        raise invalid(
-            f"Refund {refund['id']} cannot be canceled because it has a status of {refund['status']}.", "refund"
-        )
+        raise invalid("Canceling this refund is unsupported.")
     refund |= {"status": "canceled"}
     refund.pop("next_action", None)
     _take_back(book, refund)
@@ -226,7 +225,7 @@ def _take_back(book: Book, refund: Object) -> None:
         )["id"]
     else:
         transfers.returned(book, refund["customer"], refund["amount"], cancelled=True)
-    book.moved("REFUND_FAILED", refund, refund["amount"], of=refund["payment_intent"] or refund.get("customer") or "")
+    book.moved("REFUND_FAILED", refund, refund["amount"], of=refund["payment_intent"] or refund["customer"] or "")
 
 
 def _updated(book: Book, refund: Object, previous: Object) -> None:
@@ -237,7 +236,7 @@ def _updated(book: Book, refund: Object, previous: Object) -> None:
 
 def retrieve(call: Call) -> Object:
     """Returns one: GET /v1/refunds/{refund}."""
-    return call.book.get("refund", call.path["refund"], "id", status=404)
+    return call.book.get("refund", call.path["refund"], "refund", status=404)
 
 
 def list_all(call: Call) -> Object:
@@ -255,11 +254,6 @@ def update(call: Call) -> Object:
     refund["metadata"] = merged(previous, call.parameters.get("metadata"))
     _updated(call.book, refund, {"metadata": previous})
     return refund
-
-
-def _released(charge: Object) -> int:
-    """Returns what a partial capture released, which shows as refunded."""
-    return int(charge["amount"] - charge["amount_captured"])
 
 
 def _inquiry(book: Book, charge: Object) -> bool:

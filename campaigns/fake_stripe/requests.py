@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import traceback
 from typing import Any, Final
 
 from msgspec import Struct
@@ -208,9 +210,19 @@ class Requests:
                 found = expanded(call, arrived.route.handler(call))
         except StripeError as error:
             return self._checked(arrived, error.status, error.body)
+        except Exception:  # noqa: BLE001 - a bug of the fake is an answer too, and is counted
+            return self._failed(arrived)
         finally:
             book.request = (None, None)
         return self._checked(arrived, 200, found)
+
+    def _failed(self, arrived: Arrived) -> Answer:
+        """Returns the 500 of a bug of this fake, and counts it with the answers outside the description."""
+        text = traceback.format_exc()
+        sys.stderr.write(text)
+        self._record.write(request=arrived.id, key=arrived.key, status=500, violations=[text[-1000:]])
+        error = StripeError(500, "api_error", f"fake_stripe has a bug: {text.splitlines()[-1]}")
+        return Answer(status=500, body=_encoded(error.body))
 
     def _checked(self, arrived: Arrived, status: int, body: Object) -> Answer:
         """Returns the answer. One outside Stripe's description is recorded, and is a 500 that says so."""

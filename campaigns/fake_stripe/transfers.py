@@ -14,6 +14,7 @@ from campaigns.fake_stripe.errors import NotSupported, invalid, unexpected_state
 from campaigns.fake_stripe.lists import page
 
 _TRANSFER: Final = "mx_bank_transfer"
+_ACTION: Final = "display_bank_transfer_instructions"
 _ADDRESS: Final = {
     "city": "Ciudad de México",
     "country": "MX",
@@ -58,7 +59,7 @@ def await_transfer(book: Book, intent: Object, method: Object, address: str) -> 
         )
     details = book.details[intent["id"]]
     details |= {
-        "applied": 0,
+        "applied": details.get("applied", 0),
         "reference": details.get("reference") or f"{book.random.randrange(10**7):07}",
         "address": address,
     }
@@ -73,8 +74,8 @@ def await_transfer(book: Book, intent: Object, method: Object, address: str) -> 
 def _show(book: Book, intent: Object) -> None:
     details = book.details[intent["id"]]
     intent["next_action"] = {
-        "type": "display_bank_transfer_instructions",
-        "display_bank_transfer_instructions": {
+        "type": _ACTION,
+        _ACTION: {
             "amount_remaining": intent["amount"] - details["applied"],
             "currency": intent["currency"],
             "financial_addresses": [_financial_address(book, intent["customer"])],
@@ -126,7 +127,7 @@ def apply_balance(call: Call) -> Object:
     """Applies the customer's balance by hand: POST /v1/payment_intents/{intent}/apply_customer_balance."""
     book = call.book
     intent = book.get("payment_intent", call.path["intent"], "intent", status=404)
-    if intent["status"] != "requires_action" or "applied" not in book.details[intent["id"]]:
+    if not _waits(intent):
         raise unexpected_state(
             f"This PaymentIntent's customer balance could not be applied because it has a status of {intent['status']}.",
             intent,
@@ -222,13 +223,7 @@ def customer_of(book: Book, clabe: str) -> str | None:
 
 def _open(book: Book, customer: str, amount: int, reference: str | None) -> list[Object]:
     """Returns the customer's payments that wait for money: by reference first, then by amount, then the oldest."""
-    waiting = [
-        each
-        for each in book.all("payment_intent")
-        if each["customer"] == customer
-        and each["status"] == "requires_action"
-        and "applied" in book.details[each["id"]]
-    ]
+    waiting = [each for each in book.all("payment_intent") if each["customer"] == customer and _waits(each)]
 
     def rank(intent: Object) -> tuple[bool, bool]:
         details = book.details[intent["id"]]
@@ -237,6 +232,11 @@ def _open(book: Book, customer: str, amount: int, reference: str | None) -> list
         ] != amount
 
     return sorted(waiting, key=rank)
+
+
+def _waits(intent: Object) -> bool:
+    """Returns whether a payment waits for a transfer, and not for another method that it was confirmed with since."""
+    return intent["status"] == "requires_action" and (intent["next_action"] or {}).get("type") == _ACTION
 
 
 def returned(book: Book, customer: str, amount: int, *, cancelled: bool) -> None:
