@@ -1450,6 +1450,14 @@ STRIPE: Final = (
         "if False:",
         ("tests/processors/stripe/test_tables.py",),
     ),
+    Mutant(
+        "card-number-of-a-merchant-of-tokens",
+        "a merchant whose cards come as tokens alone is sent no number",
+        "src/api/fields/payment_method.py",
+        "if isinstance(payment.card, Card):",
+        "if False:",
+        ("tests/api/orders/test_card_tokens.py::test_a_merchant_of_tokens_alone_is_sent_no_number",),
+    ),
 )
 
 MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE)

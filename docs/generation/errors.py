@@ -122,6 +122,7 @@ def _field_codes() -> set[str]:
     found = {
         "INVALID_VALUE",
         "CONFLICTING_FIELDS",
+        "CARD_NUMBER_NOT_ACCEPTED",
         "CARD_NUMBER_NOT_ALLOWED",
         "SECURITY_CODE_NOT_ALLOWED",
         "DUPLICATE_ID",

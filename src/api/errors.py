@@ -101,6 +101,16 @@ def card_number_in(field: str) -> ApiError:
     return ApiError(400, code, f"{field} {message}.", errors=(FieldError(field, message, code),))
 
 
+def card_number_not_accepted(field: str) -> ApiError:
+    """Returns a 400 about a card's number or security code for a merchant whose cards come as tokens."""
+    message = (
+        "is not accepted by this merchant: send paymentMethod.cardTokens, or set settings.cardEntry to NUMBERS with "
+        "PUT /v1/merchant"
+    )
+    errors = (FieldError(field, message, "CARD_NUMBER_NOT_ACCEPTED"),)
+    return ApiError(400, "CARD_NUMBER_NOT_ACCEPTED", f"{field} {message}.", errors=errors)
+
+
 def security_code_in(field: str) -> ApiError:
     """Returns a 400 about a card's security code in a text that would be stored."""
     code, message = "SECURITY_CODE_NOT_ALLOWED", "must not contain a card's security code"

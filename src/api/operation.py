@@ -63,6 +63,7 @@ BODY: Final[Codes] = {
     415: ("UNSUPPORTED_MEDIA_TYPE",),
 }
 PAYMENT: Final[Codes] = {
+    400: ("CARD_NUMBER_NOT_ACCEPTED",),
     404: ("PAYMENT_METHOD_NOT_FOUND", "CUSTOMER_NOT_FOUND"),
     409: (
         "IDEMPOTENCY_MISMATCH",
@@ -73,6 +74,7 @@ PAYMENT: Final[Codes] = {
     ),
     422: (
         "METHOD_NOT_ENABLED",
+        "CARD_TOKEN_INVALID",
         "PAYMENT_METHOD_EXPIRED",
         "AMOUNT_NOT_CHARGEABLE",
         "PAYMENT_DECLINED",

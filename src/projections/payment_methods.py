@@ -81,7 +81,9 @@ select (select count(*) from methods), p.doc, p.is_default, p.created_at, p.paym
 class SavedCardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """The details of a saved card that may be shown. They cannot be updated."""
 
-    bin: Annotated[str, Meta(description="The first six digits.")]
+    bin: Annotated[
+        str | None, Meta(description="The first six digits. Null if the card came as a token that does not show them.")
+    ]
     last4: Annotated[str, Meta(description="The last four digits.")]
     type: Annotated[str | None, Meta(description="credit or debit; null where unknown.", examples=["credit"])]
     brand: Annotated[str, Meta(description="For example VISA.")]

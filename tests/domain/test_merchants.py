@@ -35,7 +35,7 @@ from ledger.domain.merchants.events import (
     MerchantSettingsChanged,
 )
 from ledger.domain.merchants.evolve import evolve
-from ledger.domain.merchants.settings import SETTINGS, UnknownFields, from_json, from_texts
+from ledger.domain.merchants.settings import SETTINGS, CardEntry, UnknownFields, from_json, from_texts
 from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTrigger, PueRefund
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import (
@@ -216,6 +216,7 @@ def test_an_operator_writes_settings_as_text():
         "invoiceByDefault": "yes",
         "invoiceSeries": "WEB",
         "invoiceFolio": "counter",
+        "cardEntry": "tokens",
     }
     merchant = (
         given(REGISTERED)
@@ -241,6 +242,7 @@ def test_an_operator_writes_settings_as_text():
                 invoice_by_default=True,
                 invoice_series="WEB",
                 invoice_folio=InvoiceFolio.COUNTER,
+                card_entry=CardEntry.TOKENS,
             )
         )
     )

@@ -24,7 +24,7 @@ from ledger.domain.customers import events as customers
 from ledger.domain.idempotency import events as requests
 from ledger.domain.merchants import events as merchants
 from ledger.domain.merchants import messages
-from ledger.domain.merchants.settings import UnknownFields
+from ledger.domain.merchants.settings import CardEntry, UnknownFields
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.invoices.terms import InvoiceFolio, InvoiceTrigger, PueRefund
 from ledger.domain.orders.statuses import Advice
@@ -380,6 +380,7 @@ SAMPLES: dict[str, Any] = {
         invoice_by_default=True,
         invoice_series="WEB",
         invoice_folio=InvoiceFolio.COUNTER,
+        card_entry=CardEntry.TOKENS,
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -19,6 +19,7 @@ INVOICE_NUMBER_MAX: Final = 64
 LINE_ITEMS_MAX: Final = 1000
 TAXES_MAX: Final = 20
 ALLOCATIONS_MAX: Final = 100
+CARD_TOKENS_MAX: Final = 10
 NUMBER_MAX: Final = 999_999_999_999
 
 ALIAS_OF: Final = "aliasOf"
@@ -77,6 +78,7 @@ DayOrMoment = Annotated[
 ]
 CardNumber = Annotated[Text, Meta(extra_json_schema={"pattern": "^([ -]*[0-9]){13,19}[ -]*$"}, extra=UNSEARCHED)]
 Cvc = Annotated[Text, Meta(extra_json_schema={"pattern": "^[0-9]{3,4}$"}, extra=UNSEARCHED)]
+Token = Annotated[Id, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_-]+$"}, examples=["tok_visa"])]
 Email = Annotated[Text, Meta(extra_json_schema={"format": "email"})]
 TaxId = Annotated[Text, Meta(extra_json_schema={"pattern": _RFC})]
 Clabe = Annotated[

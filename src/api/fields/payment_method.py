@@ -1,4 +1,5 @@
-"""The payment method of a request: its type, and for a card the card's data from either place and spelling (N10, N11).
+"""The payment method of a request: its type, and for a card its tokens, or the card's data from either place and
+spelling (N10, N11).
 
 Pass the number and the CVC on inside `Card` only, which prints as stars. The `CardSummary` is what may be stored of
 them.
@@ -7,6 +8,7 @@ them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Final, Literal
 
@@ -15,13 +17,14 @@ from msgspec.structs import replace
 from stdnum import luhn
 
 from api.decoding.field_errors import FieldErrors
-from api.decoding.types import CardNumber, Cvc, Id, Month, Text, Year, alias_of
-from api.errors import invalid, required
+from api.decoding.types import CARD_TOKENS_MAX, CardNumber, Cvc, Id, Month, Text, Token, Year, alias_of
+from api.errors import card_number_not_accepted, conflicting, invalid, required
 from api.fields.values import one_of_aliases, printable
+from ledger.domain.merchants.settings import CardEntry, MerchantSettings
 from ledger.domain.orders.terms import CardSummary, MethodType
-from ledger.operations.context.inputs import PaymentInput
+from ledger.operations.context.inputs import AccountToken, PaymentInput
 from ledger.processors.bins import bin_info
-from ledger.processors.contract import Card
+from ledger.processors.contract import Card, CardToken
 from ledger.processors.saved_card import SecurityCode
 
 _Type = Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"]
@@ -50,16 +53,36 @@ class MethodOptions(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     persist: Annotated[bool | None, alias_of("paymentMethod.persist")] = None
 
 
+class TokenOfCard(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A card by a token: the payer's browser gives the number to the processor alone."""
+
+    account: Annotated[
+        Id,
+        Meta(description="The account whose processor made the token, by its name.", examples=["sandbox"]),
+    ]
+    token: Annotated[Token, Meta(description="The token. It is in no event and no answer.")]
+
+    def __repr__(self) -> str:
+        return "TokenOfCard(***)"
+
+
 class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A payment method. `card` requires cardDetails, `payment_method_id` requires paymentMethodId; the other types
-    require no further field.
+    """A payment method. `card` requires cardTokens or cardDetails, `payment_method_id` requires paymentMethodId; the
+    other types require no further field.
     """
 
     type: Annotated[
         _Type,
         Meta(description="A card, a saved card, a bank transfer, or cash by reference."),
     ]
-    card_details: Annotated[CardDetails | None, Meta(description="The card, for type card.")] = None
+    card_details: Annotated[CardDetails | None, Meta(description="The card by its number, for type card.")] = None
+    card_tokens: Annotated[
+        Annotated[list[TokenOfCard], Meta(max_length=CARD_TOKENS_MAX)] | None,
+        Meta(
+            description="The card by tokens, for type card: one for each account that may be asked to charge it. The "
+            "first connected account that can take the payment is asked."
+        ),
+    ] = None
     options: Annotated[MethodOptions | None, Meta(description="Alias of cardDetails, as options.card.")] = None
     persist: Annotated[bool | None, Meta(description="True saves the card for later payments.")] = None
     payment_method_id: Annotated[Id | None, Meta(description="The saved method, for type payment_method_id.")] = None
@@ -71,6 +94,8 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 _CARD: Final = "paymentMethod.cardDetails"
 _NUMBER: Final = re.compile(r"[0-9]{13,19}")
+_TOKENS: Final = "paymentMethod.cardTokens"
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _CVC: Final = re.compile(r"[0-9]{3,4}")
 _REFERENCES: Final = {
     "spei": MethodType.SPEI,
@@ -87,6 +112,8 @@ def payment_method(method: PaymentMethod, today: date, errors: FieldErrors) -> P
     """
     if method.cvc is not None:
         errors.check(_cvc, method.cvc, "paymentMethod.cvc")
+    if method.card_tokens is not None:
+        return _by_tokens(method, method.card_tokens, errors)
     if method.type == "card":
         return _card_method(method, today, errors)
     for unused in (method.card_details, method.options and method.options.card):
@@ -96,6 +123,16 @@ def payment_method(method: PaymentMethod, today: date, errors: FieldErrors) -> P
         return _saved_method(method, errors)
     kind = _REFERENCES.get(method.type)  # the type is UNSET if it is wrong
     return None if kind is None else PaymentInput(type=kind)
+
+
+def require_card_entry(settings: MerchantSettings, payment: PaymentInput | None) -> None:
+    """Raises ApiError (400) for a card number or a security code if the merchant's cards come as tokens alone."""
+    if settings.card_entry is CardEntry.NUMBERS or payment is None:
+        return
+    if isinstance(payment.card, Card):
+        raise card_number_not_accepted(f"{_CARD}.number")
+    if payment.saved_cvc is not None:
+        raise card_number_not_accepted("paymentMethod.cvc")
 
 
 def stored_part(method: PaymentMethod) -> PaymentMethod:
@@ -122,6 +159,30 @@ def _saved_method(method: PaymentMethod, errors: FieldErrors) -> PaymentInput | 
     saved = errors.check(printable, method.payment_method_id, "paymentMethod.paymentMethodId")
     cvc = None if method.cvc is None else SecurityCode(method.cvc)
     return PaymentInput(type=MethodType.CARD, saved_method_id=saved, saved_cvc=cvc)
+
+
+def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: FieldErrors) -> PaymentInput | None:
+    before = len(errors)
+    if method.type != "card":
+        errors.add(invalid(_TOKENS, "is for the type card alone: leave it out"))
+    if method.card_details is not None or method.options is not None:
+        number = _CARD if method.card_details is not None else "paymentMethod.options"
+        errors.add(conflicting(_TOKENS, number, "exclude each other: send the card once"))
+    if method.persist:
+        errors.add(invalid("paymentMethod.persist", "is for a card that is sent by its number: leave it out"))
+    if not sent:
+        errors.add(invalid(_TOKENS, "must have a token"))
+    tokens = dict[str, AccountToken]()
+    for n, each in enumerate(sent):
+        place = f"{_TOKENS}[{n}]"
+        if errors.has(place):
+            continue
+        if not _TOKEN.fullmatch(each.token):
+            errors.add(invalid(f"{place}.token", "must have letters, digits, _ and - alone", "INVALID_FORMAT"))
+        if each.account in tokens:
+            errors.add(invalid(f"{place}.account", "has a token already: send one for each account"))
+        tokens[each.account] = AccountToken(account=each.account, token=CardToken(token=each.token))
+    return PaymentInput(type=MethodType.CARD, card_tokens=tuple(tokens.values())) if len(errors) == before else None
 
 
 def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> PaymentInput | None:

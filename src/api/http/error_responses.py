@@ -81,6 +81,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.CaptureExceedsAuthorized: 422,
     rejections.PayerAuthenticationFailed: 422,
     rejections.MethodNotEnabled: 422,
+    rejections.CardTokenInvalid: 422,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,
     rejections.AmountNotChargeable: 422,

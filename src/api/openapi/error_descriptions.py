@@ -26,6 +26,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "what to send instead. Or it chooses one payment or document in other operations, and would be ignored here. Or the merchant's setting `unknownFields` is REJECT.",
     "UNKNOWN_PARAMETER": "The query has a parameter that the operation does not have: `errors` names the one that was "
     "probably meant, or those that there are.",
+    "CARD_NUMBER_NOT_ACCEPTED": "The merchant's cards come as `cardTokens` alone (`settings.cardEntry` is TOKENS). The "
+    "answer does not repeat the number.",
     "CARD_NUMBER_NOT_ALLOWED": "A text that would be stored contains a card number. The answer does not "
     "repeat the number.",
     "SECURITY_CODE_NOT_ALLOWED": "A text that would be stored contains a card's security code under its name, "
@@ -137,6 +139,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "AMOUNT_EXCEEDS_PENDING": "The amount exceeds the part of `amountPending` that is not reserved. "
     "`amountReserved` is the "
     "reserved part.",
+    "CARD_TOKEN_INVALID": "No card can be charged by the token of `field`: its account is not connected, or its processor "
+    "does not know it, or it is used up. Nothing was recorded.",
     "METHOD_NOT_ENABLED": "The merchant or this release does not accept this payment method, or its "
     "processor does not accept "
     "it in the order's currency.",
@@ -175,6 +179,7 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "UNKNOWN_PARAMETER": "The operation has no such parameter.",
     "UNKNOWN_FIELD": "It does not exist, and a field at the same place has almost the same name, or it moves money in "
     "other APIs, or it chooses what other operations act on, or the merchant's `unknownFields` is REJECT.",
+    "CARD_NUMBER_NOT_ACCEPTED": "It is a card's number or security code, and the merchant takes tokens alone.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
 }

@@ -151,6 +151,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     "CONFLICTING_FIELDS": "externalId and externalMerchantReference are two names of one field and have "
     "different values: "
     "send one of them.",
+    "CARD_NUMBER_NOT_ACCEPTED": "paymentMethod.cardDetails.number is not accepted by this merchant: send "
+    "paymentMethod.cardTokens, or set settings.cardEntry to NUMBERS with PUT /v1/merchant.",
     "CARD_NUMBER_NOT_ALLOWED": "description must not contain a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "metadata must not contain a card's security code.",
     "INVALID_API_KEY": "The API key is unknown or revoked: use another key.",
@@ -186,6 +188,8 @@ MESSAGES: Final[Mapping[str, str]] = {
     "HEADERS_TOO_LARGE": "The headers must have at most 32768 bytes.",
     "UNSUPPORTED_MEDIA_TYPE": "The body must be JSON in UTF-8: send it with the header content-type: application/json.",
     "AMOUNT_EXCEEDS_PENDING": "The amount exceeds what is unpaid and not reserved by other payments.",
+    "CARD_TOKEN_INVALID": "paymentMethod.cardTokens[0].token is no token of a card that can be charged: let the payer "
+    "enter the card again.",
     "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant: use card, or add SPEI to "
     "settings.paymentMethods with PUT /v1/merchant.",
     "AMOUNT_MISMATCH": "The store accepts only the exact amount of the reference: send expectedAmount.",

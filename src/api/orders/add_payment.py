@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from api.decoding.bodies import BodyDecoder
 from api.decoding.types import LongText
+from api.fields.payment_method import require_card_entry
 from api.fields.values import require_https, require_whole
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
@@ -48,6 +49,7 @@ async def add_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     parsed = parse_payment(body, merchant_now(deps, request))
     require_whole(request.principal.settings, ("amount", parsed.amount))
+    require_card_entry(request.principal.settings, parsed)
     require_https(parsed.return_url, deps.environment)
     reference = request.order_reference()
     key = request.idempotency_key(deps.fingerprint_key, body)

@@ -13,7 +13,7 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import is_harmless, search_texts
 from api.decoding.types import Id, Metadata, PositiveNumber, ReturnUrl, alias_of
 from api.fields.metadata import metadata
-from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
+from api.fields.payment_method import PaymentMethod, payment_method, require_card_entry, sent_pan, stored_part
 from api.fields.people import BillingAddress, DeviceInformation, billing_address, require_billing_address
 from api.fields.values import (
     external_id,
@@ -116,6 +116,7 @@ async def charge(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     parsed = parse_charge(body, merchant_now(deps, request))
     require_whole(request.principal.settings, ("amount", parsed.amount))
+    require_card_entry(request.principal.settings, parsed)
     require_https(parsed.return_url, deps.environment)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await charge_order(deps.ledger, request.actor, request.order_reference(), parsed, key)

@@ -15,7 +15,7 @@ from api.decoding.types import NUMBER_MAX, DayOrMoment, Id, InvoiceNumber, LongT
 from api.errors import invalid, required
 from api.fields.line_items import NO_PRODUCTS, LineItems, Products, line_items, product_ids
 from api.fields.metadata import metadata
-from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
+from api.fields.payment_method import PaymentMethod, payment_method, require_card_entry, sent_pan, stored_part
 from api.fields.people import (
     BillingAddress,
     Customer,
@@ -232,6 +232,7 @@ async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         products = await deps.queries.products_by_id(request.principal.merchant_id, named)
     parsed = _order_input(sent, body, now, products, errors)
     require_whole(request.principal.settings, ("amount", parsed.terms.amount), currency=parsed.terms.currency)
+    require_card_entry(request.principal.settings, parsed.payment)
     if parsed.payment is not None:
         require_https(parsed.payment.return_url, deps.environment)
     key = request.idempotency_key(deps.fingerprint_key, body)

@@ -13,7 +13,7 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.stored_text import is_harmless, search_texts
 from api.decoding.types import ReturnUrl
 from api.errors import customer_not_found, invalid
-from api.fields.payment_method import PaymentMethod, payment_method, sent_pan, stored_part
+from api.fields.payment_method import PaymentMethod, payment_method, require_card_entry, sent_pan, stored_part
 from api.fields.people import BillingAddress, billing_address
 from api.fields.values import require_https, return_url
 from api.http.dependencies import Dependencies
@@ -82,6 +82,8 @@ def _method_of(sent: object) -> PaymentMethod | None:
 
 def _card(method: PaymentMethod, now: datetime, errors: FieldErrors) -> PaymentInput | None:
     parsed = payment_method(method, now.date(), errors)
+    if method.card_tokens is not None:
+        errors.add(invalid("paymentMethod.cardTokens", "pays an order once: send cardDetails to save a card"))
     if method.type != "card" and not errors.has("paymentMethod.type"):
         errors.add(invalid("paymentMethod.type", "must be card: only cards are saved"))
     return parsed
@@ -91,6 +93,7 @@ async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /customers/{customerId}/payment-methods: 201, or 422 for a decline."""
     body = await request.body(deps.body_limit)
     parsed = parse_create(body, merchant_now(deps, request))
+    require_card_entry(request.principal.settings, parsed.card)
     require_https(parsed.card.return_url, deps.environment)
     reference = request.path_id("customerId")
     if reference is None:

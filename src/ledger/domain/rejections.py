@@ -213,6 +213,10 @@ class ProcessorKeyRefused(Rejected):
     code = "PROCESSOR_KEY_REFUSED"
 
 
+class CardTokenInvalid(Rejected):
+    code = "CARD_TOKEN_INVALID"
+
+
 class MethodNotEnabled(Rejected):
     code = "METHOD_NOT_ENABLED"
     lasting = True

@@ -34,7 +34,7 @@ from ledger.domain.orders.processor_outcomes import (
     ReleaseAnswer,
     VoidAnswer,
 )
-from ledger.domain.orders.terms import BillingAddress, DeviceInformation, MethodType
+from ledger.domain.orders.terms import BillingAddress, CardSummary, DeviceInformation, MethodType
 from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
@@ -72,6 +72,14 @@ class CardToken(Struct, frozen=True, kw_only=True):
 
 
 PayingCard = Card | CardToken
+
+
+class TokenRequest(Struct, frozen=True, kw_only=True):
+    """A request for what may be shown of a token's card. It moves nothing, and may be repeated."""
+
+    merchant_id: UUID
+    token: CardToken
+    deadline_at: datetime
 
 
 class Payer(Struct, frozen=True, kw_only=True):
@@ -317,6 +325,10 @@ class CardProcessor(Protocol):
     """
 
     capabilities: Capabilities
+
+    async def read_token(self, request: TokenRequest) -> CardSummary | None:
+        """Returns the card of a token; None if no card can be charged by it: it is unknown, expired or used up."""
+        ...
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
         """Authorises a payment. Returns `ActionRequired` only if the request allows the payer's authentication."""

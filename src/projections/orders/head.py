@@ -62,7 +62,9 @@ class CardDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
     id: Annotated[UUID, Meta(description="The id of the saved or one-time payment method.")]
     type: Annotated[str | None, Meta(description="For example CREDIT.")]
-    bin: Annotated[str, Meta(description="The first six digits.")]
+    bin: Annotated[
+        str | None, Meta(description="The first six digits. Null if the card came as a token that does not show them.")
+    ]
     last4: Annotated[str, Meta(description="The last four digits.")]
     brand: Annotated[str, Meta(description="For example VISA.")]
     country: Annotated[str | None, Meta(description="ISO 3166 country of the issuer.")]

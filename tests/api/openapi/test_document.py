@@ -93,7 +93,14 @@ def test_other_names_of_a_field_are_left_out_and_what_has_to_be_sent_is_required
     assert created["required"] == ["amount", "currency", "externalId", "customer"]
     assert created["properties"]["customer"]["$ref"] == "#/components/schemas/Customer"
     assert "externalMerchantReference" not in created["properties"]
-    assert schemas["PaymentMethod"]["properties"].keys() == {"type", "cardDetails", "persist", "paymentMethodId", "cvc"}
+    assert schemas["PaymentMethod"]["properties"].keys() == {
+        "type",
+        "cardDetails",
+        "cardTokens",
+        "persist",
+        "paymentMethodId",
+        "cvc",
+    }
     assert schemas["ProductToImport"]["additionalProperties"] is True
 
 

@@ -65,6 +65,13 @@ class UnknownFields(StrEnum):
     REJECT = "REJECT"
 
 
+class CardEntry(StrEnum):
+    """How cards come into requests: as tokens of a processor alone, or with their numbers too."""
+
+    TOKENS = "TOKENS"
+    NUMBERS = "NUMBERS"
+
+
 class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
     """A merchant's settings, under the names that merchants and operators use.
 
@@ -187,6 +194,14 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
             "order's `invoiceNumber`. Orders keep what applied when they were invoiced."
         ),
     ] = InvoiceFolio.ORDER_NUMBER
+    card_entry: Annotated[
+        CardEntry,
+        OneOf(CardEntry),
+        Meta(
+            description="Whether requests may have card numbers: TOKENS accepts `cardTokens` and saved cards alone, and "
+            "refuses a number with 400 CARD_NUMBER_NOT_ACCEPTED. Merchants in production begin with TOKENS."
+        ),
+    ] = CardEntry.NUMBERS
 
 
 class Setting(NamedTuple):

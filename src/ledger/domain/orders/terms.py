@@ -110,9 +110,11 @@ class LineItem(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
 
 
 class CardSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The stored part of a card, without its number and CVC. `bin` is the first six digits."""
+    """The stored part of a card, without its number and CVC. `bin` is the first six digits, None if a processor's token
+    of the card does not show them.
+    """
 
-    bin: str
+    bin: str | None
     last4: str
     brand: str
     type: str | None

@@ -27,7 +27,8 @@ from ledger.domain.orders.terms import (
     MethodType,
     OrderTerms,
 )
-from ledger.processors.contract import Card
+from ledger.domain.rejections import CardTokenInvalid
+from ledger.processors.contract import CardToken, PayingCard
 from ledger.processors.saved_card import SecurityCode
 
 
@@ -74,8 +75,18 @@ class CustomersFiscal(Enum):
     REQUIRED = auto()
 
 
+class AccountToken(Struct, frozen=True, kw_only=True):
+    """A card as a token of one of the merchant's accounts with a processor."""
+
+    account: str
+    token: CardToken
+
+
 class PaymentInput(Struct, frozen=True, kw_only=True):
     """How one payment is to be made. `card` and `card_summary` come together, `persist` saves that card.
+
+    `card_tokens` has the same card for one account or several. The operation reads the token of the account that it
+    chooses, which becomes `card`; a token that no card can be charged by becomes `card_refusal`.
 
     `return_url` is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is
     what the payer entered for it.
@@ -85,7 +96,9 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
 
     type: MethodType
     payment_id: UUID | None = None
-    card: Card | None = None
+    card: PayingCard | None = None
+    card_tokens: tuple[AccountToken, ...] = ()
+    card_refusal: CardTokenInvalid | None = None
     card_summary: CardSummary | None = None
     saved_method_id: str | None = None
     saved_cvc: SecurityCode | None = None

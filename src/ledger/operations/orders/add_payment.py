@@ -18,6 +18,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult
 from ledger.operations.orders.new_payment import new_payment, payment_plan
 from ledger.operations.orders.order_request import execute_on_order
+from ledger.operations.payment_methods.card_tokens import with_card_of_token
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -28,8 +29,9 @@ async def add_payment(
     section 8.7).
 
     Raises like `execute_on_order`; OrderNotFound, PaymentMethodNotFound, MethodNotEnabled, PartialsNotAllowed,
-    OrderNotPayable, AmountExceedsPending, IdempotencyMismatch, InvalidField.
+    OrderNotPayable, AmountExceedsPending, IdempotencyMismatch, InvalidField, CardTokenInvalid.
     """
+    request = await with_card_of_token(ledger, actor.merchant_id, request)
     uow = UnitOfWork(ledger, actor, key, creates=True)
 
     async def attempt(_: Conflict | None) -> Plan:

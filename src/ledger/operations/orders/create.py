@@ -6,6 +6,7 @@ The claim on the external id decides which of two creations was first; no look-u
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
 from ledger.domain.rejections import (
     AmountNotChargeable,
+    CardTokenInvalid,
     CustomerNotFound,
     DuplicateExternalId,
     InvalidField,
@@ -37,8 +39,20 @@ from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.invoices.stampable import require_stampable
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
 from ledger.operations.orders.order_request import execute_on_order
+from ledger.operations.payment_methods.card_tokens import with_card_of_token
 from ledger.operations.payment_methods.charge import decide_with_card
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
+
+_OUTLIVED: Final = (
+    CustomerNotFound,
+    PaymentMethodNotFound,
+    PaymentMethodExpired,
+    CardTokenInvalid,
+    InvalidField,
+    AmountNotChargeable,
+)
+"""What refuses a new order, and does not refuse to show one by its external id: it outlives its customer, its card, and
+the fiscal data of its customer, and an earlier release or another processor may have taken its amount."""
 
 
 async def create_order(
@@ -47,9 +61,11 @@ async def create_order(
     """Creates a payment order, or returns the one that has this external id already (contract N25 to N29).
 
     Raises like `execute_on_order`; CustomerNotFound, MethodNotEnabled, IdempotencyMismatch, InvalidField,
-    AmountNotChargeable; DuplicateExternalId if that order was cancelled, or has another id than the one that the
-    caller fixes.
+    AmountNotChargeable, CardTokenInvalid; DuplicateExternalId if that order was cancelled, or has another id than the
+    one that the caller fixes.
     """
+    if request.payment is not None and request.payment.card_tokens:
+        request = replace(request, payment=await with_card_of_token(ledger, actor.merchant_id, request.payment))
     uow = UnitOfWork(ledger, actor, key, creates=True)
     existing: UUID | None = None
 
@@ -64,9 +80,7 @@ async def create_order(
         if existing is None:
             try:
                 return await _new_order(uow, request, payment, merchant, conflict)
-            except (CustomerNotFound, PaymentMethodNotFound, PaymentMethodExpired, InvalidField, AmountNotChargeable):
-                # An order outlives its customer, its saved card and the fiscal data of its customer, and an earlier
-                # release or another processor may have taken its amount: it is shown by the same external id.
+            except _OUTLIVED:
                 existing = await _order_with(uow, request.terms.external_id)
                 if existing is None:
                     raise
@@ -89,6 +103,7 @@ async def charge_order(
 
     Raises like `create_order`; OrderNotFound, OrderNotPayable, AmountExceedsPending.
     """
+    request = await with_card_of_token(ledger, actor.merchant_id, request)
     uow = UnitOfWork(ledger, actor, key, creates=True)
 
     async def attempt(_: Conflict | None) -> Plan:

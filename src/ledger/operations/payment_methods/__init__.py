@@ -2,7 +2,8 @@
 
 In reading order:
 
-- `charge`: the card of a payment. `save`: saves it, in the commit that announces the payment.
+- `charge`: the card of a payment. `card_tokens`: the card of a token. `save`: saves a card, in the commit that
+  announces its payment.
 - `change`: changes billing details, deletes a method.
 - `verify`: saves a card without a payment. `verification_call`: its calls to the processor. `complete`: finds the
   outcome of such a call, and ends a verification without its payer.

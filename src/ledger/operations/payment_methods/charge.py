@@ -55,11 +55,13 @@ async def decide_with_card(
     """Decides on a payment with the card that the request brings, saves or names. `billing` is the order's address.
 
     `customer_is_checked` is set if the commit has the customer's stream already. Raises what `decide` raises,
-    PaymentMethodNotFound, PaymentMethodExpired, PaymentMethodLimitReached, CustomerNotFound, a Fault.
+    PaymentMethodNotFound, PaymentMethodExpired, PaymentMethodLimitReached, CustomerNotFound, CardTokenInvalid, a Fault.
     """
     if request.saved_method_id is not None:
         return await _by_saved_card(uow, customer_id, request, payment, decide, billing)
     secrets = SecretInputs(card=request.card, return_url=request.return_url)
+    if request.card_refusal is not None and not _is_repeated(decide, payment):
+        raise request.card_refusal
     events = decide(payment)
     if not (request.persist and events):
         return DecidedPayment(payment=payment, events=events, secrets=secrets)
@@ -117,7 +119,9 @@ async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> 
 
 
 def _is_repeated(decide: Decide, payment: NewPayment) -> bool:
-    """Returns whether the order has this payment already: it is shown, even if its card was deleted since."""
+    """Returns whether the order has this payment already: it is shown, even if its card was deleted since, or its token
+    is used up.
+    """
     try:
         return not decide(payment)
     except Rejected:

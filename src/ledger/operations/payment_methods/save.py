@@ -31,6 +31,7 @@ from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Change
 from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
+from ledger.processors.contract import Card
 
 _ATTEMPTS: Final = 5
 
@@ -56,7 +57,7 @@ async def save_card(
     commit has the customer's stream already. Raises CustomerNotFound if the customer was erased,
     PaymentMethodLimitReached, ConcurrentUpdate, a Fault.
     """
-    assert request.card is not None, "only a card is saved"
+    assert isinstance(request.card, Card), "only a card that came with its number is saved"
     assert request.card_summary is not None, "a card comes with its summary"
     checks = () if customer_is_checked else (await _customer_check(uow, customer_id),)
     method_id, methods = await keep_number(uow, customer_id, request.card.number)

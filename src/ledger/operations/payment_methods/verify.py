@@ -48,7 +48,7 @@ from ledger.operations.pipeline.execute_stream import stream_of as stream_of_rec
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import AnsweredWhen, IdempotencyKey, Plan, UnitOfWork, in_progress
 from ledger.postgres.faults import Fault
-from ledger.processors.contract import ProcessorUnavailable
+from ledger.processors.contract import Card, ProcessorUnavailable
 
 _AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 _ANNOUNCING = CardVerificationRequested, CardVerificationResumed
@@ -124,7 +124,7 @@ async def _verify(uow: UnitOfWork, reference: str, request: PaymentInput, *, is_
         processor = await _processor(uow)
         customer = await uow.find(CUSTOMERS, reference)
         customer_id = customer.customer_id
-        assert request.card is not None, "only a card is saved"
+        assert isinstance(request.card, Card), "only a card that came with its number is saved"
         assert request.card_summary is not None, "a card comes with its summary"
         method_id, methods = await keep_number(uow, customer_id, request.card.number)
         kept = customer_id, method_id

@@ -23,6 +23,7 @@ from ledger.domain.orders.processor_outcomes import (
     ReleaseAnswer,
     VoidAnswer,
 )
+from ledger.domain.orders.terms import CardSummary
 from ledger.processors.contract import (
     AuthenticationRequest,
     AuthorizationAnswer,
@@ -38,6 +39,7 @@ from ledger.processors.contract import (
     RefundRequest,
     ReleaseRequest,
     Request,
+    TokenRequest,
     VoidRequest,
 )
 from ledger.processors.messages import DepositReceived
@@ -50,7 +52,7 @@ from ledger.processors.sandbox.charges import NAME
 from ledger.processors.sandbox.outbox import Outbox
 from ledger.processors.sandbox.records import records
 from ledger.processors.sandbox.references import Deposit
-from ledger.processors.sandbox.test_cards import APPROVED, TestCard, behaviour_of
+from ledger.processors.sandbox.test_cards import APPROVED, TestCard, behaviour_of, card_of
 from ledger.tasks import Timeout, Timeouts
 
 T = TypeVar("T")
@@ -92,6 +94,7 @@ class SandboxProcessor:
             is_simulated=True,
             smallest_amount=FINEST,
             reads_payers=False,
+            takes_card_tokens=True,
         )
         self.pages = PayerPages(executor)
         self.outbox = Outbox(executor)
@@ -109,6 +112,9 @@ class SandboxProcessor:
         return self._executor.alive
 
     # ---------------------------------------------------------------- cards
+
+    async def read_token(self, request: TokenRequest) -> CardSummary | None:
+        return card_of(request.token)
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
         """Records the call and answers by its card."""

@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
-from ledger.processors.contract import Card, PayingCard
+from ledger.domain.orders.terms import CardSummary
+from ledger.processors.bins import bin_info
+from ledger.processors.contract import Card, CardToken, PayingCard
 
 
 class Authentication(StrEnum):
@@ -85,10 +87,49 @@ TEST_CARDS: Final = {
 }
 
 
+TEST_TOKENS: Final = {
+    "tok_visa": "4242424242424242",
+    "tok_mastercard": "5555555555554444",
+    "tok_amex": "378282246310005",
+    "tok_declined": "4000000000000002",
+    "tok_insufficient_funds": "4000000000009995",
+    "tok_lost_or_stolen": "4000000000009987",
+    "tok_expired_card": "4000000000000069",
+    "tok_invalid_cvv": "4000000000000127",
+    "tok_issuer_unavailable": "4000000000009235",
+    "tok_suspected_fraud": "4100000000000019",
+    "tok_challenge": "4000000000003220",
+    "tok_device_data": "4000000000003055",
+    "tok_redirect": "4000000000007007",
+    "tok_refund_later": "4000000000005126",
+    "tok_refund_refused": "4000000000007726",
+    "tok_disputed": "4000000000000259",
+    "tok_no_answer": "4000000000000119",
+}
+"""The tokens of the sandbox, each for a test card that any number of payments may use."""
+
+
+def card_of(token: CardToken) -> CardSummary | None:
+    """Returns the card of a test token, which expires in December 2040; None if there is no such token."""
+    number = TEST_TOKENS.get(token.token)
+    if number is None:
+        return None
+    brand, kind, country, issuer_bank = bin_info(number)
+    return CardSummary(
+        bin=number[:6],
+        last4=number[-4:],
+        brand=brand,
+        type=kind,
+        country=country,
+        issuer_bank=issuer_bank,
+        exp_month=12,
+        exp_year=2040,
+    )
+
+
 def number_of(card: PayingCard) -> str:
-    """Returns the number of a card. The sandbox is asked for no tokens, because its capabilities have none."""
-    assert isinstance(card, Card), "the ledger sends tokens to processors that take them"
-    return card.number
+    """Returns the number of a card or of a test token's card. The ledger reads a token before it pays by it."""
+    return card.number if isinstance(card, Card) else TEST_TOKENS[card.token]
 
 
 def behaviour_of(card: PayingCard) -> TestCard:
