@@ -1415,7 +1415,7 @@ STRIPE: Final = (
         "a refund is sent under one key only, also after a failure that Stripe repeats",
         "src/ledger/processors/stripe/charges.py",
         "            if found is None:\n                raise\n            return refunded(found)",
-        "            key = key_of(request, _REFUND) + _AGAIN\n            deadline_at = request.deadline_at\n            found = found or await self.transport.post(REFUNDS, form, Refund, key=key, deadline_at=deadline_at)\n            return refunded(found)",
+        "            key = numbered(key_of(request, _REFUND), 1)\n            deadline_at = request.deadline_at\n            found = found or await self.transport.post(REFUNDS, form, Refund, key=key, deadline_at=deadline_at)\n            return refunded(found)",
         ("tests/processors/stripe/test_charges.py",),
     ),
     Mutant(

@@ -99,7 +99,13 @@ def double() -> Iterator[Double]:
     double = Double()
     yield double
     wrong = [reason for asked in double.requests for reason in wrong_with_request(*asked)]
-    made = (*double.intents.values(), *double.refunds.values(), *double.customers.values(), *double.events)
+    made = (
+        *double.intents.values(),
+        *double.refunds.values(),
+        *double.customers.values(),
+        *double.events,
+        *double.tokens.values(),
+    )
     assert [*wrong, *(reason for value in made for reason in wrong_with_object(value, value["object"]))] == []
 
 

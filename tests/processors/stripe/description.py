@@ -45,6 +45,11 @@ _OBJECTS = {
     "charge": "id object amount amount_captured amount_refunded created payment_intent metadata outcome "
     "payment_method_details",
     "charge_outcome": "type",
+    "payment_method": "id object type card customer billing_details created livemode",
+    "payment_method_card": "brand country exp_month exp_year funding last4",
+    "billing_details": "name",
+    "confirmation_token": "id object created expires_at livemode payment_intent setup_intent payment_method_preview",
+    "confirmation_tokens_resource_payment_method_preview": "type card customer billing_details",
     "payment_method_details": "type card",
     "payment_method_details_card": "authorization_code capture_before network_transaction_id three_d_secure exp_month "
     "exp_year",
@@ -76,6 +81,8 @@ _REQUESTS = {
     "GET setup_intents/{intent}": "",
     "GET refunds": "payment_intent created limit starting_after",
     "GET customers/{customer}": "",
+    "GET payment_methods/{payment_method}": "",
+    "GET confirmation_tokens/{confirmation_token}": "",
     "GET balance_transactions": "created expand limit starting_after",
     "GET events": "created type limit starting_after",
     "GET account": "",
@@ -153,6 +160,8 @@ def wrong_with_request(method: str, path: str, form: dict[str, str]) -> list[str
     """Returns what Stripe's description forbids in a request."""
     route = re.sub(r"(?<=intents/)\w+_\d+", "{intent}", path.removeprefix("/v1/"))
     route = re.sub(r"(?<=customers/)\w+_\d+", "{customer}", route)
+    route = re.sub(r"(?<=payment_methods/)\w+", "{payment_method}", route)
+    route = re.sub(r"(?<=confirmation_tokens/)\w+", "{confirmation_token}", route)
     schema = description()["requests"].get(f"{method} {route}")
     if schema is None:
         return [f"{method} {route} is not in the description"]

@@ -37,6 +37,7 @@ class Double:
         self.intents: dict[str, dict[str, Any]] = {}
         self.refunds: dict[str, dict[str, Any]] = {}
         self.customers: dict[str, dict[str, Any]] = {}
+        self.tokens: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.transactions: list[dict[str, Any]] = []
         self.balances: dict[str, int] = defaultdict(int)
@@ -68,7 +69,9 @@ class Double:
             return _json(
                 401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_***"}}
             )
+        is_stored = request.headers.get("Idempotency-Key") in self._stored
         planned = (faults for end, faults in self.faults.items() if faults and request.path.endswith(end))
+        planned = (faults for faults in planned if not (is_stored and faults[0] in {FAILS_BEFORE, FAILS_AFTER}))
         fault = next((faults.pop(0) for faults in planned if request.method == "POST"), None)
         match fault:
             case "BUSY":
@@ -133,6 +136,8 @@ class Double:
             ("POST", "setup_intents/*/confirm"): self._confirm,
             ("POST", "setup_intents/*/cancel"): self._cancel,
             ("GET", "setup_intents/*"): lambda i, _: self._intent(i),
+            ("GET", "payment_methods/*"): lambda i, _: self._token(i),
+            ("GET", "confirmation_tokens/*"): lambda i, _: self._token(i),
             ("POST", "refunds"): self._refund,
             ("GET", "refunds"): lambda f: self._page(self.refunds.values(), f),
             ("POST", "customers"): self._customer,
@@ -145,6 +150,11 @@ class Double:
         ids = [part for part in parts if "_" in part and re.search(r"_\d+$", part)]
         route = "/".join("*" if part in ids else part for part in parts)
         return routes[request.method, route](*ids, form)
+
+    def _token(self, token: str) -> dict[str, Any]:
+        if token not in self.tokens:
+            raise Refusal(404, type="invalid_request_error", code="resource_missing", message="No such token")
+        return self.tokens[token]
 
     def _id(self, prefix: str) -> str:
         return f"{prefix}_{next(self._ids)}"

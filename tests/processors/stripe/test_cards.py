@@ -129,6 +129,24 @@ async def test_a_confirmation_that_meets_a_fence_has_no_effect(
     assert charged(double) == 0
 
 
+async def test_a_fence_holds_although_stripe_fails_at_it(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    double.faults["/confirm"] = [HELD]
+    request = shop.pay()
+    confirmation = asyncio.ensure_future(stripe.authorize(request))
+    await double.held.wait()
+    confirmation.cancel()
+    double.faults["/cancel"] = [FAILS_BEFORE, FAILS_BEFORE, FAILS_BEFORE]
+    question = shop.question(request, fence=True)
+    for _ in range(3):
+        with pytest.raises(ProcessorTimedOut):
+            await stripe.look_up(question)
+    assert await stripe.look_up(question) is None
+    double.gate.set()
+    for _ in range(100):  # the request that waits at the double goes on
+        await asyncio.sleep(0)
+    assert (double.intents["pi_1"]["status"], charged(double)) == ("canceled", 0)
+
+
 async def test_a_payer_who_is_quicker_than_the_fence_has_paid(
     shop: Shop, stripe: StripeProcessor, double: Double
 ) -> None:

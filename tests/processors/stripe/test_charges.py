@@ -126,6 +126,23 @@ async def test_a_call_that_arrives_after_the_fence_has_no_effect(
         await getattr(stripe, name)(request)
 
 
+async def test_stripe_may_fail_at_one_call_several_times(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    held = await shop.authorized(capture=False)
+    void = shop.void(held)
+    double.faults[f"/{held}"] = [FAILS_BEFORE]  # at the mark of the void
+    double.faults["/cancel"] = [FAILS_BEFORE] * 3
+    with pytest.raises(ProcessorUnavailable):
+        await stripe.void(void)
+    for _ in range(3):
+        with pytest.raises(ProcessorTimedOut):
+            await stripe.void(void)
+    question = shop.question(void, processor_reference=held, fence=True)
+    assert await stripe.look_up_void(question) is None
+    with pytest.raises(ProcessorUnavailable):  # the fence holds for the key that would have been the next one
+        await stripe.void(void)
+    assert double.intents[held]["status"] == "requires_capture"
+
+
 async def test_a_fence_that_comes_after_the_call_finds_what_it_did(
     shop: Shop, stripe: StripeProcessor, double: Double
 ) -> None:

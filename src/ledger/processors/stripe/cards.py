@@ -97,7 +97,9 @@ class Cards(Intents):
         answer = await self._answer(intent, request)
         if answer is None and request.fence and intent.status != "canceled":
             intent = await self.cancel(intent.id, request, "fence")
-            return await self._answer(intent, request)
+            answer = await self._answer(intent, request)
+            if answer is None and intent.status != "canceled":
+                raise ProcessorTimedOut(f"the intent could not be cancelled: it is {intent.status}")
         return answer
 
     async def _create(self, request: Request, *, amount: Decimal, currency: str, capture: bool) -> Intent:

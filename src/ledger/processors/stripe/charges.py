@@ -44,14 +44,13 @@ from ledger.processors.stripe.call_keys import (
     metadata_of,
 )
 from ledger.processors.stripe.forms import Form
-from ledger.processors.stripe.intents import Intents, path_of
+from ledger.processors.stripe.intents import KEYS_MAX, Intents, numbered, path_of
 from ledger.processors.stripe.objects import Error, Intent, Refund
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
 
 REFUNDS: Final = "/v1/refunds"
 _CAPTURE, _VOID, _REFUND = "capture", "cancel", "refund"
-_AGAIN: Final = "-again"
 _TEXT_MAX: Final = 255
 _RETRYABLE: Final = frozenset({"processing_error"})
 """Codes of a refused capture that can succeed at another time. Source: docs.stripe.com/error-codes."""
@@ -68,7 +67,7 @@ class Charges(Intents):
         }
         path = f"{path_of(request.processor_reference)}/capture"
         try:
-            return _captured(await self._once(path, form, request, _CAPTURE))
+            return _captured(await self.send_once(path, form, request, _CAPTURE))
         except Refused as refusal:
             intent = await self._after(request.processor_reference, request, refusal)
             if _is_captured_by(intent, request):
@@ -84,12 +83,12 @@ class Charges(Intents):
             await self.transport.post(
                 path, marked, Intent, key=key_of(request, "mark"), deadline_at=request.deadline_at
             )
+        except (Refused, ReplayedFailure):
+            pass  # the state of the intent decides, below
         except ProcessorTimedOut as failure:
             raise ProcessorUnavailable(f"nothing was cancelled: {failure}") from None
-        except Refused:
-            pass  # the state of the intent decides, below
         try:
-            intent = await self._once(f"{path}/cancel", {}, request, _VOID)
+            intent = await self.send_once(f"{path}/cancel", {}, request, _VOID)
         except Refused as refusal:
             intent = await self._after(request.processor_reference, request, refusal)
             if intent.status != "canceled":
@@ -154,18 +153,6 @@ class Charges(Intents):
             refund = await self._made_refund(reference, request)
         return None if refund is None else refunded(refund)
 
-    async def _once(self, path: str, form: Form, request: Request, step: str) -> Intent:
-        """Sends what an intent takes once, under the call's key.
-
-        Stripe repeats a failure of its own under that key for a day. If the request is sent again after it, it goes out
-        under a second key: an intent that was captured or cancelled refuses the second request.
-        """
-        key = key_of(request, step)
-        try:
-            return await self.transport.post(path, form, Intent, key=key, deadline_at=request.deadline_at)
-        except ReplayedFailure:
-            return await self.transport.post(path, form, Intent, key=key + _AGAIN, deadline_at=request.deadline_at)
-
     async def _after(self, intent_id: str, request: Request, refusal: Refused) -> Intent:
         """Returns the intent after Stripe refused a request about it. Raises ProcessorUnavailable for a fenced one."""
         if refusal.error.type == "idempotency_error":
@@ -187,11 +174,13 @@ class Charges(Intents):
         return await self._read(_reference(request), request)
 
     async def _fence(self, request: LookUpRequest, step: str) -> bool:
-        """Uses the key of a call up. Returns False if the call has arrived before."""
-        key = key_of(request, step)
-        if await self._use_up(request, key):
-            return True
-        await self._use_up(request, key + _AGAIN)
+        """Uses the key of a call up. Returns False if the call has arrived before.
+
+        It may be sent again under the next key then (`send_once`), so that one is used up instead.
+        """
+        for number in range(KEYS_MAX):
+            if await self._use_up(request, numbered(key_of(request, step), number)):
+                return number == 0
         return False
 
     async def _use_up(self, request: LookUpRequest, key: str) -> bool:

@@ -13,6 +13,9 @@ from ledger.processors.stripe.transport import Refused, ReplayedFailure, Transpo
 
 PAYMENTS: Final = "/v1/payment_intents"
 SETUPS: Final = "/v1/setup_intents"
+KEYS_MAX: Final = 10
+"""Under how many keys an intent is asked to change, one after another, while Stripe repeats failures of its own."""
+
 _SETUP_PREFIX: Final = "seti_"
 
 
@@ -40,14 +43,34 @@ class Intents:
 
         Raises ProcessorTimedOut, ProcessorUnavailable.
         """
-        form: Form = {"cancellation_reason": "abandoned"}
         try:
-            return await self.transport.post(
-                f"{path_of(intent_id)}/cancel", form, Intent, key=key_of(request, step), deadline_at=request.deadline_at
+            return await self.send_once(
+                f"{path_of(intent_id)}/cancel", {"cancellation_reason": "abandoned"}, request, step
             )
-        except (Refused, ReplayedFailure):
-            pass  # it has another state by now, or Stripe repeats a failure: the intent shows what happened
+        except Refused:
+            pass  # it has another state by now
         try:
             return await self.read(intent_id, request.deadline_at)
         except Refused as refusal:
             raise ProcessorTimedOut(f"the intent cannot be read: {refusal}") from None
+
+    async def send_once(self, path: str, form: Form, request: Request, step: str) -> Intent:
+        """Sends what an intent takes once, under the call's key, and returns the intent.
+
+        Stripe repeats a failure of its own under that key for a day. A request that meets it goes out under the next
+        key: an intent that was captured or cancelled refuses a second request. Raises Refused, ProcessorTimedOut,
+        ProcessorUnavailable.
+        """
+        for number in range(KEYS_MAX - 1):
+            key = numbered(key_of(request, step), number)
+            try:
+                return await self.transport.post(path, form, Intent, key=key, deadline_at=request.deadline_at)
+            except ReplayedFailure:
+                continue
+        key = numbered(key_of(request, step), KEYS_MAX - 1)
+        return await self.transport.post(path, form, Intent, key=key, deadline_at=request.deadline_at)
+
+
+def numbered(key: str, number: int) -> str:
+    """Returns the key of a request that Stripe has failed at so many times."""
+    return key if number == 0 else f"{key}-{number}"

@@ -202,6 +202,40 @@ class Event(Struct, frozen=True, kw_only=True):
     data: EventData
 
 
+class Card(Struct, frozen=True, kw_only=True):
+    """A card as Stripe shows it, without its number. `funding` is credit, debit, prepaid or unknown."""
+
+    brand: str
+    last4: str
+    exp_month: int
+    exp_year: int
+    funding: str = "unknown"
+    country: str | None = None
+
+
+class BillingDetails(Struct, frozen=True, kw_only=True):
+    name: str | None = None
+
+
+class PaymentMethod(Struct, frozen=True, kw_only=True):
+    """What can be charged: a card, or the preview of one in a confirmation token."""
+
+    type: str
+    card: Card | None = None
+    customer: str | None = None
+    billing_details: BillingDetails | None = None
+
+
+class ConfirmationToken(Struct, frozen=True, kw_only=True):
+    """What the payer chose on the page. It names the intent that it was used for."""
+
+    id: str
+    expires_at: int | None = None
+    payment_intent: str | None = None
+    setup_intent: str | None = None
+    payment_method_preview: PaymentMethod | None = None
+
+
 class Account(Struct, frozen=True, kw_only=True):
     id: str
     country: str | None = None

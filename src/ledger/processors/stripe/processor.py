@@ -8,6 +8,7 @@ from ledger.processors.stripe.cards import Cards
 from ledger.processors.stripe.charges import Charges
 from ledger.processors.stripe.records import Records
 from ledger.processors.stripe.references import References
+from ledger.processors.stripe.tokens import Tokens
 from ledger.processors.stripe.transport import Connections, Transport
 
 
@@ -22,6 +23,7 @@ class StripeProcessor:
         self.capabilities = capabilities or capabilities_of(methods_of(MEXICO))
         transport = Transport(connections, secret_key)
         cards, charges, references = Cards(transport), Charges(transport), References(transport)
+        self.read_token = Tokens(transport).read_token
         self.authorize = cards.authorize
         self.submit_device_data = cards.validate_authentication  # Stripe's own page collects the device's data
         self.validate_authentication = cards.validate_authentication

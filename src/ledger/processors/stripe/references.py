@@ -126,7 +126,7 @@ class References(Intents):
                 raise ProcessorTimedOut("an earlier try of this payout had other parts") from None
             code, message = words(failure.error)
             return masked(RefundRefused(code=code, message=message))
-        return _together(request.amount, [*answers, *([] if made is None else [made])])
+        return _together(request.amount, [*([] if made is None else [made]), *answers])
 
     async def look_up_reference(self, request: LookUpRequest) -> ReferenceAnswer | None:
         """Returns the reference of a call; with a fence, an intent that was never confirmed is cancelled."""
@@ -139,7 +139,7 @@ class References(Intents):
                     return None
                 intent = await self.cancel(intent.id, request, "fence")
             if intent.status == "canceled":
-                return None
+                return None  # an intent that could not be cancelled shows no reference, and is looked up again
             issued = _issued(intent, None if customer is None else _expiry(customer))
         except Refused as failure:
             raise ProcessorTimedOut(f"Stripe refuses the look-up: {failure}") from None
