@@ -315,5 +315,5 @@ def test_without_such_a_program_the_account_is_a_free_number_until_there_is_one(
 @as_root
 def test_an_account_that_shares_its_number_is_refused(monkeypatch):
     monkeypatch.setattr(accounts, "name_of", lambda _: "backup")
-    with pytest.raises(ClusterUnusable, match=r"the account `daemon` has the number 1 of `backup`"):
+    with pytest.raises(ClusterUnusable, match=r"the account `daemon` has the user id 1 of `backup`"):
         server_account("daemon")

@@ -1,7 +1,8 @@
 """The account that the embedded Postgres runs as, and the environment of its processes.
 
-Pass Postgres no variable of this process but those that `environment` returns: the others hold the master key, the
-processors' keys and the token of the metrics, and every process of one account can read them in `/proc`.
+Pass Postgres only the variables that `environment` returns. The other ones of this process hold the master key, the
+processors' keys and the token of the metrics, and `/proc` shows the variables of a process to all processes of its
+account.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from ledger.settings import CannotRun
 
 NAME: Final = "payment-ledger"
 FORMER_NAME: Final = "nobody"
-"""The account of earlier releases, which other services of a machine use too."""
+"""The account that earlier releases used. Other services of the machine use it too."""
 _NUMBERS: Final = range(60_706, 61_184)
-"""User ids that systemd's list (UIDS-GIDS) leaves unused. Each is its group's id too."""
+"""User ids that systemd's document UIDS-GIDS assigns to nothing. The group of a server has the same id."""
 _PROGRAMS: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 _LOCK: Final = Path("/run/payment-ledger.lock")
-"""Only root can open it, so that no other user holds up a start."""
+"""Only root can open this file: no other user can hold its lock and so delay a start."""
 _CREATE_TIMEOUT_S: Final = 60.0
 """`useradd` itself waits up to 15 seconds for another process that changes the accounts."""
-_NO_ACCOUNT: Final = f"this system cannot add the account `{NAME}`: add it, for Postgres refuses to run as root"
+_NO_ACCOUNT: Final = (
+    f"Postgres refuses to run as root, and the account `{NAME}` could not be added: add it, or start the service as "
+    "another user than root"
+)
 _KEPT: Final = frozenset({"PATH", "TZ", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"})
 
 
@@ -40,9 +44,9 @@ class ClusterUnusable(CannotRun):
 
 
 class Account(Struct, frozen=True):
-    """The unprivileged account of the server process if this process runs as root, which Postgres refuses.
+    """The unprivileged account that the server runs as if root starts the service: Postgres refuses to run as root.
 
-    `name` is None for a number that belongs to no account of the system.
+    `name` is None if the user id `uid` belongs to no account of the system.
     """
 
     name: str | None
@@ -56,8 +60,8 @@ class Account(Struct, frozen=True):
 def server_account(name: str = NAME) -> Account | None:
     """Returns the account of the server, created if needed, or None if this process does not run as root.
 
-    If the system can add no account (no `useradd`, or `/etc` is read-only), it is a number that no account has.
-    Raises ClusterUnusable if other programs run under the account's number.
+    If the system can add no account (no `useradd`, or `/etc` is read-only), the server runs under a user id that no
+    account has. Raises ClusterUnusable if another account has the same id, and if no id is free.
     """
     if os.geteuid() != 0:
         return None
@@ -65,10 +69,11 @@ def server_account(name: str = NAME) -> Account | None:
 
 
 def initdb_account(account: Account | None) -> Account | None:
-    """Returns the account for initdb: the server's, or `nobody` in the server's group if that account has no name.
+    """Returns the account for initdb: the server's, or `nobody` in the server's group if the server's has no name.
 
-    initdb refuses a number without a name. No other process has the group, so the directory can be closed to the other
-    processes of `nobody`. The kernel refuses them access to a process of another group too.
+    initdb refuses to run under a user id without a name. Only the server and initdb are in that group. So the directory
+    can be closed to the other processes of `nobody`, and the kernel gives them no access to the process of initdb.
+    Raises ClusterUnusable if the system has no `nobody`.
     """
     if account is None or account.name is not None:
         return account
@@ -84,7 +89,7 @@ def environment() -> dict[str, str]:
 
 
 def as_account(account: Account | None) -> dict[str, Any]:
-    """Returns the arguments by which `subprocess` runs a program as that account, in a directory that it may enter."""
+    """Returns the arguments by which `subprocess` runs a program as an account, in a directory that it may enter."""
     arguments: dict[str, Any] = {"cwd": "/", "env": environment()}
     if account is not None:
         arguments |= {"user": account.uid, "group": account.gid, "extra_groups": []}
@@ -92,6 +97,7 @@ def as_account(account: Account | None) -> dict[str, Any]:
 
 
 def run_as(account: Account | None, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a program as an account until it ends. Returns its status and what it wrote."""
     return subprocess.run(arguments, **as_account(account), capture_output=True, text=True, check=False)
 
 
@@ -110,16 +116,16 @@ def _named(name: str) -> Account | None:
         return None
     if entry.pw_uid == 0 or name_of(entry.pw_uid) != name:
         raise ClusterUnusable(
-            f"the account `{name}` has the number {entry.pw_uid} of `{name_of(entry.pw_uid)}`: give it one of its own"
+            f"the account `{name}` has the user id {entry.pw_uid} of `{name_of(entry.pw_uid)}`: give it one of its own"
         )
     return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
 
 
 def _created(name: str) -> Account | None:
-    """Creates the account, or waits for the start that creates it. Returns None if the system cannot add it.
+    """Creates the account, or waits for another start that creates it. Returns None if the system cannot add it.
 
-    The lock is needed because `useradd` looks for the name before it locks the accounts: of two at once, the second
-    would replace the account of the first.
+    `useradd` looks for the name before it locks the list of accounts: without the lock here, the second of two that run
+    at once would replace the account of the first.
     """
     try:
         lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -135,7 +141,7 @@ def _created(name: str) -> Account | None:
 
 
 def _create(name: str) -> None:
-    """Adds a system account without a home and a shell: by `useradd`, or by the two programs of busybox."""
+    """Adds a system account that has no home and no shell: by `useradd`, or by the two programs of busybox."""
     shell = shutil.which("nologin", path=_PROGRAMS) or "/bin/false"
     home = "/nonexistent"
     if useradd := shutil.which("useradd", path=_PROGRAMS):
@@ -161,7 +167,7 @@ def _changes_accounts(*arguments: str) -> bool:
 
 
 def _unnamed() -> Account:
-    """Returns the first number that neither an account nor a group has: the same one at each start."""
+    """Returns the first user id of `_NUMBERS` that neither an account nor a group has: the same one at each start."""
     number = next(
         (number for number in _NUMBERS if not _exists(pwd.getpwuid, number) and not _exists(grp.getgrgid, number)), None
     )

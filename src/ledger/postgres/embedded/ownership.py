@@ -1,7 +1,8 @@
-"""The owner of the embedded server's files: the account that it runs as, which takes over the files of an earlier one.
+"""The owner of the embedded server's files: the account that the server runs as. Files of another account, that of an
+earlier release or of another machine, are taken over.
 
-Take files over only while no process of the earlier account's server runs. Postgres itself recognises such processes by
-a shared memory segment, which it cannot see under another account.
+Take files over only while no server runs on them. Postgres itself does not notice a server of another account: it looks
+for a shared memory segment, which that account alone can see.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def own_directory(path: Path, account: Account | None, former: int | None = None) -> None:
-    """Creates a directory that only the account may enter, or checks the owner of the one that exists.
+    """Creates a directory that only the account may enter, or checks the owner of one that exists.
 
-    A directory of `former`, the owner that `former_owner` returns, is left to `take_over`. Raises ClusterUnusable if
-    another user owns it.
+    A directory of `former` stays as it is: `former_owner` returned that user, and `take_over` changes the owner later.
+    Raises ClusterUnusable if the path is a link, or belongs to any further user.
     """
     uid = account.uid if account else os.geteuid()
     try:
@@ -33,7 +34,8 @@ def own_directory(path: Path, account: Account | None, former: int | None = None
         owner = path.lstat()
         if path.is_symlink() or owner.st_uid not in {uid, former, os.geteuid()}:
             found = "is a link" if path.is_symlink() else f"belongs to user {owner.st_uid}"
-            raise ClusterUnusable(f"{path} {found}; it must be a directory of user {uid}") from None
+            remedy = f"it must be a directory of user {uid}: change its owner, or name another data directory"
+            raise ClusterUnusable(f"{path} {found}; {remedy}") from None
         if account and owner.st_uid == os.geteuid():  # a process ended between mkdir and chown
             os.chown(path, account.uid, account.gid)
 
@@ -41,8 +43,9 @@ def own_directory(path: Path, account: Account | None, former: int | None = None
 def former_owner(cluster: Path, account: Account | None) -> int | None:
     """Returns the owner of a cluster that the account may take over, or None if there is nothing to take over.
 
-    That is a cluster of `nobody`, the account of earlier releases, and each one in a directory where only root writes:
-    an account can have another number after a restore or in another container.
+    The account may take over a cluster of `nobody`, the account of earlier releases. It may also take over a cluster of
+    any owner if only root can write to the directory above it: the same account has another user id after a restore on
+    another machine, or in another container.
     """
     if account is None or not cluster.exists():
         return None
@@ -55,9 +58,9 @@ def former_owner(cluster: Path, account: Account | None) -> int | None:
 
 
 def take_over(cluster: Path, sockets: Path, account: Account | None) -> None:
-    """Gives the account the files of the cluster's former owner, and reports it on standard error.
+    """Gives the account the files of the cluster's former owner, and reports that on standard error.
 
-    The cluster itself changes its owner last, so that a start that was killed meanwhile is repeated.
+    The directory of the cluster changes its owner last. If the start is killed before that, the next one does the rest.
     """
     former = former_owner(cluster, account)
     if former is None or account is None:
@@ -70,7 +73,8 @@ def take_over(cluster: Path, sockets: Path, account: Account | None) -> None:
 def change_owner(directory: Path, former: int, account: Account) -> None:
     """Gives the account every directory and file of `former` below this directory, and this directory last.
 
-    It changes what it has opened, links excepted: the former owner cannot exchange a file after the check.
+    Opens each of them before it looks at the owner, and follows no link: the former owner cannot put another file in
+    its place between the check and the change.
     """
     for _, _, files, folder in os.fwalk(directory.resolve(), topdown=False):
         for file in files:
@@ -80,7 +84,10 @@ def change_owner(directory: Path, former: int, account: Account) -> None:
 
 
 def process_in(directory: Path) -> int:
-    """Returns the id of a process whose working directory this is, as it is for all of a server; 0 without `/proc`."""
+    """Returns the id of a Postgres process whose working directory this is, or 0 if there is none or no `/proc`.
+
+    Every process of a server has the directory of its cluster as working directory.
+    """
     found = str(directory.resolve())
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
@@ -90,7 +97,7 @@ def process_in(directory: Path) -> int:
 
 
 def _change(descriptor: int, former: int, account: Account) -> None:
-    """Closes the descriptor, and before that gives its file to the account if it is the former owner's."""
+    """Gives the file of a descriptor to the account if the former owner has it, and closes the descriptor."""
     try:
         if os.fstat(descriptor).st_uid == former:
             os.fchown(descriptor, account.uid, account.gid)
