@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from random import Random
 from string import ascii_letters, digits
@@ -153,23 +154,19 @@ def in_groups(number: str, sign: str) -> str:
     return sign.join(filter(None, (number[a:b] for a, b in pairwise(ends))))
 
 
+def _grouped(*signs: str) -> tuple[Callable[[str], str], ...]:
+    """Returns for each sign how a number is written in groups with that sign between them."""
+    return tuple(partial(in_groups, sign=sign) for sign in signs)
+
+
 WAYS: Final[Mapping[str, tuple[Callable[[str], str], ...]]] = {
     "digits alone": (str,),
     "in a sentence": ("pago con {} 12/27, gracias".format, "{} vence 12/27".format, "mi tarjeta es {}".format),
     "behind a label": ("tarjeta:{}".format, "card={}".format, "#{}".format, "({})".format, '{{"pan":"{}"}}'.format),
     "touching letters": ("card{}exp1227".format, "TDC{}".format, "x{}y".format, "{}visa".format),
-    "groups, spaces": tuple(
-        lambda number, sign=sign: in_groups(number, sign)  # type: ignore[misc]
-        for sign in (" ", "  ", "\u00a0", "\t", "\n")
-    ),
-    "groups, dashes": tuple(
-        lambda number, sign=sign: in_groups(number, sign)
-        for sign in ("-", " - ", "\u2013")  # type: ignore[misc]
-    ),
-    "groups, other signs": tuple(
-        lambda number, sign=sign: in_groups(number, sign)  # type: ignore[misc]
-        for sign in (".", "/", "_", ", ", "|", "\u200b")
-    ),
+    "groups, spaces": _grouped(" ", "  ", "\u00a0", "\t", "\n"),
+    "groups, dashes": _grouped("-", " - ", "\u2013"),
+    "groups, other signs": _grouped(".", "/", "_", ", ", "|", "\u200b"),
     "digit by digit": (
         " ".join,
         "-".join,

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
-from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 from zlib import crc32
@@ -22,7 +21,7 @@ from msgspec import Struct
 from campaigns.chaos import bodies, wallet
 from campaigns.chaos.wallet import Wallet
 from campaigns.chaos.wire import Answer, Lost, NotSent, Wire
-from campaigns.chaos.witness import Asked, RecordedAnswer, Witness
+from campaigns.chaos.witness import Asked, Outcome, RecordedAnswer, Witness
 
 _PAUSE_S = 0.05
 _WITH_WALLETS = 4
@@ -235,9 +234,11 @@ def _request(asked: Asked, api_key: str) -> tuple[str, str, str, bytes | None]:
             return "GET", f"{bodies.ORDERS}/{name}", api_key, None
         case "list":
             return "GET", f"{bodies.ORDERS}?limit=20", api_key, None
+        case _:
+            raise AssertionError(f"no client does {asked.do}")
 
 
-def _outcome(answer: Answer) -> Any:
+def _outcome(answer: Answer) -> Outcome:
     """Returns the outcome of an answer.
 
     A decline is an acknowledgement: the order and its failed payment exist (contract N24). For a key in flight it is unknown.

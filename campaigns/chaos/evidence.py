@@ -169,5 +169,11 @@ async def _merchant(connection: Connection, merchant_id: UUID, head: int) -> Mer
         rows=await stored(connection, merchant_id),
         vault=dict(await (await connection.execute(_VAULT, (merchant_id,))).fetchall()),
         unfinished={id_ for (id_,) in await (await connection.execute(_UNFINISHED, (merchant_id,))).fetchall()},
-        book={key: Booked(key, *(Decimal(n) / SCALE for n in amounts), declined) for key, *amounts, declined in book},
+        book={key: _booked(key, amounts, declined=declined) for key, *amounts, declined in book},
     )
+
+
+def _booked(key: str, amounts: Sequence[int], *, declined: bool) -> Booked:
+    """Returns a call from its row. `amounts` are the three of `Booked`, scaled."""
+    amount, authorized, captured = (Decimal(each) / SCALE for each in amounts)
+    return Booked(key=key, amount=amount, authorized=authorized, captured=captured, declined=declined)

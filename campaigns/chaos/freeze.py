@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
@@ -60,10 +61,10 @@ async def another_replaces(service: Service, stopped: int, connection: Connectio
 
 async def _every_log_grows(connection: Connection) -> None:
     """Returns once every merchant has a commit that is later than the first look. Raises Unmet if one has none."""
-    before = dict(await (await connection.execute(_POSITIONS)).fetchall())
+    before: dict[UUID, int] = dict(await (await connection.execute(_POSITIONS)).fetchall())
     deadline = time.monotonic() + _REPLACED_S
     while True:
-        now = dict(await (await connection.execute(_POSITIONS)).fetchall())
+        now: dict[UUID, int] = dict(await (await connection.execute(_POSITIONS)).fetchall())
         waiting = [merchant for merchant, position in before.items() if now[merchant] == position]
         if not waiting:
             return

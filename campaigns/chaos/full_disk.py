@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Self
 
 from campaigns.chaos.clients import Ended
 from campaigns.chaos.rounds import RECOVERED, Campaign, Unmet
@@ -71,7 +72,7 @@ class OnSmallDisks(Service):
                 subprocess.run(["umount", "--lazy", place], check=True)
             super().__exit__(*reason)
 
-    def start(self) -> Service:
+    def start(self) -> Self:
         """Creates the cluster, moves its log to the other disk, and starts the service."""
         super().start()
         self.stop()

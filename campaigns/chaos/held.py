@@ -65,13 +65,18 @@ async def _take_every_connection(service: Service, _random: Random) -> float:
 def _everything_taken(url: str) -> Iterator[list[psycopg.Connection]]:
     with ExitStack() as stack:
         held: list[psycopg.Connection] = []
-        stack.callback(lambda: [connection.close() for connection in held])
+        stack.callback(_close, held)
         while True:
             try:
                 held.append(psycopg.connect(url, autocommit=True))
             except psycopg.OperationalError:
                 break
         yield held
+
+
+def _close(held: list[psycopg.Connection]) -> None:
+    for connection in held:
+        connection.close()
 
 
 def answered_in_time(around: Sequence[Ended]) -> list[str]:

@@ -17,7 +17,7 @@ from statistics import median
 import psycopg
 from msgspec import Struct
 
-from campaigns.chaos.checker import Figures, Violation, judge
+from campaigns.chaos.checker import Figures, Verdict, Violation, judge
 from campaigns.chaos.clients import Ended, Load
 from campaigns.chaos.service import RECOVERY_WINDOW_S, Service
 from campaigns.chaos.witness import Witness
@@ -175,7 +175,7 @@ async def _settle(service: Service) -> float:
     return time.monotonic() - began
 
 
-async def _judge(service: Service, record: Path) -> object:
+async def _judge(service: Service, record: Path) -> Verdict:
     with service.database() as url:
         return await judge(url, record, RECOVERY_WINDOW_S)
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -156,7 +155,7 @@ def _differences(columns: Sequence[str], surplus: Iterable[Row], missing: Iterab
 
 
 def _illegal_moves(history: Sequence[Order]) -> Iterator[str]:
-    for before, after in pairwise((None, *history)):
+    for before, after in zip((None, *history), history, strict=False):
         was = None if before is None else before.status
         if was != after.status and (was, after.status) not in ORDER_EDGES:
             yield f"moved from {was} to {after.status} (I7)"

@@ -88,4 +88,5 @@ def _is_recorded(operation: Operation, evidence: MerchantEvidence) -> bool:
             return asked.method in evidence.deleted_methods
         case "change-customer" | "change-method":  # what an erased customer had cannot be read
             return erased or bool(evidence.written_values[asked.value or ""])
-    return True
+        case _:
+            return True

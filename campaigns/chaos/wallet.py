@@ -73,8 +73,8 @@ class Wallet:
         if asked.number is not None and answer.method_id is not None and asked.customer is not None:
             self._methods.append((asked.customer, answer.method_id))
         elif asked.do in {"delete-method", "erase-customer"}:
-            gone = (lambda each: each[1] == asked.method) if asked.method else (lambda each: each[0] == asked.customer)
-            self._methods = [each for each in self._methods if not gone(each)]
+            at, gone = (1, asked.method) if asked.method else (0, asked.customer)
+            self._methods = [each for each in self._methods if each[at] != gone]
 
 
 def request(asked: Asked) -> tuple[str, str, bytes | None]:

@@ -52,8 +52,9 @@ class Wire:
 
     @property
     def _is_open(self) -> bool:
-        is_connected = self._reader is not None and self._writer is not None
-        return is_connected and not (self._reader.at_eof() or self._writer.is_closing())
+        if self._reader is None or self._writer is None:
+            return False
+        return not (self._reader.at_eof() or self._writer.is_closing())
 
     async def ask(
         self,

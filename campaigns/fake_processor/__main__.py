@@ -107,6 +107,10 @@ class Server:
             case Mode.OTHER_KEY:
                 other = self._state.answer_to_another(call.kind, call.key)
                 return 200, msgspec.json.encode(other) if other else b"{}"
+            case _:
+                return self._own_answer(call)
+
+    def _own_answer(self, call: Call) -> tuple[int, bytes]:
         answer = self._state.answer_to(call.kind, call.merchant_id, call.key)
         return (410, b'{"message": "this key is refused"}') if answer is None else (200, msgspec.json.encode(answer))
 

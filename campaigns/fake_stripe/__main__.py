@@ -29,7 +29,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {RESET: self._reset}
+        self.scope["extensions"] = {RESET: {RESET: self._reset}}
 
     def _reset(self) -> None:
         """Ends the connection with RST, as a broken network does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from campaigns.fake_stripe import balance, cards
 from campaigns.fake_stripe.books import Book, Object
@@ -118,7 +118,7 @@ def _settle_later(book: Book, charge: Object) -> None:
         book.event("charge.updated", charge, {"balance_transaction": None})
 
 
-def _new(book: Book, intent: Object, method: Object, **fields: object) -> Object:
+def _new(book: Book, intent: Object, method: Object, **fields: Any) -> Object:
     kind = method["type"]
     charge = book.add(
         "charge",

@@ -97,7 +97,8 @@ def _needs_payer(book: Book, intent: Object, method: Object, card: TestCard, *, 
             return True
         case "until_set_up":
             return not (off_session and book.details[method["id"]]["set_up"])
-    return False
+        case "never":
+            return False
 
 
 def _ask_payer(book: Book, intent: Object, method: Object, address: str, *, by_script: bool) -> None:

@@ -29,17 +29,17 @@ class _Given(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of a control."""
 
 
-class NewAccount(_Given):
+class NewAccount(_Given, frozen=True, kw_only=True):
     name: str
     country: str = "MX"
     currency: str = "mxn"
 
 
-class Advance(_Given):
+class Advance(_Given, frozen=True, kw_only=True):
     seconds: float
 
 
-class Transfer(_Given):
+class Transfer(_Given, frozen=True, kw_only=True):
     """A transfer that arrives at a CLABE, in centavos."""
 
     clabe: str
@@ -47,23 +47,23 @@ class Transfer(_Given):
     reference: str | None = None
 
 
-class Voucher(_Given):
+class Voucher(_Given, frozen=True, kw_only=True):
     payment_intent: str
     action: Literal["pay", "expire"] = "pay"
 
 
-class Authentication(_Given):
+class Authentication(_Given, frozen=True, kw_only=True):
     payment_intent: str
     passed: bool = True
 
 
-class RefundEnd(_Given):
+class RefundEnd(_Given, frozen=True, kw_only=True):
     refund: str
     action: Literal["succeed", "fail", "ask_payer"]
     reason: str = "unknown"
 
 
-class NewDispute(_Given):
+class NewDispute(_Given, frozen=True, kw_only=True):
     charge: str | None = None
     payment_intent: str | None = None
     reason: str = "fraudulent"
@@ -71,23 +71,23 @@ class NewDispute(_Given):
     inquiry: bool = False
 
 
-class DisputeEnd(_Given):
+class DisputeEnd(_Given, frozen=True, kw_only=True):
     dispute: str
     won: bool
 
 
-class NewPayout(_Given):
+class NewPayout(_Given, frozen=True, kw_only=True):
     account: str
     mode: Mode = "test"
     currency: str = "mxn"
 
 
-class PayoutEnd(_Given):
+class PayoutEnd(_Given, frozen=True, kw_only=True):
     payout: str
     paid: bool = True
 
 
-class Endpoint(_Given):
+class Endpoint(_Given, frozen=True, kw_only=True):
     webhook_endpoint: str
 
 

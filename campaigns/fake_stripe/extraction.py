@@ -180,7 +180,7 @@ class Extraction:
 
     def _request(self, schema: Schema) -> Schema:
         """Returns a schema of parameters, with the names of those that the fake does not take."""
-        found = {key: schema[key] for key in KEPT if key in schema and key != "items"}
+        found: Schema = {key: schema[key] for key in KEPT if key in schema and key != "items"}
         if "items" in schema:
             found["items"] = self._request(schema["items"])
         if "anyOf" in schema:

@@ -22,6 +22,12 @@ def checked(schema: Schema, value: Any, name: str = "") -> Any:
             return _object(schema, value, name)
         case "array":
             return _array(schema, value, name)
+        case _:
+            return _text(schema, value, name)
+
+
+def _text(schema: Schema, value: Any, name: str) -> Any:
+    """Returns a value that came as a text, with its type."""
     if not isinstance(value, str):
         raise invalid(f"Invalid {schema.get('type', 'string')}: {name}", name)
     if value == "" and "" not in schema.get("enum", []):
@@ -91,6 +97,12 @@ def _scalar(schema: Schema, value: str, name: str) -> Any:
             if value not in {"true", "false"}:
                 raise invalid(f"Invalid boolean: {value}", name)
             return value == "true"
+        case _:
+            return _word(schema, value, name)
+
+
+def _word(schema: Schema, value: str, name: str) -> str:
+    """Returns a text that the schema allows. Raises StripeError."""
     if (allowed := schema.get("enum")) and value not in allowed:
         raise invalid(f"Invalid {name}: must be one of {_listed(allowed)}", name)
     if len(value) > schema.get("maxLength", len(value)):

@@ -144,6 +144,11 @@ class Requests:
             case Fault.RATE_LIMITED | Fault.LOCKED | Fault.CONFLICT:
                 error = _passing(fault, arrived.key)
                 return Answer(status=error.status, body=_encoded(error.body))
+            case _:
+                return await self._treat_answer(arrived, fault, seconds)
+
+    async def _treat_answer(self, arrived: Arrived, fault: Fault, seconds: float) -> Answer | None:
+        """Returns the answer of a request that is carried out, after the fault; None for a reset connection."""
         answer = await self._perform(arrived, fault, seconds)
         if fault is Fault.SLOW_AFTER:
             await asyncio.sleep(seconds)
@@ -293,7 +298,7 @@ def _response(answer: Answer, headers: dict[str, str]) -> Response:
 
 async def _reset(request: Request) -> Response:
     """Resets the connection. What is returned reaches nobody."""
-    reset = request.scope.get("extensions", {}).get(RESET)
+    reset = request.scope.get("extensions", {}).get(RESET, {}).get(RESET)
     if reset is None:
         raise ConnectionResetError("this fault needs the fake's own server")
     reset()

@@ -43,7 +43,7 @@ def fuzzed(arguments: Sequence[str], *, patience_s: float, uncovered: Sequence[s
         }
         config = Path(scratch) / "schemathesis.toml"
         config.write_text("\n".join([(PLACE / "schemathesis.toml").read_text(), *map(_UNCOVERED.format, uncovered)]))
-        command = [Path(sys.executable).with_name("st"), "--config-file", config, "run"]
+        command = [str(Path(sys.executable).with_name("st")), "--config-file", str(config), "run"]
         result = subprocess.run(
             [*command, f"http://127.0.0.1:{service.port}/openapi.json", *arguments],
             env=os.environ | variables,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 
 from campaigns.chaos.evidence import gather
@@ -56,7 +55,7 @@ async def wrong_in(installation: Installation) -> list[str]:
 
 
 def _illegal(history: Sequence[Order]) -> Iterator[str]:
-    for before, after in pairwise((None, *history)):
+    for before, after in zip((None, *history), history, strict=False):
         if before is None or before.status is not after.status:
             origin = None if before is None else before.status
             if not is_legal_move(origin, after.status, split=after.terms.allow_partials):

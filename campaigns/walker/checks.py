@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
-from functools import reduce
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from campaigns.chaos.evidence import MerchantEvidence
 from campaigns.chaos.rules import nothing_is_left_open, the_book_agrees, the_log_has_no_gap, views_follow_from_the_log
+from ledger.domain.fold import fold
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.state import DocumentStatus, Invoices, invoice_terms_of
 from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, ReceiptTerms, TaxAmount
@@ -79,7 +79,7 @@ def documents_wrong(order: Order, invoices: Invoices) -> Iterator[str]:
         yield f"its documents state {stated}, and it kept {kept} of {order.amount_paid} captured"
     if split:
         yield from _invoices_wrong(terms, invoices, stated)
-    notes = [each.terms.taxes for each in invoices.credit_notes if not each.is_cancelled]  # type: ignore[union-attr]
+    notes = [each.terms.taxes for each in invoices.credit_notes if not each.is_cancelled]
     if invoices.credited() == terms.total and not invoices.further_invoices:
         yield from _other_taxes("credit notes", notes, terms.taxes)
 
@@ -99,7 +99,9 @@ def _invoices_wrong(own: InvoiceTerms, invoices: Invoices, stated: Decimal) -> I
             yield f"invoice {invoice.folio} over {invoice.total} has receipts over {applied}"
         if applied == invoice.total:
             yield from _other_taxes("receipts", [each.taxes for each in its], invoice.taxes)
-    if stated != own.total or any(each.total < _SMALL for each in (*notes, *of_type)):
+    if stated != own.total or any(
+        total < _SMALL for total in (*(each.total for each in notes), *(each.total for each in of_type))
+    ):
         return
     taken_back = [[replace(tax, amount=-tax.amount) for tax in each.taxes] for each in notes]
     yield from _other_taxes("receipts less notes", [*(each.taxes for each in receipts), *taken_back], own.taxes)
@@ -124,7 +126,7 @@ def _other_taxes(what: str, parts: Iterable[Iterable[TaxAmount]], whole: Iterabl
 
 def _subscriptions(evidence: MerchantEvidence) -> Iterator[str]:
     states = [
-        reduce(evolve, (recorded.event for recorded in log), None)  # type: ignore[arg-type]
+        fold(evolve, None, [recorded.event for recorded in log])
         for log in evidence.streams.values()
         if isinstance(log[0].event, SubscriptionRequested)
     ]

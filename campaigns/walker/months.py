@@ -63,7 +63,7 @@ def report_wrong(report: Report, documents: Iterable[Stamped]) -> Iterator[str]:
     for each in documents:
         stated_by = each.document
         line = sums[stated_by.kind, "CANCELLED" if each.is_cancelled else "EMITTED", stated_by.currency]
-        line.update({"documents": 1, "total": stated_by.total, **stated_by.taxes})  # type: ignore[dict-item]
+        line.update({"documents": 1, "total": stated_by.total, **stated_by.taxes})
     for line in report["lines"]:
         place = line["kind"], line["state"], line["currency"]
         found = sums.pop(place, Counter())
@@ -85,7 +85,7 @@ def _globals_wrong(
     sold, times = Counter[str](), Counter[str]()
     for each in documents:
         if each.document.kind == "INVOICE_GLOBAL" and not each.is_cancelled:
-            sold.update(each.document.sold)  # type: ignore[arg-type]
+            sold.update(each.document.sold)
             times.update(each.document.sold.keys())
     moved = _moved(months.values())
     for order_id, order in evidence.orders.items():

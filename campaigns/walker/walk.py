@@ -36,7 +36,7 @@ FISCAL: Final = {
 }
 SANDBOX: Final = "/api/sandbox"
 
-_TAXES: Final = (
+_TAXES: Final[tuple[list[dict[str, Any]], ...]] = (
     [{"type": "IVA", "rate": 0.16}],
     [{"type": "IVA", "rate": 0.08}],
     [{"type": "IVA", "rate": 0}],

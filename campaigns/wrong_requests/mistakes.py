@@ -190,12 +190,12 @@ def query_mistakes(parameters: Sequence[Json], count: int, random: Random) -> tu
         wrong = [(kind, value) for kind, value in wrong_values([entry]) if isinstance(value, str | int | float)]
         values = [(kind, value) for kind, value in wrong if not isinstance(value, bool)]
         if len(name) >= _LETTERS_MIN and (not values or random.random() < 0.5):
-            name, kind, value = misspelt(name, names, random), "misspelt", "x"
+            name, kind, text = misspelt(name, names, random), "misspelt", "x"
         elif values:
-            kind, value = random.choice(values)
+            kind, text = (str(each) for each in random.choice(values))
         else:
             continue
-        pairs.append(f"{quote(name)}={quote(str(value))}")
+        pairs.append(f"{quote(name)}={quote(text)}")
         made.append(Mistake(name, kind))
     return "&".join(pairs), made
 
