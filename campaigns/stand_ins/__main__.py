@@ -26,8 +26,9 @@ def main(arguments: Sequence[str]) -> int:
             return start()
         case ["compare"]:
             return report_comparison()
-    sys.stderr.write(f"{__doc__}\n")
-    return 2
+        case _:
+            sys.stderr.write(f"{__doc__}\n")
+            return 2
 
 
 def start() -> int:

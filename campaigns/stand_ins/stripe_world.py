@@ -21,15 +21,11 @@ _PACKAGES = ("seahaven", "seahaven_stripe_world")
 class DeferredAnnotations(importlib.machinery.SourceFileLoader):
     """Compiles a module with its annotations as text."""
 
-    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
-        flags = __future__.annotations.compiler_flag
-        code: CodeType = compile(data, path, "exec", flags=flags, dont_inherit=True, optimize=_optimize)
-        return code
-
     def get_code(self, fullname: str) -> CodeType:
         """Compiles it anew: what Python has cached was compiled without the flag."""
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        path, flags = self.get_filename(fullname), __future__.annotations.compiler_flag
+        code: CodeType = compile(self.get_data(path), path, "exec", flags=flags, dont_inherit=True)
+        return code
 
 
 class Finder(importlib.abc.MetaPathFinder):
