@@ -80,6 +80,7 @@ _CORE_TESTS: Final = "tests/domain/invoices/test_stamping.py"
 _WORKER_TESTS: Final = "tests/background/test_stamping.py"
 
 _GLOBAL: Final = "tests/domain/test_global_invoices.py"
+_GLOBAL_INVOICE: Final = "tests/api/invoices/test_global_invoice.py"
 _SELF_INVOICE: Final = "tests/api/invoices/test_self_invoice.py"
 
 MONEY: Final = (
@@ -1189,7 +1190,15 @@ SECRETS: Final = (
         "src/ledger/operations/global_invoices/provider_call.py",
         "if any(isinstance(event, GlobalInvoiceRefused) for event in events):",
         "if False:",
-        ("tests/api/invoices/test_global_invoice.py::test_a_refused_global_invoice_frees_its_orders",),
+        (f"{_GLOBAL_INVOICE}::test_a_refused_global_invoice_frees_its_orders",),
+    ),
+    Mutant(
+        "movements-of-stated-orders-by-any-version",
+        "month-end lists what an order received or gave back after a global invoice stated it, and nothing before",
+        "src/projections/global_invoices.py",
+        "and e.version > (select",
+        "and e.version > 0 * (select",
+        (f"{_GLOBAL_INVOICE}::test_money_that_is_given_back_and_paid_again_after_a_global_invoice_is_listed",),
     ),
     Mutant(
         "self-invoice-link-without-its-signature",

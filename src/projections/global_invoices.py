@@ -113,13 +113,15 @@ select status, count(*), sum(total)::int8, sum(iva)::int8, sum(ieps)::int8, sum(
  group by status order by status
 """
 
-# What orders received or gave back in a time, after a global invoice had stated them.
+# What orders received or gave back in a time, after a global invoice had stated them: by the versions of the orders,
+# because the machines that date events differ.
 _MOVEMENTS: Final = """
 select e.topic, o.order_id, o.global_invoice_id, e.data from global_invoice_order o
   join event e on e.merchant_id = o.merchant_id and e.stream_id = o.order_id
- where o.merchant_id = %(merchant_id)s and o.is_stated = 1 and o.included_at >= %(since)s and o.included_at < %(end)s
-   and e.topic = any(%(topics)s) and e.recorded_at > o.included_at
-   and e.recorded_at >= %(begin)s and e.recorded_at < %(end)s
+ where o.merchant_id = %(merchant_id)s and o.is_stated = 1 and o.included_at >= %(since)s and o.included_at < %(until)s
+   and e.topic = any(%(topics)s) and e.recorded_at >= %(begin)s and e.recorded_at < %(end)s
+   and e.version > (select max(i.version) from event i
+                     where i.merchant_id = e.merchant_id and i.stream_id = e.stream_id and i.topic = %(inclusion)s)
  order by o.order_id, e.version limit %(limit)s
 """
 
@@ -128,6 +130,9 @@ MOVEMENTS_MAX: Final = 1000
 """How many movements of stated orders one report lists."""
 _OLDEST: Final = timedelta(days=400)
 """How long before its payment an order may have been created, and before a movement its global invoice."""
+_SKEW: Final = timedelta(days=1)
+"""How far the clock of a machine may be ahead that dates a global invoice."""
+_INCLUSION: Final = "included-in-global-invoice.v1"
 
 
 class GlobalInvoiceDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -309,8 +314,10 @@ def movements_statement(merchant_id: UUID, begin: datetime, end: datetime) -> tu
     since = begin - _OLDEST
     return _MOVEMENTS, {
         "topics": list(_TYPES),
+        "inclusion": _INCLUSION,
         "merchant_id": merchant_id,
         "since": since,
+        "until": end + _SKEW,
         "begin": begin,
         "end": end,
         "limit": MOVEMENTS_MAX + 1,

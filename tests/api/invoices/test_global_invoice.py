@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ from tests.whole_log import whole_log
 
 from ledger.invoicing.contract import ProviderTimedOut, StampRequest
 from ledger.invoicing.providers.sandbox import SandboxProvider
+from ledger.operations.context.clock import MerchantClocks
 from ledger.operations.global_invoices import create, due
 from ledger.postgres.connection import connect
 from ledger.settings import Settings
@@ -107,12 +109,32 @@ async def test_a_global_invoice_states_the_orders_of_a_month_once(store: Storefr
     assert report["movementsAfterGlobal"] == [moved]
 
 
-async def test_money_that_is_given_back_and_paid_again_after_a_global_invoice_is_listed(merchant: Merchant) -> None:
+def wrong_by(patch: pytest.MonkeyPatch, by: timedelta) -> None:
+    """Lets the service's clocks be wrong by a further time, as those of one of several machines may be."""
+    now, refresh = MerchantClocks.now, MerchantClocks.refresh
+
+    async def refreshed(clocks: MerchantClocks, merchant_id: UUID) -> datetime:
+        return await refresh(clocks, merchant_id) + by
+
+    patch.setattr(MerchantClocks, "now", lambda clocks, merchant_id: now(clocks, merchant_id) + by)
+    patch.setattr(MerchantClocks, "refresh", refreshed)
+
+
+async def test_money_that_is_given_back_and_paid_again_after_a_global_invoice_is_listed(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the clocks of the machines show that record it."""
     split = (await merchant.create(order(externalId="split", allowPartials=True, amount=100_000))).json()["id"]
     await pay(merchant, split, 100_000)
+    before = await sold(merchant, "before")
     month = await next_month(merchant)
-    invoice = (await make(merchant, month=month)).json()["globalInvoice"]
-    await merchant.post(f"{ORDERS}/{split}/refund", {"amount": 30_000})
+    await merchant.post(f"{ORDERS}/{before}/refund", {"amount": 10_000})
+    with monkeypatch.context() as patch:
+        wrong_by(patch, timedelta(minutes=-1))
+        invoice = (await make(merchant, month=month)).json()["globalInvoice"]
+        assert invoice["total"] == 240_000
+        wrong_by(patch, timedelta(minutes=-1))
+        await merchant.post(f"{ORDERS}/{split}/refund", {"amount": 30_000})
     await pay(merchant, split, 20_000)
     path = f"/api/v1/invoices/month-end?month={invoice['issuedAt'][:7]}"
     report = (await merchant.get(path)).json()
