@@ -19,6 +19,7 @@ from api.customers import create as create_customer
 from api.customers import delete as delete_customer
 from api.customers import list as list_customers
 from api.customers import show as show_customer
+from api.global_invoices import cancel as cancel_global
 from api.global_invoices import create as create_global
 from api.global_invoices import list as list_global
 from api.global_invoices import show as show_global
@@ -243,6 +244,7 @@ def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
         route(f"{issuer}/logo", GET=fiscal_logo.SHOW_LOGO, PUT=fiscal_logo.SET_LOGO, DELETE=fiscal_logo.REMOVE_LOGO),
         route(globals_, GET=list_global.LIST, POST=create_global.CREATE),
         route(f"{globals_}/{{id}}", GET=show_global.SHOW),
+        route(f"{globals_}/{{id}}/cancel", POST=cancel_global.CANCEL),
         route(f"{settings.base_path}/v1/invoices/month-end", GET=month_end.MONTH_END),
         route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
     ]

@@ -14,18 +14,18 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ledger.domain.invoices.global_invoices.periods import days_of
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.global_invoices.state import GlobalInvoice
-from ledger.domain.orders.invoices.state import DocumentStatus
 from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms, Periodicity
 from ledger.journal.inline import InlineTable, Row
 from projections.binary import micros
 from projections.formats import Amount, Currency, Moment, encode, moment
 from projections.lists.cursor import Cursor
 from projections.lists.paging import Pagination, page_parameters, paginated
+from projections.orders.invoices import CancellationDocument, cancellation_document
 
 _WRITE: Final = """
 insert into global_invoice (merchant_id, global_invoice_id, version, status, issued_at, created_at, total, iva, ieps,
@@ -36,7 +36,7 @@ on conflict (merchant_id, global_invoice_id) do update set
   version = excluded.version, status = excluded.status, issued_at = excluded.issued_at, doc = excluded.doc
 """
 
-# Which orders a global invoice states. They are written with its announcement, and again with its refusal.
+# Which orders a global invoice states. They are written with its announcement, and again with their release.
 _WRITE_ORDERS: Final = """
 insert into global_invoice_order (merchant_id, order_id, global_invoice_id, included_at, is_stated)
 select merchant_id, order_id, global_invoice_id, included_at, is_stated from {rows}
@@ -135,6 +135,15 @@ _SKEW: Final = timedelta(days=1)
 _INCLUSION: Final = "included-in-global-invoice.v1"
 
 
+class GlobalInvoiceStatus(StrEnum):
+    """The progress of a global invoice."""
+
+    PENDING = "PENDING"
+    EMITTED = "EMITTED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
 class GlobalInvoiceDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """One document to the public in general for the orders without fiscal data of a period."""
 
@@ -144,7 +153,11 @@ class GlobalInvoiceDocument(Struct, frozen=True, kw_only=True, rename="camel", g
     first_day: Annotated[str, Meta(description="The first day of the period.", examples=["2026-10-01"])]
     last_day: Annotated[str, Meta(description="The last day of the period.", examples=["2026-10-31"])]
     status: Annotated[
-        DocumentStatus, Meta(description="PENDING, EMITTED, or FAILED: refused, and its orders are free again.")
+        GlobalInvoiceStatus,
+        Meta(
+            description="PENDING, EMITTED, FAILED (refused) or CANCELLED. The orders of the last two are free again, "
+            "unless a substitute states them."
+        ),
     ]
     series: Annotated[str, Meta(description="The document's series.")]
     folio: Annotated[str, Meta(description="The document's folio.", examples=["G1"])]
@@ -158,6 +171,9 @@ class GlobalInvoiceDocument(Struct, frozen=True, kw_only=True, rename="camel", g
     issued_at: Moment
     created_at: Moment
     updated_at: Moment
+    cancellation: Annotated[
+        CancellationDocument | UnsetType, Meta(description="Its latest cancellation. Absent without one.")
+    ] = UNSET
 
 
 class GlobalInvoicePage(Struct, rename="camel"):
@@ -223,7 +239,7 @@ def document_of(invoice: GlobalInvoice) -> GlobalInvoiceDocument:
         periodicity=terms.period.periodicity,
         first_day=first.isoformat(),
         last_day=(after - timedelta(days=1)).isoformat(),
-        status=invoice.status,
+        status=_status(invoice),
         series=terms.series,
         folio=terms.folio,
         currency=terms.currency,
@@ -236,6 +252,7 @@ def document_of(invoice: GlobalInvoice) -> GlobalInvoiceDocument:
         issued_at=moment(terms.issued_at),
         created_at=moment(invoice.created_at),
         updated_at=moment(invoice.updated_at),
+        cancellation=cancellation_document(invoice.cancellation) or UNSET,
     )
 
 
@@ -246,7 +263,7 @@ def row(merchant_id: UUID, version: int, invoice: GlobalInvoice) -> Row:
         merchant_id.bytes,
         invoice.global_invoice_id.bytes,
         version,
-        invoice.status.encode(),
+        _status(invoice).encode(),
         micros(terms.issued_at),
         micros(invoice.created_at),
         int(terms.total),
@@ -260,7 +277,7 @@ def row(merchant_id: UUID, version: int, invoice: GlobalInvoice) -> Row:
 
 def order_rows(merchant_id: UUID, before: GlobalInvoice | None, after: GlobalInvoice) -> Sequence[Row]:
     """Returns the rows of the orders of a global invoice, if they are new or have been released."""
-    is_stated = after.status is not DocumentStatus.FAILED
+    is_stated = not after.has_released_orders
     if before is not None and is_stated:
         return ()
     included_at = micros(after.created_at)
@@ -342,6 +359,10 @@ def _page(has_cursor: bool) -> str:
 @cache
 def _candidates(has_last: bool) -> str:
     return _CANDIDATES.format(beyond=_AFTER if has_last else "")
+
+
+def _status(invoice: GlobalInvoice) -> GlobalInvoiceStatus:
+    return GlobalInvoiceStatus.CANCELLED if invoice.is_cancelled else GlobalInvoiceStatus(invoice.status)
 
 
 def _tax(terms: InvoiceTerms, kind: str, *, withheld: bool) -> int:

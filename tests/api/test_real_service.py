@@ -205,6 +205,8 @@ def invoiced(shop: Shop) -> None:
     assert [each["name"] for each in shop.get(ACCOUNTS)["data"]] == ["sandbox", "second"]
     assert shop.post(f"{second}/check", {})["reachable"]
     assert shop.ask("DELETE", second).json()["status"] == "DISCONNECTED"
+    assert shop.post(f"{GLOBAL}/{made['id']}/cancel", {"motive": "02"})["status"] == "CANCELLED"
+    assert shop.post(GLOBAL, period)["globalInvoice"]["orderCount"] == made["orderCount"], "its orders are free"
     assert shop.ask("PUT", LOGO, {"image": LOGO_BASE64}).json() == shop.get(LOGO)
     assert shop.ask("DELETE", LOGO).is_success
     assert shop.get(f"/api/v1/invoices/month-end?month={datetime.now(UTC):%Y-%m}")

@@ -24,7 +24,7 @@ from ledger.operations.context.inputs import Actor, CancelDocumentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.invoices.cancel import cancel_document, update_cancellation
-from ledger.operations.orders.invoices.provider_calls import CancellationCall
+from ledger.operations.orders.invoices.provider_calls import DocumentCancellationCall
 from ledger.operations.orders.invoices.stamp import stamp_due
 from ledger.operations.orders.open_calls import open_calls
 from ledger.operations.pipeline.execute import record_outcome
@@ -114,13 +114,13 @@ async def test_the_late_end_of_a_call_leaves_the_one_that_began_since(
 
     monkeypatch.setattr(SandboxProvider, "cancel", silent)
     calls: list[Any] = []
-    make = CancellationCall.without_answer
+    make = DocumentCancellationCall.without_answer
 
-    def seen(call: CancellationCall, failure: Any) -> Any:
+    def seen(call: DocumentCancellationCall, failure: Any) -> Any:
         calls.append(call)
         return make(call, failure)
 
-    monkeypatch.setattr(CancellationCall, "without_answer", seen)
+    monkeypatch.setattr(DocumentCancellationCall, "without_answer", seen)
     await cancel_document(ledger, merchant, "1", REQUEST)
     order = await order_of(ledger, merchant, order_id)
     late = calls[0]

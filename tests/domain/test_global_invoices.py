@@ -14,8 +14,22 @@ from tests.domain.invoices.stamper import ENABLED, FISCAL, ISSUER, REFUSED, SILE
 from tests.journal.global_invoice_samples import GLOBAL, GLOBAL_INVOICES, OF_ORDERS
 
 from ledger.domain.fold import fold
-from ledger.domain.invoices.commands import EnableInvoicing, NotFound, NotSent
+from ledger.domain.invoices.commands import (
+    CancellationPending,
+    Cancelled,
+    EnableInvoicing,
+    NotFound,
+    NotSent,
+    RequestCancellation,
+    StillValid,
+)
 from ledger.domain.invoices.decide.stamping import decide_enabling
+from ledger.domain.invoices.due import STATUS_PAUSE, UNANSWERED_PAUSES
+from ledger.domain.invoices.global_invoices.cancellation import (
+    decide_cancellation,
+    decide_cancellation_again,
+    decide_cancellation_outcome,
+)
 from ledger.domain.invoices.global_invoices.commands import AnnounceGlobalInvoice, SendGlobalInvoice
 from ledger.domain.invoices.global_invoices.contents import StatedOrder, is_unstated, stated
 from ledger.domain.invoices.global_invoices.decide import (
@@ -25,14 +39,21 @@ from ledger.domain.invoices.global_invoices.decide import (
     decide_release,
     decide_sending,
 )
+from ledger.domain.invoices.global_invoices.due import MARGIN, due_at
 from ledger.domain.invoices.global_invoices.periods import bounds_of, days_of
 from ledger.domain.orders.events import OrderCancelled, PayerForgotten
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.global_invoices.evolve import evolve
-from ledger.domain.orders.global_invoices.state import MARGIN, GlobalInvoice
-from ledger.domain.orders.invoices.terms import GlobalPeriod, InvoiceTrigger, InvoicingPolicy, Periodicity
+from ledger.domain.orders.global_invoices.state import GlobalInvoice
+from ledger.domain.orders.invoices.terms import (
+    CancellationMotive,
+    GlobalPeriod,
+    InvoiceTrigger,
+    InvoicingPolicy,
+    Periodicity,
+)
 from ledger.domain.orders.state import Order
-from ledger.domain.rejections import OrderInGlobalInvoice
+from ledger.domain.rejections import InvalidField, InvoiceNotReady, OrderInGlobalInvoice
 
 BEGIN, END = NOON - timedelta(days=30), NOON + timedelta(days=1)
 BOUGHT = (created(), *paid(1, 10000))
@@ -113,13 +134,13 @@ def test_a_stated_order_is_not_invoiced_once_more() -> None:
 
 def test_a_document_is_sent_again_until_it_has_an_outcome() -> None:
     invoice = being_stamped()
-    assert invoice.due_at == DEADLINE + MARGIN
+    assert due_at(invoice) == DEADLINE + MARGIN
     again = SendGlobalInvoice(at=NOON + timedelta(minutes=1), **SENDING)
     assert decide_sending(invoice, again) == []
     unknown = answered(invoice, SILENT)
     assert decide_sending(unknown, again) == [], "the provider may have stamped it"
     down = answered(invoice, NotSent())
-    assert (down.due_at, decide_sending(down, replace(again, at=NOON))) == (NOON + timedelta(minutes=1), [])
+    assert (due_at(down), decide_sending(down, replace(again, at=NOON))) == (NOON + timedelta(minutes=1), [])
     (sent,) = decide_sending(down, again)
     assert sent.issued_at is None
     (late,) = decide_sending(down, replace(again, at=NOON + timedelta(days=3)))
@@ -127,9 +148,64 @@ def test_a_document_is_sent_again_until_it_has_an_outcome() -> None:
     (unarrived,) = decide_sending(answered(unknown, NotFound()), again)
     assert unarrived.issued_at is None
     done = answered(unknown, stamped(GLOBAL))
-    assert (done.status, done.due_at, decide_sending(done, again)) == ("EMITTED", None, [])
+    assert (done.status, due_at(done), decide_sending(done, again)) == ("EMITTED", None, [])
     refused = answered(invoice, REFUSED)
-    assert (refused.status, refused.due_at, decide_outcome(refused, stamped(GLOBAL), NOON)) == ("FAILED", None, [])
+    assert (refused.status, due_at(refused), decide_outcome(refused, stamped(GLOBAL), NOON)) == ("FAILED", None, [])
+
+
+def cancel(invoice: GlobalInvoice, motive: str = "02", substitute: UUID | None = None) -> GlobalInvoice:
+    command = RequestCancellation(
+        motive=CancellationMotive(motive), substituted_by=substitute, provider="sandbox", deadline_at=DEADLINE, at=NOON
+    )
+    return fold(evolve, invoice, decide_cancellation(invoice, command))
+
+
+def told(invoice: GlobalInvoice, outcome: Any) -> GlobalInvoice:
+    return fold(evolve, invoice, decide_cancellation_outcome(invoice, outcome, NOON))
+
+
+def test_a_cancellation_is_asked_about_until_it_has_a_result() -> None:
+    emitted = answered(being_stamped(), stamped(GLOBAL))
+    asked = cancel(emitted)
+    assert (due_at(asked), asked.has_released_orders, cancel(asked)) == (DEADLINE + MARGIN, False, asked)
+    assert decide_cancellation_again(asked, "sandbox", DEADLINE, NOON) == [], "its call is open"
+    silent = told(asked, CancellationPending(unanswered=True))
+    assert due_at(silent) == NOON + UNANSWERED_PAUSES[0]
+    assert due_at(told(asked, CancellationPending())) == NOON + STATUS_PAUSE
+    assert told(asked, StillValid("Vigente")) == silent, "SAT may not have the request"
+    again = fold(evolve, silent, decide_cancellation_again(silent, "sandbox", DEADLINE, NOON))
+    assert again.cancellation is not None
+    assert (again.cancellation.requests, again.cancellation.motive) == (2, "02")
+    refused = told(asked, REFUSED)
+    assert (due_at(refused), refused.is_cancelled, refused.status) == (None, False, "EMITTED")
+    assert told(refused, CancellationPending()) is refused
+    assert told(refused, Cancelled()).is_cancelled, "SAT's word counts"
+    assert cancel(refused).cancellation != refused.cancellation, "a refused one may be asked for again"
+    gone = told(asked, Cancelled())
+    assert (due_at(gone), gone.has_released_orders, told(gone, REFUSED), cancel(gone)) == (None, True, gone, gone)
+
+
+def test_the_orders_of_a_cancelled_global_invoice_are_free_unless_a_substitute_states_them() -> None:
+    emitted = answered(being_stamped(), stamped(GLOBAL))
+    assert emitted.stamp is not None
+    for motive in ("02", "03", "04"):
+        assert told(cancel(emitted, motive), Cancelled()).has_released_orders
+    assert not told(cancel(emitted, "01", UUID(int=3)), Cancelled()).has_released_orders
+    for motive, substitute in (("01", None), ("02", UUID(int=3))):
+        with pytest.raises(InvalidField, match="motive 01"):
+            cancel(emitted, motive, substitute)
+    for unstamped in (being_stamped(), answered(being_stamped(), REFUSED)):
+        with pytest.raises(InvoiceNotReady):
+            cancel(unstamped)
+    order = folded([*BOUGHT, INCLUDED])
+    (released,) = decide_release(order, emitted, NOON)
+    free = fold(evolve_order, order, [released])
+    assert is_unstated(free, BEGIN, END)
+    another = folded([created(), *paid(1, 10000)])
+    assert decide_announcement(announcement(free, another))[0].terms.replaces_all == (emitted.stamp.fiscal_uuid,)
+    (refused,) = decide_release(fold(evolve_order, free, [INCLUDED]), being_stamped(), NOON)
+    once_more = fold(evolve_order, fold(evolve_order, free, [INCLUDED]), [refused])
+    assert once_more.cancelled_global_uuid == emitted.stamp.fiscal_uuid, "the one before is still the one to replace"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.journal.invoice_samples import AT, FISCAL_UUID, INVOICE_TERMS, LATER,
 from ledger.domain.orders import events as orders
 from ledger.domain.orders.global_invoices import events as globals_
 from ledger.domain.orders.invoices.events import StampingAbandonedBecause
-from ledger.domain.orders.invoices.terms import GlobalPeriod, Periodicity
+from ledger.domain.orders.invoices.terms import CancellationMotive, GlobalPeriod, Periodicity
 
 GLOBAL, ORDER = (UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in (32, 1))
 TERMS = replace(
@@ -27,12 +27,15 @@ TERMS = replace(
     supplements=None,
     payment_id=None,
     period=GlobalPeriod(year=2026, month=1, periodicity=Periodicity.FORTNIGHTLY, first_day=16),
+    replaces_all=(FISCAL_UUID,),
 )
 OF_ORDERS: dict[str, Any] = {
     "included-in-global-invoice.v1": orders.IncludedInGlobalInvoice(
         global_invoice_id=GLOBAL, amount=Decimal(10000), at=AT
     ),
-    "released-from-global-invoice.v1": orders.ReleasedFromGlobalInvoice(global_invoice_id=GLOBAL, at=LATER),
+    "released-from-global-invoice.v1": orders.ReleasedFromGlobalInvoice(
+        global_invoice_id=GLOBAL, cancelled_uuid=FISCAL_UUID, at=LATER
+    ),
 }
 GLOBAL_INVOICES: dict[str, Any] = {
     "global-invoice-announced.v1": globals_.GlobalInvoiceAnnounced(
@@ -58,4 +61,14 @@ GLOBAL_INVOICES: dict[str, Any] = {
         at=LATER,
     ),
     "global-invoice-refused.v1": globals_.GlobalInvoiceRefused(code="CFDI40999", message="No.", at=LATER),
+    "global-cancellation-requested.v1": globals_.GlobalCancellationRequested(
+        motive=CancellationMotive.WITH_SUBSTITUTE,
+        substituted_by=FISCAL_UUID,
+        provider="sandbox",
+        deadline_at=LATER,
+        at=AT,
+    ),
+    "global-cancellation-pending.v1": globals_.GlobalCancellationPending(at=AT, message="no answer", unanswered=True),
+    "global-cancellation-refused.v1": globals_.GlobalCancellationRefused(code="204", message="No.", at=LATER),
+    "global-invoice-cancelled.v1": globals_.GlobalInvoiceCancelled(at=LATER),
 }

@@ -37,6 +37,7 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     invoices.DocumentCancellationRequested: document_call,
     mails.DocumentMailRequested: mail_call,
     global_invoices.GlobalStampingRequested: global_call,
+    global_invoices.GlobalCancellationRequested: global_call,
     orders.ReminderRequested: reminder_call,
     cards.CardVerificationRequested: verification_call,
     cards.CardVerificationResumed: verification_call,

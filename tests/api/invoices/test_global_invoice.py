@@ -183,6 +183,78 @@ async def test_a_refused_global_invoice_frees_its_orders(
     assert (len(rows["global_invoice"]), len(rows["global_invoice_order"])) == (2, 2)
 
 
+async def cancel(merchant: Merchant, invoice: Any, motive: str, **body: str) -> httpx.Response:
+    path = f"{GLOBAL}/{invoice['id']}/cancel"
+    answer = await merchant.post(path, {"motive": motive, **body})
+    assert_described(answer, "post", f"{GLOBAL}/{{id}}/cancel")
+    return answer
+
+
+async def test_the_orders_of_a_cancelled_global_invoice_are_invoiced_otherwise(
+    store: Storefront, merchant: Merchant, settings: Settings
+) -> None:
+    buyers, rest = await sold(merchant, "buyers"), await sold(merchant, "rest")
+    month = await next_month(merchant)
+    first = (await make(merchant, month=month)).json()["globalInvoice"]
+    done = (await cancel(merchant, first, "04")).json()
+    assert (done["status"], done["cancellation"]["status"], done["fiscalUuid"]) == (
+        "CANCELLED", "CANCELLED", first["fiscalUuid"],
+    )  # fmt: skip
+    assert (await cancel(merchant, first, "02")).json() == done, "it is cancelled already"
+    stamp = await merchant.post(f"{ORDERS}/{buyers}/stamp", {"fiscalConfig": FISCAL})
+    assert (stamp.status_code, stamp.json()["invoiceStatus"]) == (200, "INVOICED")
+    second = (await make(merchant, month=month)).json()["globalInvoice"]
+    detail = (await merchant.get(f"{GLOBAL}/{second['id']}")).json()
+    assert (detail["status"], [each["id"] for each in detail["orders"]]) == ("EMITTED", [rest])
+    related = (await download(merchant, detail)).find("cfdi:CfdiRelacionados", CFDI)
+    assert [related.get("TipoRelacion"), *(each.get("UUID") for each in related)] == ["04", first["fiscalUuid"].upper()]
+    report = (await merchant.get(f"/api/v1/invoices/month-end?month={first['issuedAt'][:7]}")).json()
+    lines = {(each["state"], each["total"]) for each in report["lines"] if each["kind"] == "INVOICE_GLOBAL"}
+    assert lines == {("CANCELLED", 300_000), ("EMITTED", 150_000)}
+    page = (await merchant.get(GLOBAL)).json()["data"]
+    assert [(each["status"], "cancellation" in each) for each in page] == [("EMITTED", False), ("CANCELLED", True)]
+    assert settings.database_url is not None
+    async with await connect(settings.database_url, "test") as connection:
+        feed = await whole_log(store.ledger.journal.reader, connection, merchant.merchant_id)
+        rows = await stored(connection, merchant.merchant_id)
+    log = [(each.stream_id, each.version, each.event) for each in feed]
+    assert replay(merchant.merchant_id, log) == rows, "the rows follow from the log alone"
+
+
+async def test_the_orders_of_a_global_invoice_are_free_only_once_it_is_cancelled(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = await sold(merchant, "waits")
+    month = await next_month(merchant)
+    invoice = (await make(merchant, month=month)).json()["globalInvoice"]
+    await merchant.post(STAMPING, {"mode": "DOWN"})
+    assert (await cancel(merchant, invoice, "02")).status_code == 503
+    await merchant.post(STAMPING, {"mode": "REFUSE", "times": 1, "code": "204", "message": "No."})
+    refused = (await cancel(merchant, invoice, "02")).json()
+    assert (refused["status"], refused["cancellation"]["failureCode"]) == ("EMITTED", "204")
+    wrong = await cancel(merchant, invoice, "01")
+    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (400, "substitutedBy")
+    send = SandboxProvider.cancel
+
+    async def send_unheard(provider: SandboxProvider, request: Any) -> Any:
+        await send(provider, request)
+        raise ProviderTimedOut("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SandboxProvider, "cancel", send_unheard)
+        unknown = (await cancel(merchant, invoice, "02")).json()
+    assert (unknown["status"], unknown["cancellation"]["status"]) == ("EMITTED", "PENDING")
+    assert (await merchant.post(f"{ORDERS}/{order_id}/stamp", {"fiscalConfig": FISCAL})).status_code == 409
+    assert (await make(merchant, month=month)).json()["globalInvoice"] is None
+    await work(merchant, "PT6M")
+    assert (await merchant.get(f"{GLOBAL}/{invoice['id']}")).json()["status"] == "CANCELLED"
+    again = (await make(merchant, month=month)).json()["globalInvoice"]
+    assert (await cancel(merchant, again, "01", substitutedBy=invoice["fiscalUuid"])).json()["status"] == "CANCELLED"
+    stamp = await merchant.post(f"{ORDERS}/{order_id}/stamp", {"fiscalConfig": FISCAL})
+    assert (stamp.status_code, stamp.json()["code"]) == (409, "ORDER_IN_GLOBAL_INVOICE"), "the substitute states it"
+    assert (await make(merchant, month=month)).json()["globalInvoice"] is None
+
+
 async def test_a_provider_that_is_down_delays_a_global_invoice(merchant: Merchant) -> None:
     order_id = await sold(merchant, "down")
     month = await next_month(merchant)

@@ -263,6 +263,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("PUT", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}, body={"processor": "sandbox"}),
     ("DELETE", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}),
     ("POST", f"{_ACCOUNTS}/{{name}}/check"): Case({"path.name": "processor account"}),
+    ("POST", "/api/v1/invoices/global/{id}/cancel"): Case({"path.id": "global invoice"}, body={"motive": "02"}),
     ("GET", "/api/sandbox/clock"): Case(),
     ("POST", "/api/sandbox/clock"): Case(body={"advanceBy": "PT0S"}),
     ("POST", "/api/sandbox/deposits"): Case(

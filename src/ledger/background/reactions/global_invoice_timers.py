@@ -1,4 +1,4 @@
-"""The timer of a global invoice that is not stamped. A handler decides on it as it is."""
+"""The timer of a global invoice that is being stamped or cancelled. A handler decides on it as it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from ledger.background.effects import SetTimer
 from ledger.background.scheduler.jobs import Handler
+from ledger.domain.invoices.global_invoices.due import due_at
 from ledger.domain.orders.global_invoices.events import TOPICS
 from ledger.domain.orders.global_invoices.state import DUE
 from ledger.domain.streams import GLOBAL_INVOICES
@@ -19,7 +20,7 @@ from ledger.operations.global_invoices.due import advance_global_invoice
 
 
 class GlobalInvoiceTimers:
-    """Stores when a global invoice has to be looked at, until it is stamped or refused."""
+    """Stores when a global invoice has to be looked at, until its stamp or its cancellation has ended."""
 
     name = "global-invoice-dues"
     topics = frozenset(TOPICS)
@@ -31,7 +32,7 @@ class GlobalInvoiceTimers:
     async def timers(self, journal: Journal, merchant_id: UUID, stream_id: UUID) -> Sequence[SetTimer]:
         """Returns the timer of a global invoice as it is now. Raises a Fault."""
         invoice, _ = await journal.load(merchant_id, GLOBAL_INVOICES, stream_id)
-        at = None if invoice is None else invoice.due_at
+        at = None if invoice is None else due_at(invoice)
         return [] if at is None else [SetTimer(DUE, stream_id, stream_id, at)]
 
 

@@ -137,15 +137,20 @@ class WarnOfDeadline(Struct, frozen=True, kw_only=True):
     real_at: datetime
 
 
-class CancelDocument(Struct, frozen=True, kw_only=True):
-    """Cancels a stamped document: the invoice if `document_id` is None."""
+class RequestCancellation(Struct, frozen=True, kw_only=True):
+    """Cancels a stamped document. `deadline_at` ends the call, in real time."""
 
     motive: CancellationMotive
     provider: str
     deadline_at: datetime
     at: datetime
-    document_id: UUID | None = None
     substituted_by: UUID | None = None
+
+
+class CancelDocument(RequestCancellation, frozen=True, kw_only=True):
+    """Cancels a stamped document of an order: the invoice if `document_id` is None."""
+
+    document_id: UUID | None = None
 
 
 class Cancelled(Struct, frozen=True):

@@ -227,7 +227,7 @@ def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]
     for document in () if invoices is None else invoices.documents:
         cancellation = document.cancellation
         if cancellation is not None and cancellation.status is CancellationStatus.PENDING:
-            at = cancellation.updated_at + _pause(cancellation)
+            at = cancellation.updated_at + pause_of(cancellation)
             timers.append((InvoiceTimerKind.CANCELLATION, document.document_id, at))
         mail = document.mail
         if mail is not None and mail.send_at is not None and mail.deadline_at is None:
@@ -235,7 +235,8 @@ def invoice_timers(order: Order) -> list[tuple[InvoiceTimerKind, UUID, datetime]
     return timers
 
 
-def _pause(cancellation: DocumentCancellation) -> timedelta:
+def pause_of(cancellation: DocumentCancellation) -> timedelta:
+    """Returns how long after its latest event the provider is asked about a cancellation without a result."""
     times = cancellation.unanswered
     return UNANSWERED_PAUSES[min(times, len(UNANSWERED_PAUSES)) - 1] if times else STATUS_PAUSE
 

@@ -875,10 +875,14 @@ class IncludedInGlobalInvoice(Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ReleasedFromGlobalInvoice(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The global invoice of the order was refused: the order can be invoiced again."""
+    """The global invoice of the order was refused or cancelled: the order can be invoiced again.
+
+    `cancelled_uuid` is the fiscal UUID of the one that SAT has cancelled, None of one that was never stamped.
+    """
 
     global_invoice_id: UUID
     at: datetime
+    cancelled_uuid: UUID | None = None
 
 
 GlobalInvoiceEvent = IncludedInGlobalInvoice | ReleasedFromGlobalInvoice

@@ -71,8 +71,9 @@ def _invoice(terms: InvoiceTerms, issuer: Issuer) -> CFDI:
         "Descuento": major(terms.discount) if terms.discount else None,
         "MetodoPago": terms.payment_method,
     }
-    if terms.replaces is not None:
-        related = {"TipoRelacion": _SUBSTITUTES, "CfdiRelacionado": [str(terms.replaces).upper()]}
+    replaced = terms.replaces_all if terms.replaces is None else (terms.replaces,)
+    if replaced:
+        related = {"TipoRelacion": _SUBSTITUTES, "CfdiRelacionado": [str(each).upper() for each in replaced]}
         sold["CfdiRelacionados"] = [related]
     receiver = terms.receiver
     if receiver.tax_id == PUBLIC_IN_GENERAL and receiver.legal_name == PUBLIC_NAME:

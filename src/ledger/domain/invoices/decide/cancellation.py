@@ -6,11 +6,13 @@ from zoneinfo import ZoneInfo
 
 from ledger.domain.invoices.commands import (
     CancelDocument,
+    CancellationOutcome,
     CancellationPending,
     Cancelled,
     RecordCancellation,
     Refused,
     RepeatCancellation,
+    RequestCancellation,
     StampNext,
     StillValid,
     wants_credit_notes,
@@ -24,7 +26,7 @@ from ledger.domain.orders.invoices.events import (
     DocumentCancelled,
     InvoiceEvent,
 )
-from ledger.domain.orders.invoices.state import CancellationStatus, Document, DocumentStatus
+from ledger.domain.orders.invoices.state import CancellationStatus, Document, DocumentCancellation, DocumentStatus
 from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms, PueRefund
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady
@@ -38,11 +40,7 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
     stamped or being stamped, which SAT cancels only after them, and for one whose order was refunded in part and whose
     credit note is about to be stamped. A document that failed does not count: it is dropped with its invoice.
     """
-    if (command.substituted_by is not None) is not (command.motive is CancellationMotive.WITH_SUBSTITUTE):
-        needed = command.motive is CancellationMotive.WITH_SUBSTITUTE
-        raise InvalidField(
-            "substitutedBy", "is required with motive 01" if needed else "is allowed with motive 01 only"
-        )
+    require_substitute(command)
     document = _document(order, command)
     cancellation = document.cancellation
     if cancellation is not None and cancellation.status is not CancellationStatus.REFUSED:
@@ -103,28 +101,42 @@ def cancellation_of_refunded(order: Order, command: StampNext) -> list[InvoiceEv
 
 
 def decide_cancellation_outcome(order: Order, command: RecordCancellation) -> list[InvoiceEvent]:
-    """Records what the provider reports about a cancellation. A document that SAT reports as valid may be refused to be
-    cancelled, or SAT may not have the request: only a refusal in words is one.
-
-    Returns no events if the cancellation has ended; a document that was cancelled after a refusal is recorded as such.
-    Never refuses.
-    """
+    """Records what the provider reports about a cancellation. Never refuses."""
     document_id, at = command.document_id, command.at
     document = None if order.invoices is None else order.invoices.document(document_id)
-    cancellation = None if document is None else document.cancellation
-    if cancellation is None or cancellation.status is CancellationStatus.CANCELLED:
-        return []
-    if cancellation.status is CancellationStatus.REFUSED and not isinstance(command.outcome, Cancelled):
-        return []
-    match command.outcome:
+    match reported(None if document is None else document.cancellation, command.outcome):
+        case None:
+            return []
         case Cancelled():
             return [DocumentCancelled(document_id=document_id, at=at)]
         case CancellationPending(message=message, unanswered=unanswered):
             return [DocumentCancellationPending(document_id=document_id, at=at, message=message, unanswered=unanswered)]
-        case StillValid(message=message):
-            return [DocumentCancellationPending(document_id=document_id, at=at, message=message, unanswered=True)]
         case Refused(code=code, message=message):
             return [DocumentCancellationRefused(document_id=document_id, code=code, message=message, at=at)]
+
+
+def require_substitute(command: RequestCancellation) -> None:
+    """Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude."""
+    needed = command.motive is CancellationMotive.WITH_SUBSTITUTE
+    if (command.substituted_by is not None) is not needed:
+        raise InvalidField(
+            "substitutedBy", "is required with motive 01" if needed else "is allowed with motive 01 only"
+        )
+
+
+def reported(
+    cancellation: DocumentCancellation | None, outcome: CancellationOutcome
+) -> Cancelled | CancellationPending | Refused | None:
+    """Returns what an outcome means for a cancellation, None if nothing. A document that SAT reports as valid may be
+    refused to be cancelled, or SAT may not have the request: only a refusal in words is one.
+
+    Nothing follows a cancellation that has ended; a document that was cancelled after a refusal is cancelled.
+    """
+    if cancellation is None or cancellation.status is CancellationStatus.CANCELLED:
+        return None
+    if cancellation.status is CancellationStatus.REFUSED and not isinstance(outcome, Cancelled):
+        return None
+    return CancellationPending(outcome.message, unanswered=True) if isinstance(outcome, StillValid) else outcome
 
 
 def decide_repeated_cancellation(order: Order, command: RepeatCancellation) -> list[InvoiceEvent]:

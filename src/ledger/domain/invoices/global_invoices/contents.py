@@ -113,6 +113,7 @@ def global_terms(
         taxes=summed(tax for concept in concepts for tax in concept.taxes),
         total=sum((each.amount for each in orders), ZERO),
         period=period,
+        replaces_all=_replaced(orders),
     )
 
 
@@ -154,6 +155,11 @@ def _stated(order: Order, concept: Concept) -> Concept:
         unit_name=None,
         sku=order.terms.order_number,
     )
+
+
+def _replaced(orders: Sequence[StatedOrder]) -> tuple[UUID, ...]:
+    """Returns the fiscal UUIDs of the cancelled global invoices that stated some of these orders."""
+    return tuple(sorted({found for each in orders if (found := each.order.cancelled_global_uuid) is not None}))
 
 
 def _main_form(orders: Sequence[StatedOrder]) -> str:

@@ -60,10 +60,13 @@ def decide_inclusion(stated: StatedOrder, command: AnnounceGlobalInvoice) -> lis
 
 
 def decide_release(order: Order, invoice: GlobalInvoice, at: datetime) -> list[ReleasedFromGlobalInvoice]:
-    """Records on an order that its global invoice was refused. Returns no events if another one states it."""
+    """Records on an order that its global invoice was refused, or cancelled (`invoice` is as it was before, so a stamped
+    one is being cancelled). Returns no events if another one states it.
+    """
     if order.global_invoice_id != invoice.global_invoice_id:
         return []
-    return [ReleasedFromGlobalInvoice(global_invoice_id=invoice.global_invoice_id, at=at)]
+    cancelled = None if invoice.stamp is None else invoice.stamp.fiscal_uuid
+    return [ReleasedFromGlobalInvoice(global_invoice_id=invoice.global_invoice_id, cancelled_uuid=cancelled, at=at)]
 
 
 def decide_sending(invoice: GlobalInvoice, command: SendGlobalInvoice) -> list[GlobalInvoiceEvent]:

@@ -183,7 +183,10 @@ def _included(order: Order, event: IncludedInGlobalInvoice) -> Order:
 
 def _released(order: Order, event: ReleasedFromGlobalInvoice) -> Order:
     is_own = order.global_invoice_id == event.global_invoice_id
-    return replace(order, global_invoice_id=None) if is_own else order
+    if not is_own:
+        return order
+    cancelled = event.cancelled_uuid or order.cancelled_global_uuid
+    return replace(order, global_invoice_id=None, cancelled_global_uuid=cancelled)
 
 
 EVOLVE: Final[Folds] = {

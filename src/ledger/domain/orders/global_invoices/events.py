@@ -14,7 +14,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.orders.invoices.events import StampingAbandonedBecause
-from ledger.domain.orders.invoices.terms import InvoiceTerms
+from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms
 
 
 class IncludedOrder(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -82,6 +82,41 @@ class GlobalInvoiceRefused(Struct, frozen=True, kw_only=True, omit_defaults=True
     at: datetime
 
 
+class GlobalCancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The ledger decided to ask the provider to cancel the stamped document: an intent.
+
+    The fields are those of `DocumentCancellationRequested`.
+    """
+
+    motive: CancellationMotive
+    provider: str
+    deadline_at: datetime
+    at: datetime
+    substituted_by: UUID | None = None
+
+
+class GlobalCancellationPending(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The cancellation has no result yet. `unanswered` is True if it is unknown whether SAT has the request."""
+
+    at: datetime
+    message: str | None = None
+    unanswered: bool = False
+
+
+class GlobalCancellationRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The document stays valid. `code` and `message` are the provider's own words."""
+
+    code: str
+    message: str
+    at: datetime
+
+
+class GlobalInvoiceCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """SAT cancelled the document. The same commit releases its orders, unless a substitute states them (motive 01)."""
+
+    at: datetime
+
+
 GlobalInvoiceEvent = (
     GlobalInvoiceAnnounced
     | GlobalStampingRequested
@@ -89,6 +124,10 @@ GlobalInvoiceEvent = (
     | GlobalStampingAbandoned
     | GlobalInvoiceStamped
     | GlobalInvoiceRefused
+    | GlobalCancellationRequested
+    | GlobalCancellationPending
+    | GlobalCancellationRefused
+    | GlobalInvoiceCancelled
 )
 
 TOPICS: Final[dict[str, type[Struct]]] = {
@@ -98,4 +137,8 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "global-stamping-abandoned.v1": GlobalStampingAbandoned,
     "global-invoice-stamped.v1": GlobalInvoiceStamped,
     "global-invoice-refused.v1": GlobalInvoiceRefused,
+    "global-cancellation-requested.v1": GlobalCancellationRequested,
+    "global-cancellation-pending.v1": GlobalCancellationPending,
+    "global-cancellation-refused.v1": GlobalCancellationRefused,
+    "global-invoice-cancelled.v1": GlobalInvoiceCancelled,
 }

@@ -7,7 +7,11 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from ledger.domain.orders.global_invoices.events import (
+    GlobalCancellationPending,
+    GlobalCancellationRefused,
+    GlobalCancellationRequested,
     GlobalInvoiceAnnounced,
+    GlobalInvoiceCancelled,
     GlobalInvoiceEvent,
     GlobalInvoiceRefused,
     GlobalInvoiceStamped,
@@ -16,7 +20,14 @@ from ledger.domain.orders.global_invoices.events import (
     GlobalStampingUnanswered,
 )
 from ledger.domain.orders.global_invoices.state import GlobalInvoice
-from ledger.domain.orders.invoices.state import DocumentFailure, DocumentStatus, Stamp, StampingIntent
+from ledger.domain.orders.invoices import cancellation
+from ledger.domain.orders.invoices.state import (
+    DocumentCancellation,
+    DocumentFailure,
+    DocumentStatus,
+    Stamp,
+    StampingIntent,
+)
 
 
 def evolve(invoice: GlobalInvoice | None, event: GlobalInvoiceEvent) -> GlobalInvoice:
@@ -61,5 +72,25 @@ def evolve(invoice: GlobalInvoice | None, event: GlobalInvoiceEvent) -> GlobalIn
         case GlobalInvoiceRefused():
             failure = DocumentFailure(event.code, event.message, event.at)
             return replace(invoice, status=DocumentStatus.FAILED, failure=failure, intent=None, retry_at=None)
+        case _:
+            return replace(invoice, cancellation=_evolve_cancellation(invoice.cancellation, event))
+
+
+_CancellationEvent = (
+    GlobalCancellationRequested | GlobalCancellationPending | GlobalCancellationRefused | GlobalInvoiceCancelled
+)
+
+
+def _evolve_cancellation(before: DocumentCancellation | None, event: _CancellationEvent) -> DocumentCancellation:
+    match event:
+        case GlobalCancellationRequested():
+            intent = StampingIntent(event.provider, event.deadline_at)
+            return cancellation.requested(before, intent, event.motive, event.substituted_by, event.at)
+        case GlobalCancellationPending():
+            return cancellation.pending(before, event.at, unanswered=event.unanswered)
+        case GlobalCancellationRefused():
+            return cancellation.refused(before, event.code, event.message, event.at)
+        case GlobalInvoiceCancelled():
+            return cancellation.cancelled(before, event.at)
         case _:
             assert_never(event)

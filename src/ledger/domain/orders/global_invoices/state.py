@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
 
 from ledger.domain.orders.global_invoices.events import IncludedOrder
-from ledger.domain.orders.invoices.state import DocumentFailure, DocumentStatus, Stamp, StampingIntent
-from ledger.domain.orders.invoices.terms import InvoiceTerms
+from ledger.domain.orders.invoices.state import (
+    CancellationStatus,
+    DocumentCancellation,
+    DocumentFailure,
+    DocumentStatus,
+    Stamp,
+    StampingIntent,
+)
+from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms
 
-MARGIN: Final = timedelta(seconds=5)
-"""How long after its deadline an open call is first looked up."""
 DUE: Final = "global-invoice"
-"""The kind of the timer of a global invoice that is not stamped."""
+"""The kind of the timer of a global invoice with an open call, that is to be sent again, or is being cancelled."""
 
 
 class GlobalInvoice(Struct, frozen=True, kw_only=True):
-    """A global invoice. `intent` is the call to the provider that has no outcome yet.
+    """A global invoice. `intent` is the call that is to stamp it and has no outcome yet, `cancellation` the latest one.
 
-    A FAILED one states nothing: its orders were released.
+    One that is FAILED or cancelled states nothing, and its orders are released; if it was cancelled because a
+    substitute replaces it (motive 01), the substitute states them.
     """
 
     global_invoice_id: UUID
@@ -35,13 +41,20 @@ class GlobalInvoice(Struct, frozen=True, kw_only=True):
     retry_at: datetime | None = None
     stamp: Stamp | None = None
     failure: DocumentFailure | None = None
+    cancellation: DocumentCancellation | None = None
 
     @property
-    def due_at(self) -> datetime | None:
-        """When the document is to be looked at: once its open call is over, else at the next attempt; None at the end.
+    def is_cancelled(self) -> bool:
+        return self.cancellation is not None and self.cancellation.status is CancellationStatus.CANCELLED
 
-        A merchant's clock is never behind real time, in which calls end.
-        """
-        if self.status is not DocumentStatus.PENDING:
-            return None
-        return self.retry_at if self.intent is None else max(self.updated_at, self.intent.deadline_at + MARGIN)
+    @property
+    def open_intent(self) -> StampingIntent | None:
+        """The open call about the document: a request to stamp or to cancel it."""
+        return self.intent or (None if self.cancellation is None else self.cancellation.intent)
+
+    @property
+    def has_released_orders(self) -> bool:
+        """Whether its orders are free: it is refused, or cancelled without a substitute."""
+        if self.cancellation is None or not self.is_cancelled:
+            return self.status is DocumentStatus.FAILED
+        return self.cancellation.motive is not CancellationMotive.WITH_SUBSTITUTE

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from ledger.domain.orders.invoices import cancellation
 from ledger.domain.orders.invoices.events import (
     UNNAMED,
     DocumentAnnounced,
@@ -38,7 +39,6 @@ from ledger.domain.orders.invoices.mail_events import (
 )
 from ledger.domain.orders.invoices.state import (
     EVERY_SLOT,
-    CancellationStatus,
     Document,
     DocumentCancellation,
     DocumentFailure,
@@ -186,39 +186,18 @@ _CancellationEvent = (
 )
 
 
-def _evolve_cancellation(cancellation: DocumentCancellation | None, event: _CancellationEvent) -> DocumentCancellation:
-    if isinstance(event, DocumentCancellationRequested):
-        intent = StampingIntent(event.provider, event.deadline_at)
-        if cancellation is not None and cancellation.status is CancellationStatus.PENDING:
-            status, requests = CancellationStatus.REQUESTED, cancellation.requests + 1
-            return replace(cancellation, status=status, requests=requests, updated_at=event.at, intent=intent)
-        return DocumentCancellation(
-            status=CancellationStatus.REQUESTED,
-            motive=event.motive,
-            substituted_by=event.substituted_by,
-            requested_at=event.at,
-            updated_at=event.at,
-            intent=intent,
-            for_refund=event.for_refund or (cancellation is not None and cancellation.for_refund),
-        )
-    assert cancellation is not None, "a cancellation begins with its request"
+def _evolve_cancellation(before: DocumentCancellation | None, event: _CancellationEvent) -> DocumentCancellation:
     match event:
+        case DocumentCancellationRequested():
+            intent = StampingIntent(event.provider, event.deadline_at)
+            return cancellation.requested(
+                before, intent, event.motive, event.substituted_by, event.at, for_refund=event.for_refund
+            )
         case DocumentCancellationPending():
-            return replace(
-                cancellation,
-                status=CancellationStatus.PENDING,
-                intent=None,
-                updated_at=event.at,
-                unanswered=cancellation.unanswered + 1 if event.unanswered else 0,
-            )
+            return cancellation.pending(before, event.at, unanswered=event.unanswered)
         case DocumentCancelled():
-            return replace(
-                cancellation, status=CancellationStatus.CANCELLED, intent=None, failure=None, updated_at=event.at
-            )
+            return cancellation.cancelled(before, event.at)
         case DocumentCancellationRefused():
-            failure = DocumentFailure(event.code, event.message, event.at)
-            return replace(
-                cancellation, status=CancellationStatus.REFUSED, intent=None, failure=failure, updated_at=event.at
-            )
+            return cancellation.refused(before, event.code, event.message, event.at)
         case _:
             assert_never(event)

@@ -126,7 +126,8 @@ class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     `subtotal` is the sum of the concepts' amounts. `taxes` has each tax once, with its sums over the concepts.
     `replaces` is the fiscal UUID of the order's cancelled invoice before it (relation 04). A further invoice of a split
     order is over a part of it: `supplements` is the id of the order's invoice, `payment_id` the payment that it is for.
-    With `period` it is the global invoice of many orders.
+    With `period` it is the global invoice of many orders; `replaces_all` are the fiscal UUIDs of the cancelled global
+    invoices that stated some of them (relation 04).
     """
 
     document_id: UUID
@@ -147,6 +148,7 @@ class InvoiceTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     supplements: UUID | None = None
     payment_id: UUID | None = None
     period: GlobalPeriod | None = None
+    replaces_all: tuple[UUID, ...] = ()
 
 
 class ReceiptTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", tag="RECEIPT"):

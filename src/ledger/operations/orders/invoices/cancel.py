@@ -16,7 +16,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CancelDocumentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.invoices.document_request import DocumentAnswer, DocumentResult
-from ledger.operations.orders.invoices.provider_calls import CancellationCall
+from ledger.operations.orders.invoices.provider_calls import DocumentCancellationCall
 from ledger.operations.pipeline.execute import execute, record_outcome
 from ledger.operations.pipeline.execute_request import execute_request
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork, load_order
@@ -59,7 +59,7 @@ async def update_cancellation(ledger: Ledger, merchant_id: UUID, order_id: UUID,
         return
     if document.cancellation.status is not CancellationStatus.PENDING:
         return
-    call = CancellationCall(ledger=ledger, merchant_id=merchant_id, order=order, document=document)
+    call = DocumentCancellationCall(ledger=ledger, merchant_id=merchant_id, order=order, document=document)
     uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="due"), cause=document_id)
     outcome = await call.look_up()
     if isinstance(outcome, StillValid) and ledger.invoicing is not None and ledger.invoicing.provider is not None:
