@@ -451,8 +451,8 @@ MONEY: Final = (
         "cancellation-refused-by-a-lost-answer",
         "no invoice is cancelled beside a credit note of the same refund",
         "src/ledger/domain/invoices/decide/cancellation.py",
-        "return [DocumentCancellationPending(document_id=document_id, at=at, message=message, unanswered=True)]",
-        'return [DocumentCancellationRefused(document_id=document_id, code="ACTIVE", message=message, at=at)]',
+        "return CancellationPending(outcome.message, unanswered=True) if isinstance(outcome, StillValid) else outcome",
+        'return Refused("ACTIVE", outcome.message) if isinstance(outcome, StillValid) else outcome',
         (_NOTE_TESTS,),
     ),
     Mutant(

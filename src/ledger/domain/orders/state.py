@@ -44,7 +44,7 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
     `cancel_requested` is True while a cancellation is pending, `closed` after it was carried out; `cancellation` is the
     latest one. `payer_forgotten` is True after the erasure of the order's customer. `invoices` is None if the order
     has no electronic invoices, `reminders` if it has no due date. `global_invoice_id` is the global invoice that states
-    its money, None if there is none. `cancelled_global_uuid` is the fiscal UUID of the latest one that SAT has cancelled.
+    its money, None if there is none. `cancelled_global_uuid` is the fiscal UUID of the latest one that was cancelled.
     """
 
     terms: OrderCreated

@@ -69,8 +69,8 @@ async def _look_up(uow: UnitOfWork, invoice: GlobalInvoice, intent: StampingInte
 
 
 async def _ask(uow: UnitOfWork, invoice: GlobalInvoice) -> None:
-    """Records what SAT reports about a cancellation without a result. Sends it again if the document is still valid: the
-    request may never have arrived.
+    """Records what SAT reports about a cancellation without a result. Sends it again if the document is still valid:
+    the request may never have arrived.
     """
     invoicing, call = uow.ledger.invoicing, open_call(uow.ledger, uow.merchant_id, invoice)
     outcome = await call.look_up(look_up_from_timer(uow.ledger))

@@ -60,8 +60,8 @@ def decide_inclusion(stated: StatedOrder, command: AnnounceGlobalInvoice) -> lis
 
 
 def decide_release(order: Order, invoice: GlobalInvoice, at: datetime) -> list[ReleasedFromGlobalInvoice]:
-    """Records on an order that its global invoice was refused, or cancelled (`invoice` is as it was before, so a stamped
-    one is being cancelled). Returns no events if another one states it.
+    """Records on an order that its global invoice was refused, or cancelled if it was stamped before. Returns no events
+    if another one states it.
     """
     if order.global_invoice_id != invoice.global_invoice_id:
         return []
