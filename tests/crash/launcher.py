@@ -29,6 +29,12 @@ from ledger.domain.orders.events import (
     PaymentAuthorized,
     PaymentDeclined,
 )
+from ledger.domain.payment_methods.events import (
+    CardVerificationAbandoned,
+    CardVerificationDeclined,
+    CardVerificationRequested,
+    CardVerified,
+)
 from ledger.journal.journal import Journal
 from ledger.postgres.prepare import prepare
 from ledger.processors.sandbox.processor import SandboxProcessor
@@ -36,14 +42,22 @@ from ledger.settings import Settings, read_settings
 from ledger.telemetry.logs import configure_logs
 
 POINTS = ("before-intent", "after-intent", "during-call", "after-answer", "after-outcome")
-"""Of a payment: before its intent is committed, after that and before the call, when the processor has executed the
+"""Of a payment, and of a card that is verified: before its intent is committed, after that and before the call, when the processor has executed the
 call and not answered, after its answer and before the outcome is committed, after that and before the response.
 """
 
 WORKER_POINTS = ("before-outcome", "after-outcome")
 """Of the recovery: between the processor's answer and its commit, and after that commit."""
 
-_OUTCOMES = (PaymentAuthorized, PaymentDeclined, AuthorizationAbandoned)
+_INTENTS = (AuthorizationRequested, CardVerificationRequested)
+_OUTCOMES = (
+    PaymentAuthorized,
+    PaymentDeclined,
+    AuthorizationAbandoned,
+    CardVerified,
+    CardVerificationDeclined,
+    CardVerificationAbandoned,
+)
 _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl
 
@@ -68,7 +82,7 @@ def arm(point: str) -> None:
         journal: Journal, merchant_id: Any, command_id: Any, changes: Any, *more: Any, **named: Any
     ) -> int:
         events = [event for change in changes for event in change.events]
-        intends = any(isinstance(event, AuthorizationRequested) for event in events)
+        intends = any(isinstance(event, _INTENTS) for event in events)
         settles = any(isinstance(event, _OUTCOMES) for event in events)
         if (intends and point == "before-intent") or (settles and point == "before-outcome"):
             die()
