@@ -34,9 +34,7 @@ class StatedOrder(Struct, frozen=True, kw_only=True, rename="camel"):
 class GlobalInvoiceDetail(GlobalInvoiceDocument, frozen=True, kw_only=True, rename="camel"):
     """A global invoice with its orders and its files."""
 
-    orders: Annotated[
-        list[StatedOrder], Meta(description="Its orders. Those of a FAILED or CANCELLED one are free again.")
-    ]
+    orders: Annotated[list[StatedOrder], Meta(description="Its orders. `status` shows whether they are free again.")]
     pdf_url: Annotated[str | None, Meta(description="The PDF, until expiresAt; null before it is stamped.")]
     xml_url: Annotated[str | None, Meta(description="The XML, until expiresAt; null before it is stamped.")]
     expires_at: Annotated[Moment | None, Meta(description="When the links end.")]

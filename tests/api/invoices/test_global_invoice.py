@@ -21,6 +21,7 @@ from ledger.invoicing.contract import ProviderTimedOut, StampRequest
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.operations.context.clock import MerchantClocks
 from ledger.operations.global_invoices import create, due
+from ledger.operations.global_invoices.provider_call import GlobalCancellationCall
 from ledger.postgres.connection import connect
 from ledger.settings import Settings
 from projections.rebuild import replay, stored
@@ -249,7 +250,13 @@ async def test_the_orders_of_a_global_invoice_are_free_only_once_it_is_cancelled
     await work(merchant, "PT6M")
     assert (await merchant.get(f"{GLOBAL}/{invoice['id']}")).json()["status"] == "CANCELLED"
     again = (await make(merchant, month=month)).json()["globalInvoice"]
-    assert (await cancel(merchant, again, "01", substitutedBy=invoice["fiscalUuid"])).json()["status"] == "CANCELLED"
+    with monkeypatch.context() as patch:
+        patch.setattr(GlobalCancellationCall, "record", lambda *_: [])  # the process ends before it records the answer
+        open_one = (await cancel(merchant, again, "01", substitutedBy=invoice["fiscalUuid"])).json()
+    assert (open_one["status"], open_one["cancellation"]["status"]) == ("EMITTED", "REQUESTED")
+    monkeypatch.setattr(due, "MARGIN", timedelta(days=-1))  # the call is over
+    await work(merchant, "PT2M")
+    assert (await merchant.get(f"{GLOBAL}/{again['id']}")).json()["status"] == "CANCELLED"
     stamp = await merchant.post(f"{ORDERS}/{order_id}/stamp", {"fiscalConfig": FISCAL})
     assert (stamp.status_code, stamp.json()["code"]) == (409, "ORDER_IN_GLOBAL_INVOICE"), "the substitute states it"
     assert (await make(merchant, month=month)).json()["globalInvoice"] is None
