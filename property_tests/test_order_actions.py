@@ -26,6 +26,7 @@ from ledger.domain.fold import fold
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events
 from ledger.domain.orders import processor_outcomes as outcomes
+from ledger.domain.orders.capabilities import METHODS, Candidate
 from ledger.domain.orders.commands import DisputeStage, SettlementStage
 from ledger.domain.orders.decide.authentication import decide_device_data, decide_validation
 from ledger.domain.orders.decide.cancellation import decide_cancellation, decide_payment_cancellation
@@ -282,7 +283,11 @@ class OrderUnderTest:
 
     def _validate(self, order: Order) -> None:  # noqa: ARG002 - every step's shape
         command = c.ValidateAuthentication(
-            transaction_id="fail", idempotency_key=self._key(), deadline_at=self.now, at=self.now, is_simulated=True
+            transaction_id="fail",
+            idempotency_key=self._key(),
+            deadline_at=self.now,
+            at=self.now,
+            simulated=frozenset({"sandbox"}),
         )
         self._send(decide_validation, command)
 
@@ -354,7 +359,7 @@ class OrderUnderTest:
         return c.NewPayment(
             payment_id=payment_id,
             method=PaymentMethod(method_id=uuid.UUID(int=9), type=kind),
-            processor="sandbox",
+            candidates=(Candidate(account="sandbox", processor="sandbox", methods=METHODS),),
             idempotency_key=str(payment_id),
             deadline_at=self.now,
             amount=amount,

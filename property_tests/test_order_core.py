@@ -25,6 +25,7 @@ from ledger.domain.fold import fold
 from ledger.domain.money import plain
 from ledger.domain.orders import commands, events
 from ledger.domain.orders import processor_outcomes as outcomes
+from ledger.domain.orders.capabilities import METHODS, Candidate
 from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
 from ledger.domain.orders.decide.cancellation import decide_payer_erasure
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
@@ -333,7 +334,7 @@ class OrderUnderTest:
         return commands.NewPayment(
             payment_id=uuid.UUID(int=n),
             method=CARD,
-            processor="sandbox",
+            candidates=(Candidate(account="sandbox", processor="sandbox", methods=METHODS),),
             idempotency_key=f"key-{n}",
             deadline_at=self._now + timedelta(seconds=30),
             amount=amount,

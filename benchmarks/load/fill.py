@@ -21,6 +21,7 @@ from ledger.domain.customers.events import CustomerCreated
 from ledger.domain.customers.evolve import evolve as evolve_customer
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
+from ledger.domain.orders.capabilities import METHODS, Candidate
 from ledger.domain.orders.commands import CreateOrder, NewPayment, RecordAuthorizationOutcome
 from ledger.domain.orders.decide.authorizations import decide_authorization_outcome
 from ledger.domain.orders.decide.payments import decide_create
@@ -35,6 +36,7 @@ from ledger.journal.journal import Journal
 
 _IN_FLIGHT: Final = 128
 _DOMAINS: Final = ("example.com", "correo.example.mx", "example.com", "tienda-{n}.example.org")
+_SANDBOX: Final = Candidate(account="sandbox", processor="sandbox", methods=METHODS)
 _CARD: Final = PaymentMethod(
     method_id=UUID(int=1),
     type=MethodType.CARD,
@@ -148,5 +150,5 @@ def card_payment(at: datetime) -> NewPayment:
     """Returns a payment by card that is to be answered at once."""
     payment_id = uuid7()
     return NewPayment(
-        payment_id=payment_id, method=_CARD, processor="sandbox", idempotency_key=str(payment_id), deadline_at=at
+        payment_id=payment_id, method=_CARD, candidates=(_SANDBOX,), idempotency_key=str(payment_id), deadline_at=at
     )

@@ -1,4 +1,4 @@
-"""Puts one process's ledger together: the journal with its read models, the processor, the order numbers.
+"""Puts one process's ledger together: the journal with its read models, the processors, the order numbers.
 
 Import `projections` in this module only; the other modules of `ledger` get what they need as arguments. Beside it, only
 the worker, the command line, the seeding and the benchmarks, which wire their own processes, may import it.
@@ -6,8 +6,9 @@ the worker, the command line, the seeding and the benchmarks, which wire their o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -29,19 +30,22 @@ from ledger.operations.calls import CALLS
 from ledger.operations.context.clock import Clock, MerchantClocks
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
+from ledger.postgres.connection import connect
 from ledger.postgres.dataloader import DataLoader
 from ledger.processors.account_keys import AccountKeyStore
+from ledger.processors.connected_accounts import ConnectedAccounts
 from ledger.processors.contract import Processor
 from ledger.processors.merchant_accounts import MerchantAccounts
 from ledger.processors.registry import Kinds
 from ledger.processors.sandbox import account_kind
+from ledger.processors.sandbox.accounts import SandboxAccounts
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
 from ledger.settings import Settings, public_url
 from ledger.vault.vault import Vault
 from projections.inline import Inline
-from projections.processor_accounts import find_accounts
+from projections.processor_accounts import find_accounts, merchants_with_accounts
 
 if TYPE_CHECKING:
     from ledger.tracing.tracing import Tracing
@@ -79,9 +83,8 @@ async def open_ledger(
         )
         await journal.start()
         stack.push_async_callback(journal.stop)
-        processor = await _processor(settings, url, stack)
-        if processor is not None and tracing is not None:
-            tracing.trace_calls(processor)
+        accounts = await _accounts(settings, url, stack)
+        processors = await _processors(settings, url, stack, accounts, tracing)
         call_timeouts = CallTimeouts(
             processor_timeout_s=settings.processor_timeout_s,
             not_found_late_s=settings.not_found_final_s - settings.processor_timeout_s,
@@ -93,10 +96,9 @@ async def open_ledger(
         secrets = load_secrets(settings)
         order_numbers = await stack.enter_async_context(OrderNumbers(url, secrets.key(Purpose.ORDER_NUMBERS)))
         vault = await _vault(settings, secrets, stack)
-        accounts = await _accounts(settings, url, stack)
         ledger = Ledger(
             journal,
-            processor,
+            processors,
             order_numbers,
             calls=CALLS,
             clock=clock,
@@ -195,16 +197,31 @@ def _stamping_provider(settings: Settings, url: str, stack: AsyncExitStack) -> S
     return simulated
 
 
-async def _processor(settings: Settings, url: str, stack: AsyncExitStack) -> Processor | None:
-    """Returns the sandbox's simulated processor. Production has none until a real one is connected."""
-    if settings.environment == "production":
-        return None
+async def _processors(
+    settings: Settings, url: str, stack: AsyncExitStack, accounts: MerchantAccounts, tracing: Tracing | None
+) -> ConnectedAccounts:
+    """Returns the accounts of the merchants with the processor of each: in the sandbox, the simulated ones too."""
+    trace = None if tracing is None else tracing.trace_calls
+    simulated = None if settings.environment == "production" else await _simulated_accounts(settings, url, stack, trace)
+
+    async def find_merchants() -> Sequence[UUID]:
+        async with await connect(url, "ledger-processor-accounts") as connection:
+            return await merchants_with_accounts(connection)
+
+    return ConnectedAccounts(accounts, simulated, {}, find_merchants, trace)
+
+
+async def _simulated_accounts(
+    settings: Settings, url: str, stack: AsyncExitStack, trace: Callable[[Processor, str], None] | None
+) -> SandboxAccounts:
     executor = CallExecutor(url)
     await executor.start()
     stack.push_async_callback(executor.stop)
-    return SandboxProcessor(
+    open_processor = partial(
+        SandboxProcessor,
         executor,
         pages_url=f"{public_url(settings)}/sandbox/3ds",
         delay_s=settings.sandbox_delay_ms / 1000,
         silence_s=settings.sandbox_deadline_s,
     )
+    return SandboxAccounts(executor, open_processor, trace)

@@ -53,6 +53,8 @@ select q.n, array_agg(a.state order by a.created_at, a.name)
  group by q.n
 """
 
+_MERCHANTS: Final = "select distinct merchant_id from processor_account order by merchant_id"
+
 _encode: Final = msgspec.json.Encoder(decimal_format="string").encode
 _decode: Final = msgspec.json.Decoder(ProcessorAccount).decode
 
@@ -125,6 +127,11 @@ async def find_accounts(
     parameters = find_parameters([merchant_id.bytes for merchant_id in merchant_ids])
     cursor = await connection.execute(FIND.encode(), parameters, binary=True)
     return {merchant_ids[row[0]]: found(row) for row in await cursor.fetchall()}
+
+
+async def merchants_with_accounts(connection: Connection) -> Sequence[UUID]:
+    """Returns the merchants that have ever connected, changed or disconnected an account."""
+    return [merchant_id for (merchant_id,) in await (await connection.execute(_MERCHANTS)).fetchall()]
 
 
 def account_document(account: ProcessorAccount, messages_url: str | None) -> ProcessorAccountDocument:

@@ -21,7 +21,7 @@ CHALLENGED, FRICTIONLESS, DEVICE_THEN_CHALLENGE, REDIRECTED = (
 
 async def opened_session(store: Storefront, merchant: Merchant, number: str = CHALLENGED) -> ActionRequired:
     """Returns what the processor asks of a payer with this card."""
-    assert store.ledger.processor is not None
+    assert store.ledger.processors.sandbox is not None
     request = AuthorizationRequest(
         merchant_id=merchant.merchant_id,
         idempotency_key=str(uuid7()),
@@ -32,15 +32,15 @@ async def opened_session(store: Storefront, merchant: Merchant, number: str = CH
         capture=True,
         authenticate=True,
     )
-    answer = await store.ledger.processor.authorize(request)
+    answer = await store.ledger.processors.sandbox.authorize(request)
     assert isinstance(answer, ActionRequired)
     return answer
 
 
 async def validated(store: Storefront, merchant: Merchant, session: ActionRequired) -> AuthorizationAnswer:
     """Returns the processor's answer once the payer is back."""
-    assert store.ledger.processor is not None
-    return await store.ledger.processor.validate_authentication(
+    assert store.ledger.processors.sandbox is not None
+    return await store.ledger.processors.sandbox.validate_authentication(
         AuthenticationRequest(
             merchant_id=merchant.merchant_id,
             idempotency_key=str(uuid7()),

@@ -150,7 +150,7 @@ class LookUps:
             self._in.pending,
             slow,
         )
-        load, look_up = recovery.load_order, ledger.processor.look_up  # type: ignore[union-attr, attr-defined]
+        load, look_up = recovery.load_order, ledger.processors.sandbox.look_up  # type: ignore[union-attr, attr-defined]
 
         async def load_copy(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Any:
             return order if merchant_id == slow else await load(ledger, merchant_id, order_id)
@@ -161,7 +161,7 @@ class LookUps:
 
         recovery.load_order = load_copy  # type: ignore[attr-defined]
         self._in.stack.callback(setattr, recovery, "load_order", load)
-        ledger.processor.look_up = look_up_slowly  # type: ignore[union-attr, method-assign, assignment]
+        ledger.processors.sandbox.look_up = look_up_slowly  # type: ignore[union-attr, method-assign, assignment]
 
     def _actor(self, merchant_id: UUID) -> Actor:
         return Actor(merchant_id=merchant_id, request_id="test")

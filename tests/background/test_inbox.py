@@ -92,8 +92,8 @@ async def current(ledger: Ledger, merchant: Actor, order: Order) -> Order:
 
 
 def bank(ledger: Ledger) -> SandboxProcessor:
-    assert isinstance(ledger.processor, SandboxProcessor)
-    return ledger.processor
+    assert isinstance(ledger.processors.sandbox, SandboxProcessor)
+    return ledger.processors.sandbox
 
 
 def about(merchant: Actor, order: Order, **changes: Any) -> dict[str, Any]:
@@ -325,11 +325,12 @@ async def test_a_message_about_nothing_known_stays_with_its_reason(
         SettlementMatched(batch_id="b", **about(merchant, order, message_id="5")),
         RefundConfirmed(idempotency_key="k", amount=Decimal(1), **about(merchant, order, message_id="6")),
         DisputeOpened(dispute_id="d", amount=Decimal(1), **about(merchant, order, message_id="7")),
+        deposited(merchant, order, message_id="8", account="backup"),
     ]
     for stray in strays:
         assert (await delivery.deliver(stray)).handled_at is None
     kept = in_the_inbox(database_url)
-    assert [message_id for message_id, _ in kept] == list("1234567")
+    assert [message_id for message_id, _ in kept] == list("12345678")
     assert all(waits_for for _, waits_for in kept)
     assert (await current(ledger, merchant, order)).amount_paid == 0
 

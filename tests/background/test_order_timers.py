@@ -119,7 +119,7 @@ async def test_an_automatic_capture_that_was_not_sent_is_sent_again_under_its_ke
     ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order_id = await authenticated(ledger, merchant, "1")
-    processor = ledger.processor
+    processor = ledger.processors.sandbox
     assert processor is not None
     capture, asked = processor.capture, 0
 

@@ -193,7 +193,7 @@ async def test_a_message_whose_order_cannot_be_read_delays_no_other(
         messages = delivery._consumer
         with without_key(database_url, merchants[0]):
             assert await messages.sweep() == 2
-            receipts = [await inbox.receipt("sandbox", one.merchant_id, one.message_id) for one in messages_sent]
+            receipts = [await inbox.receipt(("sandbox", "", one.merchant_id, one.message_id)) for one in messages_sent]
             assert [one and one.waits_for for one in receipts] == [
                 "the key of its customer's data is unavailable",
                 None,

@@ -16,8 +16,10 @@ from uuid import UUID
 import msgspec
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 from tests.background.conftest import Open, register, rows, worker_connection
 from tests.operations.conftest import an_order, by_card
+from tests.operations.test_accounts import with_backup
 from tests.operations.test_action_recovery import GIVEN_UP, order_named, recover, wrap
 from tests.operations.test_actions import CHALLENGED, MANUAL
 
@@ -36,7 +38,7 @@ from ledger.operations.orders.capture import capture_order
 from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.orders.refund import refund_order
-from ledger.processors.contract import LookUpRequest, ProcessorRecord, ProcessorUnavailable
+from ledger.processors.contract import LookUpRequest, ProcessorRecord, ProcessorTimedOut, ProcessorUnavailable
 from projections.orders import reconciliation
 from projections.orders.reconciliation import ReconciliationLog
 
@@ -87,7 +89,7 @@ async def late(
     with pytest.raises(asyncio.CancelledError):
         await begin()
     assert sent.is_set()
-    processor: Any = ledger.processor
+    processor: Any = ledger.processors.sandbox
     processor.capabilities = msgspec.structs.replace(processor.capabilities, can_fence=False, late_arrival_s=-7200.0)
     await recover(database_url, ledger, windows=GIVEN_UP)
     ((call, request),) = requests
@@ -201,7 +203,7 @@ async def test_look_ups_that_hang_for_one_merchant_delay_no_other(
     for n in range(10):
         await create_order(ledger, slow, an_order(f"{n}", by_card()))
     await create_order(ledger, merchant, an_order("1", by_card()))
-    hang, asked, answers = asyncio.Event(), Counter[UUID](), ledger.processor.look_up  # type: ignore[union-attr]
+    hang, asked, answers = asyncio.Event(), Counter[UUID](), ledger.processors.sandbox.look_up  # type: ignore[union-attr]
 
     async def look_up(request: LookUpRequest) -> object:
         asked[request.merchant_id] += 1
@@ -217,8 +219,8 @@ async def test_look_ups_that_hang_for_one_merchant_delay_no_other(
         return sorted(await log.moved(since, until), key=lambda place: place[0] != slow.merchant_id)
 
     execute(database_url, f"delete from sandbox_charge where merchant_id = '{merchant.merchant_id}'")
-    ledger.processor.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
-    ledger.processor.records = none  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processors.sandbox.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processors.sandbox.records = none  # type: ignore[union-attr, method-assign, assignment]
     now, hour = datetime.now(UTC), timedelta(hours=1)
     async with open_lookup(database_url) as lookup, asyncio.timeout(60):
         differences = Reconciliation(ledger, lookup.find, slow_first).differences(now - hour, now + hour)
@@ -278,7 +280,7 @@ async def test_a_day_whose_comparison_fails_is_compared_again(
         raise fault
         yield
 
-    monkeypatch.setattr(ledger.processor, "records", fail)
+    monkeypatch.setattr(ledger.processors.sandbox, "records", fail)
     execute(database_url, "update reconciliation set compared_until = now() - interval '3 days'")
     (before,) = rows(database_url, "select compared_until from reconciliation")
     stop = asyncio.Event()
@@ -292,3 +294,32 @@ async def test_a_day_whose_comparison_fails_is_compared_again(
             async with asyncio.timeout(30):
                 await Reconciliation(ledger, lookup.find, log.moved).run(log.take_day, give_back, stop)
     assert rows(database_url, "select compared_until from reconciliation") == [before]
+
+
+async def test_the_comparison_goes_through_all_accounts(
+    ledger: Ledger, merchant: Actor, database_url: str, compare: Compare
+) -> None:
+    backup: Any = (await with_backup(ledger, merchant)).processor
+    await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))
+    await create_order(ledger, merchant, an_order("2", by_card()))
+    await capture_order(ledger, merchant, "1", CaptureInput())
+    assert await compare() == []
+    own: Any = ledger.processors.sandbox
+    own.records = backup.records
+    assert {(one.missing_in, one.order_id) for one in await compare()} == {(Missing.IN_LEDGER, None)}, (
+        "not its payments"
+    )
+
+    async def away(*_: object) -> AsyncIterator[ProcessorRecord]:
+        raise ProcessorTimedOut("away")
+        yield
+
+    del own.records
+    await with_backup(ledger, merchant, first=False)
+    await create_order(ledger, merchant, an_order("3", by_card()))
+    execute(database_url, f"delete from sandbox_charge where merchant_id = '{merchant.merchant_id}'")
+    backup.records = away
+    with capture_logs() as logs, pytest.raises(ProcessorTimedOut):
+        await compare()
+    missing = [line["missing_in"] for line in logs if line["event"] == "reconciliation_differs"]
+    assert missing == [Missing.AT_PROCESSOR], "an account that is away delays no other, and nothing is missing at it"

@@ -112,13 +112,13 @@ async def test_card_0119_is_completed_by_one_look_up_five_seconds_after_the_sile
     assert order.open_intent is not None
     came_back_at, looked_up = order.open_intent.over_at, []
     assert came_back_at < order.open_intent.deadline_at
-    look_up = ledger.processor.look_up  # type: ignore[union-attr]
+    look_up = ledger.processors.sandbox.look_up  # type: ignore[union-attr]
 
     async def counted(*asked: object, **options: bool) -> object:
         looked_up.append(Clock.at)
         return await look_up(*asked, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ledger.processor, "look_up", counted)
+    monkeypatch.setattr(ledger.processors.sandbox, "look_up", counted)
     monkeypatch.setattr(recovery, "datetime", Clock)
     async with OpenCalls(database_url) as open_calls:
         worker = Recovery(ledger, open_calls.due, Windows(margin_s=settings.recovery_margin_s))
@@ -139,7 +139,7 @@ async def test_a_call_of_which_nothing_is_known_is_not_looked_up_before_its_dead
         nonlocal asked
         asked += 1
 
-    monkeypatch.setattr(ledger.processor, "look_up", look_up)
+    monkeypatch.setattr(ledger.processors.sandbox, "look_up", look_up)
     await sweep(ledger, database_url, KNOWN_ONLY)
     assert (asked, (await order_of(ledger, merchant, order_id)).status) == (0, OrderStatus.PROCESSING)
 
@@ -152,11 +152,11 @@ async def test_a_call_that_comes_back_unanswered_beside_an_open_one_is_looked_up
     for number in (APPROVED, SILENT):
         payment = by_card(number, amount=Decimal(4_000))
         if number == APPROVED:
-            processor = ledger.processor
-            ledger.processor = DiesBeforeTheCall(processor)  # type: ignore[assignment]
+            processor = ledger.processors.sandbox
+            ledger.processors.simulated.sandbox = DiesBeforeTheCall(processor)  # type: ignore[assignment]
             with pytest.raises(asyncio.CancelledError):
                 await add_payment(ledger, merchant, "1", payment)
-            ledger.processor = processor
+            ledger.processors.simulated.sandbox = processor
         else:
             order = (await add_payment(ledger, merchant, "1", payment)).order
     await sweep(ledger, database_url, KNOWN_ONLY)
@@ -179,11 +179,11 @@ async def test_a_call_within_its_margin_is_left_alone_where_another_call_of_its_
 
 async def start_without_call(ledger: Ledger, merchant: Actor) -> UUID:
     """Commits an intent whose call is never sent, and ends without recording that."""
-    processor = ledger.processor
-    ledger.processor = DiesBeforeTheCall(processor)  # type: ignore[assignment]
+    processor = ledger.processors.sandbox
+    ledger.processors.simulated.sandbox = DiesBeforeTheCall(processor)  # type: ignore[assignment]
     with pytest.raises(asyncio.CancelledError):
         await create_order(ledger, merchant, an_order("dead", by_card()))
-    ledger.processor = processor
+    ledger.processors.simulated.sandbox = processor
     again = await create_order_without_waiting(ledger, merchant)
     assert again.payments[0].intent is not None
     return again.terms.order_id
@@ -240,7 +240,7 @@ async def test_an_unreachable_processor_is_called_again(
     from ledger.processors.contract import ProcessorTimedOut
 
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
-    answers = ledger.processor.look_up  # type: ignore[union-attr]
+    answers = ledger.processors.sandbox.look_up  # type: ignore[union-attr]
     asked = 0
 
     async def unreachable_once(request: LookUpRequest) -> object:
@@ -250,7 +250,7 @@ async def test_an_unreachable_processor_is_called_again(
             raise ProcessorTimedOut
         return await answers(request)
 
-    ledger.processor.look_up = unreachable_once  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processors.sandbox.look_up = unreachable_once  # type: ignore[union-attr, method-assign, assignment]
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
     async with OpenCalls(database_url) as intents:
         recovery = Recovery(ledger, intents.due, AFTERWARDS)
@@ -334,13 +334,13 @@ async def test_a_call_that_the_processor_cannot_answer_about_delays_no_other(
     answering: Callable[[Ledger], object],
 ) -> None:
     orders = [(await create_order(ledger, merchant, an_order(name, by_card(SILENT)))).order for name in "12"]
-    answers, odd = ledger.processor.look_up, answering(ledger)  # type: ignore[union-attr]
+    answers, odd = ledger.processors.sandbox.look_up, answering(ledger)  # type: ignore[union-attr]
     first = orders[0].payments[0].keys[0]
 
     async def knows_the_second(request: LookUpRequest) -> object:
         return await (odd if request.idempotency_key == first else answers)(request)  # type: ignore[operator]
 
-    ledger.processor.look_up = knows_the_second  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processors.sandbox.look_up = knows_the_second  # type: ignore[union-attr, method-assign, assignment]
     monkeypatch.setattr("ledger.background.recovery._ORDERS_MAX", 1)
     monkeypatch.setattr("ledger.background.recovery._BACK_OFF_FIRST_S", 60.0)
     async with OpenCalls(database_url) as intents:
@@ -349,7 +349,7 @@ async def test_a_call_that_the_processor_cannot_answer_about_delays_no_other(
             await recovery.sweep()
         statuses = [(await order_of(ledger, merchant, order.terms.order_id)).status for order in orders]
         assert statuses == [OrderStatus.PROCESSING, OrderStatus.COMPLETED]
-        ledger.processor.look_up = answers  # type: ignore[union-attr, method-assign]
+        ledger.processors.sandbox.look_up = answers  # type: ignore[union-attr, method-assign]
         end_all_pauses(recovery)
         await recovery.sweep()
     assert (await order_of(ledger, merchant, orders[0].terms.order_id)).status is OrderStatus.COMPLETED
@@ -358,7 +358,7 @@ async def test_a_call_that_the_processor_cannot_answer_about_delays_no_other(
 async def test_look_ups_that_hang_fill_the_slots_of_their_merchant_alone(ledger: Ledger, merchant: Actor) -> None:
     other, hang, asked = await register(ledger), asyncio.Event(), Counter[UUID]()
     order = (await create_order(ledger, other, an_order("1", by_card(SILENT)))).order
-    answers = ledger.processor.look_up  # type: ignore[union-attr]
+    answers = ledger.processors.sandbox.look_up  # type: ignore[union-attr]
     hanging = (await create_order(ledger, merchant, an_order("1", by_card(SILENT)))).order.terms.order_id
 
     async def look_up(request: LookUpRequest) -> object:
@@ -367,7 +367,7 @@ async def test_look_ups_that_hang_fill_the_slots_of_their_merchant_alone(ledger:
             await hang.wait()
         return await answers(request)
 
-    ledger.processor.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processors.sandbox.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
     load = recovery.load_order  # type: ignore[attr-defined]
 
     async def load_hanging(ledger: Ledger, merchant_id: UUID, order_id: UUID) -> Order:
@@ -400,7 +400,7 @@ async def test_a_processor_without_an_answer_for_days_is_called_every_minute(
 ) -> None:
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     key = receipt.order.payments[0].keys[0]
-    ledger.processor.look_up = not_known(ledger)  # type: ignore[union-attr, method-assign, assignment]
+    ledger.processors.sandbox.look_up = not_known(ledger)  # type: ignore[union-attr, method-assign, assignment]
     async with OpenCalls(database_url) as intents:
         recovery = Recovery(ledger, intents.due, Windows(margin_s=-3600, late_s=3600))
         recovery._tries[key] = (5000, datetime.now(UTC))

@@ -97,7 +97,7 @@ async def test_a_refusal_that_passes_is_tried_again_until_the_authorisation_laps
     ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = await authorised(ledger, merchant)
-    processor = ledger.processor
+    processor = ledger.processors.sandbox
     assert processor is not None
     asked: list[str] = []
 
@@ -157,7 +157,7 @@ async def test_wherever_its_worker_ends_it_is_refused_once_and_voided_once(
             await run(ledger, merchant, order, TimerKind.CAPTURE)
         with pytest.MonkeyPatch.context() as restored, suppress(DatabaseUnavailable, asyncio.CancelledError):
             restored.setattr(dying.journal, "commit", dying.journal.commit)
-            restored.setattr(dying.processor, method, getattr(dying.processor, method))
+            restored.setattr(dying.processors.sandbox, method, getattr(dying.processors.sandbox, method))
             death(dying, method)
             await run(dying, merchant, order, kind)
     await recover(database_url, ledger, ledger)

@@ -14,6 +14,7 @@ from uuid import UUID
 from ledger.domain.fold import fold
 from ledger.domain.orders import commands, events
 from ledger.domain.orders import processor_outcomes as outcomes
+from ledger.domain.orders.capabilities import METHODS, AccountRules, Candidate, Rules
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import NextAction
@@ -60,11 +61,23 @@ def method(type_: MethodType = CARD) -> PaymentMethod:
     return PaymentMethod(method_id=UUID(int=7), type=type_, card=VISA if type_ is CARD else None)
 
 
+def rules(**changes: Any) -> Rules:
+    """Returns the rules of the account at which the payments of these builders are made."""
+    return {"sandbox": AccountRules(**changes)}
+
+
+def candidate(account: str = "sandbox", **changes: Any) -> Candidate:
+    """Returns an account that takes every method."""
+    return Candidate(account=account, **({"processor": "sandbox", "methods": METHODS} | changes))
+
+
 def new_payment(n: int = 1, amount: Number | None = None, **changes: Any) -> commands.NewPayment:
+    """Returns a payment. What is given of the account is that of the one candidate."""
+    account = {name: changes.pop(name) for name in Candidate.__struct_fields__ if name in changes}
     fields: dict[str, Any] = {
         "payment_id": payment_id(n),
         "method": method(),
-        "processor": "sandbox",
+        "candidates": (candidate(**account),),
         "idempotency_key": key(n),
         "deadline_at": DEADLINE,
         "amount": None if amount is None else Decimal(amount),

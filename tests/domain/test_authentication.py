@@ -172,9 +172,9 @@ def test_the_id_must_be_that_of_the_payments_challenge() -> None:
     given(*awaiting_payer(PAID_AT_CREATION, CHALLENGE)).when(validate(transaction_id="other")).then_rejected(
         InvalidField, field="authenticationTransactionId"
     )
-    given(*awaiting_payer(PAID_AT_CREATION, CHALLENGE)).when(validate(transaction_id="fail", is_simulated=True)).then(
-        authentication_request(VALIDATION_KEY, CHALLENGE, transaction_id="fail")
-    )
+    given(*awaiting_payer(PAID_AT_CREATION, CHALLENGE)).when(
+        validate(transaction_id="fail", simulated=frozenset({"sandbox"}))
+    ).then(authentication_request(VALIDATION_KEY, CHALLENGE, transaction_id="fail"))
 
 
 def test_the_reference_must_be_that_of_the_payments_session() -> None:

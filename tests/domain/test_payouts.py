@@ -20,6 +20,7 @@ from tests.domain.builders import (
     reference_open,
     refund_id,
     refund_requested,
+    rules,
 )
 from tests.domain.scenario import given
 from tests.domain.transition_rows import ONE, PAID, awaiting_deposit
@@ -69,7 +70,7 @@ def test_a_payout_goes_to_the_named_account_else_to_the_one_that_paid_else_by_ha
     to = Destination(clabe=OTHER)
     assert destination_of(named, destination=to) == (DestinationType.ACCOUNT, OTHER, False)
     assert destination_of(named) == (DestinationType.PAYING_ACCOUNT, CLABE, False)
-    assert destination_of(DEPOSITED, simulates_payouts=False) == (DestinationType.MANUAL, None, True)
+    assert destination_of(DEPOSITED, rules=rules(simulates_payouts=False)) == (DestinationType.MANUAL, None, True)
     assert destination_of(DEPOSITED) == (DestinationType.MANUAL, None, False), "a sandbox confirms it by itself"
     assert destination_of(PAID, destination=to) == (None, None, False), "money goes back to its card"
 
@@ -165,7 +166,7 @@ def test_a_refund_is_named_by_either_id() -> None:
 
 
 def test_a_cancellation_waits_for_the_payout_of_its_merchant() -> None:
-    asked = replace(cancel(refund_captured=True), simulates_payouts=False)
+    asked = replace(cancel(refund_captured=True), rules=rules(simulates_payouts=False))
     history = (created(allow_partials=True), *reference_open(1, 10000), deposited(1, 4000))
     events = given(*history).when(asked).then_events()
     assert folded((*history, *events)).status is OrderStatus.CANCELLATION_REQUESTED

@@ -27,6 +27,7 @@ from tests.domain.builders import (
     refund_id,
     refund_requested,
     refunded,
+    rules,
 )
 from tests.domain.scenario import given
 from tests.domain.transition_rows import CANCELLING_WITH_REFUND, ONE, PAID, awaiting_deposit, with_card_payment
@@ -76,10 +77,12 @@ def test_a_refund_cannot_exceed_what_its_payments_hold() -> None:
 def test_without_partial_payouts_a_reference_is_refunded_whole_or_not_at_all() -> None:
     history = (*awaiting_deposit(created(allow_partials=True), 4000), deposited(1, 4000), *paid(2, 6000))
     for part in (refund(3999, payment_id=ONE), refund(9999), allocated(2000, (1, 1000), (2, 1000))):
-        given(*history).when(replace(part, partial_payouts=False)).then_rejected(InvalidField, field="amount")
+        given(*history).when(replace(part, rules=rules(partial_payouts=False))).then_rejected(
+            InvalidField, field="amount"
+        )
         assert given(*history).when(part).then_events()
     for whole in (refund(4000, payment_id=ONE), refund(10000), refund(1, payment_id=payment_id(2))):
-        assert given(*history).when(replace(whole, partial_payouts=False)).then_events()
+        assert given(*history).when(replace(whole, rules=rules(partial_payouts=False))).then_events()
 
 
 def test_a_refund_follows_its_allocations() -> None:
@@ -109,7 +112,7 @@ def test_a_card_is_refundable_within_its_processors_period(named: object) -> Non
         RefundWindowExpired
     )
     assert len(given(*PAID).when(refund(1000, at=NOON + window, payment_id=named)).then_events()) == 1
-    given(*PAID).when(refund(1000, at=NOON + timedelta(seconds=61), card_window_s=60)).then_rejected(
+    given(*PAID).when(refund(1000, at=NOON + timedelta(seconds=61), rules=rules(card_window_s=60))).then_rejected(
         RefundWindowExpired
     )
 
@@ -191,15 +194,15 @@ def test_the_overpayment_of_a_split_order_is_refunded_from_several_payments() ->
 
 
 def test_an_overpayment_stays_where_its_reference_can_only_be_refunded_whole() -> None:
-    assert overpayment_refund(OVERPAID, partial_payouts=False)[0] == []
+    assert overpayment_refund(OVERPAID, rules=rules(partial_payouts=False))[0] == []
     twice = [SPLIT, *reference_open(1, 10000, 0), *reference_open(2, 4000, 0), deposited(1, 10000), deposited(2, 4000)]
-    assert overpayment_refund(twice, partial_payouts=False)[0] == [(payment_id(2), 4000)]
+    assert overpayment_refund(twice, rules=rules(partial_payouts=False))[0] == [(payment_id(2), 4000)]
 
 
 def test_an_overpayment_by_card_stays_after_the_refund_period() -> None:
     history = (*PAID, late_capture(1, 500))
     assert overpayment_refund(history)[0] == [(payment_id(1), 500)]
-    assert overpayment_refund(history, card_window_s=-1)[0] == []
+    assert overpayment_refund(history, rules=rules(card_window_s=-1))[0] == []
 
 
 def test_money_after_an_order_is_covered_changes_no_amount_and_is_refunded_to_its_own_payment() -> None:

@@ -47,6 +47,7 @@ ACTIONS: dict[str, Any] = {
         capture=True,
         capture_delay_s=5,
         device_information=DeviceInformation(ip_address="203.0.113.7"),
+        account="backup",
     ),
     "payer-authenticated.v1": orders.PayerAuthenticated(
         payment_id=PAYMENT,
@@ -95,6 +96,7 @@ ACTIONS: dict[str, Any] = {
         expires_at=LATER,
         deadline_at=LATER,
         at=AT,
+        account="backup",
     ),
     "reference-issued.v1": orders.ReferenceIssued(
         payment_id=PAYMENT,
@@ -127,6 +129,7 @@ ACTIONS: dict[str, Any] = {
         destination=Destination(clabe=CLABE, account_holder="Ana López"),
         destination_type=DestinationType.ACCOUNT,
         by_merchant=True,
+        account="backup",
     ),
     "refund-destination-changed.v1": orders.RefundDestinationChanged(
         refund_id=REFUND,
@@ -142,6 +145,7 @@ ACTIONS: dict[str, Any] = {
         idempotency_key="reembolso-1",
         deadline_at=LATER,
         at=AT,
+        account="backup",
     ),
     "refund-accepted.v1": orders.RefundAccepted(
         refund_id=REFUND, payment_id=PAYMENT, processor_reference="sbx-3", at=AT

@@ -217,6 +217,7 @@ SAMPLES: dict[str, Any] = {
         capture=True,
         deadline_at=LATER,
         at=AT,
+        account="backup",
     ),
     "payment-authorized.v1": orders.PaymentAuthorized(
         payment_id=PAYMENT,
@@ -328,6 +329,7 @@ SAMPLES: dict[str, Any] = {
         at=AT,
         is_default=True,
         billing=BILLING,
+        account="backup",
     ),
     "card-verification-challenged.v1": payment_methods.CardVerificationChallenged(
         verification_id=ORDER, action=PayerStep.CHALLENGE, expires_at=AT, at=AT, session=SESSION
@@ -401,6 +403,7 @@ SAMPLES: dict[str, Any] = {
         reason="STP confirmó que el abono era de otra cuenta",
         dismissed_by="ana",
         at=AT,
+        account="backup",
     ),
     "product-imported.v1": products.ProductImported(
         product_id=PRODUCT,

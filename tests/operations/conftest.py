@@ -110,7 +110,9 @@ async def ledger(module_ledger: Ledger, database_url: str) -> AsyncIterator[Ledg
     """The module's ledger, on an empty database. What a test sets on it ends with the test, as its operations do."""
     del database_url
     ledger = copy(module_ledger)
-    ledger.processor = copy(ledger.processor)
+    ledger.processors = accounts = copy(ledger.processors)
+    accounts.simulated = simulated = copy(accounts.simulated)
+    simulated.sandbox = copy(simulated.sandbox)
     yield ledger
     await ledger.drain()
 

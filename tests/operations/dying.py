@@ -46,7 +46,7 @@ def arm(ledger: Ledger, action: Action, point: str) -> None:
     outcome.
     """
     commit, commits = ledger.journal.commit, 0
-    processor: Any = ledger.processor
+    processor: Any = ledger.processors.sandbox
     call, look_up = getattr(processor, action.method), getattr(processor, _LOOK_UP.get(action.method, "look_up"))
 
     async def deadly_commit(*arguments: Any, **named: Any) -> int:

@@ -125,7 +125,7 @@ def calls_booked(database_url: str) -> list[tuple[str, int]]:
 
 
 def wrap(ledger: Ledger, method: str, around: Callable[[Callable[..., Awaitable[Any]]], Callable[..., Any]]) -> None:
-    setattr(ledger.processor, method, around(getattr(ledger.processor, method)))
+    setattr(ledger.processors.sandbox, method, around(getattr(ledger.processors.sandbox, method)))
 
 
 def not_received(_: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:

@@ -85,7 +85,7 @@ async def test_a_charge_replaces_the_reference(ledger: Ledger, merchant: Actor) 
     assert paid.order.status is OrderStatus.COMPLETED
     assert [payment.status for payment in paid.order.payments] == [PaymentStatus.CANCELLED, PaymentStatus.CAPTURED]
     await ledger.drain()
-    processor = ledger.processor
+    processor = ledger.processors.sandbox
     assert processor is not None
     key = f"{paid.order.payments[0].payment_id}:withdrawal"
     assert await processor.look_up_cancellation(question(merchant.merchant_id, key)) is not None
@@ -347,8 +347,8 @@ async def test_a_call_that_was_never_sent_can_be_requested_again_under_the_same_
 ) -> None:
     payment, terms, do = ACTIONS[name]
     await create_order(ledger, merchant, an_order("1", payment, **terms))
-    assert isinstance(ledger.processor, SandboxProcessor)
-    await ledger.processor.set_mode(merchant.merchant_id, Mode.DOWN, 1)
+    assert isinstance(ledger.processors.sandbox, SandboxProcessor)
+    await ledger.processors.sandbox.set_mode(merchant.merchant_id, Mode.DOWN, 1)
     with pytest.raises(ProcessorUnavailable):
         await do(ledger, merchant, KEY)
     if name == "validate":

@@ -63,7 +63,7 @@ async def methods_of(ledger: Ledger, merchant: Actor, customer_id: UUID) -> Save
 
 def around_authorize(ledger: Ledger, act: Callable[[AuthorizationRequest, Callable[..., Any]], Awaitable[Any]]) -> None:
     """Lets `act` answer in place of the processor, given the request and the processor's own method."""
-    processor: Any = ledger.processor
+    processor: Any = ledger.processors.sandbox
     authorize = processor.authorize
     processor.authorize = lambda request: act(request, authorize)
 
@@ -152,7 +152,7 @@ async def test_a_call_that_was_settled_as_never_arrived_verifies_nothing_when_it
         sent.append(request)
         raise ProcessorTimedOut("on its way")
 
-    authorize = ledger.processor.authorize  # type: ignore[union-attr]
+    authorize = ledger.processors.sandbox.authorize  # type: ignore[union-attr]
     around_authorize(ledger, delayed)
     pending = await save(ledger, merchant)
     method_id = pending.payment_method_id
@@ -176,7 +176,7 @@ async def test_a_silent_processor_is_asked_until_it_answers(
         raise ProcessorUnavailable("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ledger.processor, "look_up", away)
+        patched.setattr(ledger.processors.sandbox, "look_up", away)
         assert await look_up_verification(ledger, *about, NOW) is False
     assert await look_up_verification(ledger, *about, LATER)
     assert await look_up_verification(ledger, *about, LATER), "a timer that fires twice does nothing the second time"
@@ -196,7 +196,7 @@ async def test_a_card_that_is_deleted_erased_or_bought_with_during_the_call(
             await delete_payment_method(ledger, merchant, ana, request.payment_method_id)
         return answer
 
-    processor: Any = ledger.processor
+    processor: Any = ledger.processors.sandbox
     own = processor.authorize
     around_authorize(ledger, deleted)
     with pytest.raises(PaymentMethodNotFound):

@@ -101,8 +101,8 @@ async def test_a_rejection_by_the_current_state_is_not_recorded(ledger: Ledger, 
 
 
 async def test_a_call_that_was_never_sent_is_made_under_the_same_key(ledger: Ledger, merchant: Actor) -> None:
-    assert isinstance(ledger.processor, SandboxProcessor)
-    await ledger.processor.set_mode(merchant.merchant_id, Mode.DOWN, 1)
+    assert isinstance(ledger.processors.sandbox, SandboxProcessor)
+    await ledger.processors.sandbox.set_mode(merchant.merchant_id, Mode.DOWN, 1)
     with pytest.raises(ProcessorUnavailable):
         await create_order(ledger, merchant, an_order("1", by_card()), KEY)
     paid = await create_order(ledger, merchant, an_order("1", by_card()), KEY)
@@ -133,7 +133,7 @@ async def test_of_many_requests_at_once_one_is_executed(
 
 
 async def test_while_the_first_request_is_under_way_the_key_is_refused(ledger: Ledger, merchant: Actor) -> None:
-    assert isinstance(ledger.processor, SandboxProcessor)
+    assert isinstance(ledger.processors.sandbox, SandboxProcessor)
     first = asyncio.create_task(create_order(ledger, merchant, an_order("1", by_card(SILENT)), KEY))
     await asyncio.sleep(0.1)
     with pytest.raises(RequestInProgress):

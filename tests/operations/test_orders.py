@@ -166,7 +166,7 @@ async def test_an_answer_that_cannot_be_read_is_unknown(
     async def garbled(_: AuthorizationRequest) -> AuthorizationOutcome:
         raise ValueError
 
-    monkeypatch.setattr(ledger.processor, "authorize", garbled)
+    monkeypatch.setattr(ledger.processors.sandbox, "authorize", garbled)
     receipt = await create_order(ledger, merchant, an_order("1", by_card()))
     assert receipt.order.status is OrderStatus.PROCESSING
     assert receipt.order.payments[0].entries[-1].status == "UNKNOWN"
@@ -180,7 +180,7 @@ async def test_a_challenge_that_the_request_did_not_allow_is_unknown(
             next_action=NextAction.CHALLENGE, authentication_transaction_id="txn-1", reference_id="ref-1"
         )
 
-    monkeypatch.setattr(ledger.processor, "authorize", challenges)
+    monkeypatch.setattr(ledger.processors.sandbox, "authorize", challenges)
     receipt = await create_order(ledger, merchant, an_order("1", by_card(virtual_terminal=True)))
     assert receipt.order.status is OrderStatus.PROCESSING
     assert receipt.order.payments[0].entries[-1].status == "UNKNOWN"
@@ -192,7 +192,7 @@ async def test_a_card_number_in_a_processors_message_is_not_stored(
     async def declines(_: AuthorizationRequest) -> AuthorizationOutcome:
         return Declined(code="05", message="Card 4242-4242-4242-4242 declined")
 
-    monkeypatch.setattr(ledger.processor, "authorize", declines)
+    monkeypatch.setattr(ledger.processors.sandbox, "authorize", declines)
     receipt = await create_order(ledger, merchant, an_order("1", by_card()))
     failure = receipt.order.payments[0].failure
     assert failure is not None
@@ -216,8 +216,8 @@ async def test_an_outcome_is_recorded_after_more_conflicts_than_a_request_may_me
 
 
 async def test_an_outage_fails_the_payment_and_a_retry_pays(ledger: Ledger, merchant: Actor) -> None:
-    assert isinstance(ledger.processor, SandboxProcessor)
-    await ledger.processor.set_mode(merchant.merchant_id, Mode.DOWN, 1)
+    assert isinstance(ledger.processors.sandbox, SandboxProcessor)
+    await ledger.processors.sandbox.set_mode(merchant.merchant_id, Mode.DOWN, 1)
     with pytest.raises(ProcessorUnavailable):
         await create_order(ledger, merchant, an_order("1", by_card()))
     retried = await create_order(ledger, merchant, an_order("1", by_card()))

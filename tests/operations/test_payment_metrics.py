@@ -77,7 +77,7 @@ async def test_a_decline_is_counted_by_its_code(
     async def declines(_: AuthorizationRequest) -> Declined:
         return Declined(code="INSUFFICIENT_FUNDS")
 
-    monkeypatch.setattr(ledger.processor, "authorize", declines)
+    monkeypatch.setattr(ledger.processors.sandbox, "authorize", declines)
     counted, name = Counted(), "ledger_payment_declines_total"
     order = (await create_order(ledger, merchant, an_order("1", by_card()))).order
     assert counted(name) == {(name, "INSUFFICIENT_FUNDS", "ISSUER", *CARD): 1}

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 def real(ledger: Ledger) -> Ledger:
     """Lets the sandbox be a processor that pays nothing out without an account."""
-    processor: Any = ledger.processor
+    processor: Any = ledger.processors.sandbox
     processor.capabilities = replace(processor.capabilities, is_simulated=False)
     return ledger
 

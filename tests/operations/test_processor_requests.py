@@ -48,7 +48,7 @@ def listening(ledger: Ledger, method: str, **changes: Any) -> list[Any]:
 async def test_a_request_names_its_payer_only_to_a_processor_that_makes_use_of_him(
     ledger: Ledger, merchant: Actor
 ) -> None:
-    processor: Any = ledger.processor
+    processor: Any = ledger.processors.sandbox
     cards, references = listening(ledger, "authorize"), listening(ledger, "issue_reference")
     payment = by_card(billing_address=ADDRESS, device_information=DEVICE, description="part 1")
     spei = PaymentInput(type=MethodType.SPEI)

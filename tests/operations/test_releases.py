@@ -144,7 +144,7 @@ async def test_every_capture_is_final_at_a_processor_whose_capture_releases_the_
     ledger: Ledger, merchant: Actor, open_another: Open
 ) -> None:
     other: Any = await open_another()
-    other.processor.capabilities = replace(other.processor.capabilities, capture_releases_rest=True)
+    other.processors.sandbox.capabilities = replace(other.processors.sandbox.capabilities, capture_releases_rest=True)
     order = await half_taken(other, merchant)
     assert rest(order) == (order.amount - 4_000, 0)
 

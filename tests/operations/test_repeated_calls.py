@@ -93,8 +93,8 @@ async def deposit(ledger: Ledger, merchant: Actor, order: Any, name: str = "depo
 
 
 def bank(ledger: Ledger) -> SandboxProcessor:
-    assert isinstance(ledger.processor, SandboxProcessor)
-    return ledger.processor
+    assert isinstance(ledger.processors.sandbox, SandboxProcessor)
+    return ledger.processors.sandbox
 
 
 CALLS = [
@@ -257,7 +257,7 @@ async def test_wherever_the_worker_ends_that_sends_it_again_it_is_carried_out_on
         order_id = (await order_named(ledger, merchant, "1")).terms.order_id
         with pytest.MonkeyPatch.context() as restored, suppress(DatabaseUnavailable, asyncio.CancelledError):
             restored.setattr(dying.journal, "commit", dying.journal.commit)
-            restored.setattr(dying.processor, action.method, getattr(dying.processor, action.method))
+            restored.setattr(dying.processors.sandbox, action.method, getattr(dying.processors.sandbox, action.method))
             death(dying, action.method)
             await repeat_call(dying, merchant.merchant_id, order_id, intent)
     before = dict(calls_booked(database_url))

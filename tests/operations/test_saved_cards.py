@@ -76,7 +76,7 @@ class Seen:
 
     def __init__(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests: list[AuthorizationRequest] = []
-        processor = ledger.processor
+        processor = ledger.processors.sandbox
         assert processor is not None
         authorize = processor.authorize
 

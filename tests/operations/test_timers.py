@@ -77,8 +77,10 @@ async def test_a_reference_a_session_and_an_authorisation_end(ledger: Ledger, me
 
 
 async def test_an_authorisation_expires_when_its_processors_validity_ends(ledger: Ledger, merchant: Actor) -> None:
-    assert ledger.processor is not None
-    ledger.processor.capabilities = replace(ledger.processor.capabilities, authorization_validity_s=3600.0)
+    assert ledger.processors.sandbox is not None
+    ledger.processors.sandbox.capabilities = replace(
+        ledger.processors.sandbox.capabilities, authorization_validity_s=3600.0
+    )
     order = (await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))).order
     (due,) = timers_of(order)
     assert (due.kind, due.at - order.updated_at) == (TimerKind.LAPSE, timedelta(hours=1))

@@ -116,7 +116,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])
         assert deps.ledger.accounts is not None
         await asyncio.gather(*[deps.ledger.accounts.keys.open(merchant, uuid4()) for merchant in merchants])
-        processor, clock_control = deps.ledger.processor, deps.clock_control
+        processor, clock_control = deps.ledger.processors.sandbox, deps.clock_control
         assert isinstance(processor, SandboxProcessor)
         assert clock_control is not None
 

@@ -240,7 +240,7 @@ async def test_a_message_that_cannot_be_applied_is_retried_with_back_off(databas
             pauses.append(row[0])
     seconds = [round(pause / timedelta(seconds=1)) for pause in pauses]
     assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
-    entry = await inbox.receipt("sandbox", MERCHANT, "open 1")
+    entry = await inbox.receipt(("sandbox", "", MERCHANT, "open 1"))
     assert entry is not None
     assert entry.waits_for == "an order"
 
@@ -411,7 +411,7 @@ async def test_a_message_that_fails_does_not_delay_the_others(inbox: Inbox):
     await inbox.receive(opened())
     assert await work.sweep() == 2
     assert disputes.open == {"d1"}
-    entry = await inbox.receipt("sandbox", MERCHANT, "won 1")
+    entry = await inbox.receipt(("sandbox", "", MERCHANT, "won 1"))
     assert entry is not None
     assert entry.waits_for == "it failed with ZeroDivisionError"
 

@@ -137,13 +137,13 @@ def unreachable(_: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
 async def test_a_first_charge_that_was_not_sent_leaves_its_external_id_and_its_key_free(shop: Shop) -> None:
     plan, key = await shop.plan(), IdempotencyKey("key", "print")
     await shop.card()
-    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    authorize = shop.ledger.processors.sandbox.authorize  # type: ignore[union-attr]
     wrap(shop.ledger, "authorize", unreachable)
     with pytest.raises(ProcessorUnavailable):
         await shop.subscribe(plan, external_id="s1", key=key)
     (refused,) = await shop.subscriptions()
     assert (await shop.at(refused)).refusal is not None
-    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    shop.ledger.processors.sandbox.authorize = authorize  # type: ignore[union-attr,method-assign]
     made = await shop.subscribe(plan, external_id="s1", key=key)
     assert (made.subscription_id, made.status, made.external_id) == (refused, ACTIVE, "s1")
     paid = [order for order in await shop.charges() if order.net]
@@ -152,14 +152,14 @@ async def test_a_first_charge_that_was_not_sent_leaves_its_external_id_and_its_k
 
 async def test_a_renewal_that_is_not_sent_costs_one_order_however_long_the_processor_is_down(shop: Shop) -> None:
     made = await shop.subscribe(await shop.plan(trial_period_days=1))
-    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    authorize = shop.ledger.processors.sandbox.authorize  # type: ignore[union-attr]
     wrap(shop.ledger, "authorize", unreachable)
     await shop.move(timedelta(days=1, hours=2))
     (order,) = await shop.charges()
     assert len(order.payments) == 5, "at once, and after 5, 15, 35 and 75 minutes"
     state = await shop.at(made.subscription_id)
     assert (state.status, state.invoices[0].attempt_count) == (SubscriptionStatus.TRIALING, 0)
-    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    shop.ledger.processors.sandbox.authorize = authorize  # type: ignore[union-attr,method-assign]
     await shop.move(timedelta(hours=6))
     (order,) = await shop.charges()
     state = await shop.at(made.subscription_id)
@@ -184,10 +184,10 @@ async def test_a_charge_that_was_not_made_before_the_end_is_never_made(shop: Sho
 @pytest.mark.parametrize("cancels", [False, True])
 async def test_a_payment_by_hand_on_an_unsent_order_holds_up_no_charge(shop: Shop, cancels: bool) -> None:
     made = await shop.subscribe(await shop.plan(trial_period_days=1))
-    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    authorize = shop.ledger.processors.sandbox.authorize  # type: ignore[union-attr]
     wrap(shop.ledger, "authorize", unreachable)
     await shop.move(timedelta(days=1, seconds=1))
-    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    shop.ledger.processors.sandbox.authorize = authorize  # type: ignore[union-attr,method-assign]
     (order,) = await shop.charges()
     name = str(order.terms.order_id)
     await charge_order(shop.ledger, shop.actor, name, PaymentInput(type=MethodType.SPEI))
@@ -201,10 +201,10 @@ async def test_a_payment_by_hand_on_an_unsent_order_holds_up_no_charge(shop: Sho
 
 async def test_a_crash_before_an_unsent_charge_begins_again_does_not_repeat_its_old_outcome(shop: Shop) -> None:
     made = await shop.subscribe(await shop.plan(trial_period_days=1))
-    authorize = shop.ledger.processor.authorize  # type: ignore[union-attr]
+    authorize = shop.ledger.processors.sandbox.authorize  # type: ignore[union-attr]
     wrap(shop.ledger, "authorize", unreachable)
     await shop.move(timedelta(days=1, seconds=1))
-    shop.ledger.processor.authorize = authorize  # type: ignore[union-attr,method-assign]
+    shop.ledger.processors.sandbox.authorize = authorize  # type: ignore[union-attr,method-assign]
     await shop.move_only(timedelta(minutes=6))
     uow = UnitOfWork(shop.ledger, Actor(merchant_id=shop.merchant_id, request_id="due"))
     state = await uow.load(SUBSCRIPTIONS, made.subscription_id)

@@ -82,6 +82,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PayerAuthenticationFailed: 422,
     rejections.MethodNotEnabled: 422,
     rejections.CardTokenInvalid: 422,
+    rejections.ProcessorAccountNotFound: 404,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,
     rejections.AmountNotChargeable: 422,
@@ -141,6 +142,19 @@ class Error(Struct, kw_only=True, rename="camel"):
     ] = UNSET
 
 
+class AccountRefusal(Struct, kw_only=True, rename="camel"):
+    """Why an account with a processor does not take a payment."""
+
+    account: Annotated[str, Meta(description="The name of the merchant's account.")]
+    reason: Annotated[str, Meta(description="Why it does not take the payment, for people.")]
+    amount_min: Annotated[
+        Decimal | UnsetType, Meta(description="The smallest amount that it takes, in minor units.")
+    ] = UNSET
+    amount_max: Annotated[
+        Decimal | UnsetType, Meta(description="The largest amount that it takes, in minor units.")
+    ] = UNSET
+
+
 class Conflict(Error, kw_only=True, rename="camel"):
     """The answer to a valid request that the current state does not allow."""
 
@@ -175,6 +189,15 @@ class Conflict(Error, kw_only=True, rename="camel"):
         UNSET
     )
     advice: Annotated[Advice | UnsetType, Meta(description="What the merchant should do about the saved card.")] = UNSET
+    accounts: Annotated[
+        list[AccountRefusal] | UnsetType, Meta(description="The merchant's accounts, none of which takes the payment.")
+    ] = UNSET
+    amount_min: Annotated[
+        Decimal | UnsetType, Meta(description="The smallest amount that an account takes, in minor units.")
+    ] = UNSET
+    amount_max: Annotated[
+        Decimal | UnsetType, Meta(description="The largest amount that an account takes, in minor units.")
+    ] = UNSET
 
 
 class Unavailable(Error, kw_only=True, rename="camel"):

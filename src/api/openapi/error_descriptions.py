@@ -141,9 +141,9 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "reserved part.",
     "CARD_TOKEN_INVALID": "No card can be charged by the token of `field`: its account is not connected, or its processor "
     "does not know it, or it is used up. Nothing was recorded.",
-    "METHOD_NOT_ENABLED": "The merchant or this release does not accept this payment method, or its "
-    "processor does not accept "
-    "it in the order's currency.",
+    "METHOD_NOT_ENABLED": "The merchant does not accept this payment method, or none of its accounts with processors "
+    "takes it in the order's currency and amount. `accounts` has the reason of each account, `amountMin` and `amountMax` "
+    "the amounts that would be taken.",
     "PAYMENT_DECLINED": "The issuer declined the payment or a card that was to be saved, or the service abandoned the "
     "payment. `declineCode` is the reason.",
     "RISK_REJECTED": "Risk rules refused the payment, or a card that was to be saved, before the issuer was asked. The body "

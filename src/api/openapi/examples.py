@@ -192,6 +192,7 @@ MESSAGES: Final[Mapping[str, str]] = {
     "enter the card again.",
     "METHOD_NOT_ENABLED": "Payments by spei are not enabled for this merchant: use card, or add SPEI to "
     "settings.paymentMethods with PUT /v1/merchant.",
+    "PROCESSOR_ACCOUNT_NOT_FOUND": "The merchant has no simulated account named backup.",
     "AMOUNT_MISMATCH": "The store accepts only the exact amount of the reference: send expectedAmount.",
     "PARTIALS_NOT_ALLOWED": "The order does not allow partial payments: charge all of it instead.",
     "PAYMENT_NOT_FOUND": "The order has no payment with this id.",

@@ -24,12 +24,13 @@ from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.response import ApiResponse
 from api.sandbox.deliver import Reported, deliver_and_respond
-from api.sandbox.processor import sandbox_processor
+from api.sandbox.processor import OWN, AccountName, sandbox_account
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.rejections import AmountMismatch
 from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.processors.clabe import is_clabe
 from ledger.processors.messages import DepositReceived
+from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.processors.sandbox.references import Deposit, WrongAmount
 
 _OWN_PREFIX: Final = "sbx_"
@@ -56,6 +57,7 @@ class SendDeposit(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
         _Clabe | None,
         Meta(description="The account that the transfer comes from; a refund is paid out to it. Absent: not named."),
     ] = None
+    account: AccountName = OWN
 
 
 _decode: Final = BodyDecoder(SendDeposit)
@@ -124,9 +126,10 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
             at=deps.ledger.clock.now(request.principal.merchant_id),
             sender_clabe=sender,
         )
-        await _require_multiple(deps, deposit)
+        processor = await sandbox_account(deps, deposit.merchant_id, sent.account)
+        await _require_multiple(deps, processor, deposit)
         try:
-            return await sandbox_processor(deps).deposit(deposit)
+            return await processor.deposit(deposit)
         except WrongAmount as wrong:
             raise AmountMismatch(
                 "The store accepts only the exact amount of the reference: send expectedAmount.",
@@ -136,13 +139,13 @@ async def send(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     return await deliver_and_respond(deps, request, body, report)
 
 
-async def _require_multiple(deps: Dependencies, deposit: Deposit) -> None:
+async def _require_multiple(deps: Dependencies, processor: SandboxProcessor, deposit: Deposit) -> None:
     """Raises InvalidField on `amount` unless it is a multiple of the smallest amount that the order counts (section
     8.6).
 
     A real bank moves no smaller amounts either.
     """
-    order_id = await sandbox_processor(deps).order_of(deposit.merchant_id, deposit.sent_to)
+    order_id = await processor.order_of(deposit.merchant_id, deposit.sent_to)
     if order_id is not None:
         order = await load_order(deps.ledger, deposit.merchant_id, order_id)
         require_multiple(order, deposit.amount)
@@ -181,7 +184,12 @@ amount. A CLABE with a wrong check digit is refused, as a bank does. A repeated 
             200: ("An order has recorded the money.", Reported),
             202: ("No order has this reference. The deposit is stored, and the worker tries it again.", Reported),
         },
-        codes=codes_of(ANY, BODY, IDEMPOTENT, {409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)}),
+        codes=codes_of(
+            ANY,
+            BODY,
+            IDEMPOTENT,
+            {404: ("PROCESSOR_ACCOUNT_NOT_FOUND",), 409: ("AMOUNT_MISMATCH",), 503: ("PROCESSOR_UNAVAILABLE",)},
+        ),
         replays=True,
     ),
 )

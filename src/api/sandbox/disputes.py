@@ -23,8 +23,11 @@ from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_o
 from api.response import ApiResponse
 from api.sandbox.deliver import Reported, deliver_and_respond
 from api.sandbox.find_payment import find_payment
+from api.sandbox.processor import OWN, AccountName, sandbox_account
 from ledger.domain.money import GROSS_MAX
 from ledger.domain.orders.decide.guards import require_multiple
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
 from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRefundable
 from ledger.processors.messages import DisputeLost, DisputeOpened, DisputeWon, Message
 
@@ -41,6 +44,7 @@ class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
         PositiveNumber | UnsetType,
         Meta(description="In minor units. Absent: the amount of the open dispute, or all that can still be refunded."),
     ] = UNSET
+    account: AccountName = OWN
 
 
 _decode: Final = BodyDecoder(ReportDispute)
@@ -60,20 +64,28 @@ async def report(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     assert payment_id is not None, "it was checked"
 
     async def make(seed: UUID) -> Message:
-        return await _message(deps, request.principal.merchant_id, payment_id, sent.outcome, asked, seed)
+        merchant_id = request.principal.merchant_id
+        await sandbox_account(deps, merchant_id, sent.account)
+        disputed = await find_payment(deps, merchant_id, payment_id, sent.account)
+        return _message(deps, merchant_id, disputed, sent.outcome, asked, seed)
 
     return await deliver_and_respond(deps, request, body, make)
 
 
-async def _message(
-    deps: Dependencies, merchant_id: UUID, payment_id: UUID, outcome: str, asked: Decimal | None, seed: UUID
+def _message(
+    deps: Dependencies,
+    merchant_id: UUID,
+    disputed: tuple[Order, Payment],
+    outcome: str,
+    asked: Decimal | None,
+    seed: UUID,
 ) -> Message:
     """Returns the report of the payer's bank.
 
-    Raises PaymentNotFound, InvalidOrderState, OrderNotRefundable, InvalidField for an amount that the payment does not
+    Raises InvalidOrderState, OrderNotRefundable, InvalidField for an amount that the payment does not
     hold.
     """
-    order, payment = await find_payment(deps, merchant_id, payment_id)
+    order, payment = disputed
     if payment.processor_reference is None:
         raise InvalidOrderState(
             "The payment has captured nothing, so it cannot be disputed.",
@@ -83,6 +95,7 @@ async def _message(
     open_dispute = payment.dispute
     about: dict[str, Any] = {
         "processor": payment.processor,
+        "account": payment.account_in_event,
         "message_id": f"sbx_msg_{seed.hex}",
         "merchant_id": merchant_id,
         "occurred_at": deps.ledger.clock.now(merchant_id),
@@ -126,7 +139,13 @@ REPORT_DISPUTE: Final = ScopedOperation(
             202: ("The order cannot record the report yet. It is stored, and the worker tries it again.", Reported),
         },
         codes=codes_of(
-            ANY, BODY, IDEMPOTENT, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE")}
+            ANY,
+            BODY,
+            IDEMPOTENT,
+            {
+                404: ("PAYMENT_NOT_FOUND", "PROCESSOR_ACCOUNT_NOT_FOUND"),
+                409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE"),
+            },
         ),
         replays=True,
     ),

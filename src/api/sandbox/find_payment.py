@@ -21,8 +21,8 @@ _PAUSE_S: Final = 0.1
 _OUR_VERSION: Final = 7  # the UUID version of the service's own ids: an id of another version is never a payment's
 
 
-async def find_payment(deps: Dependencies, merchant_id: UUID, payment_id: UUID) -> tuple[Order, Payment]:
-    """Returns the order and its payment as they are now. Raises PaymentNotFound, a Fault."""
+async def find_payment(deps: Dependencies, merchant_id: UUID, payment_id: UUID, account: str) -> tuple[Order, Payment]:
+    """Returns the order and its payment at this account as they are now. Raises PaymentNotFound, a Fault."""
     assert deps.payment_lookup is not None, "only the sandbox has these routes"
     until = time.monotonic() + _WAIT_S
     while not (found := await deps.payment_lookup.find(merchant_id, str(payment_id))):
@@ -30,4 +30,7 @@ async def find_payment(deps: Dependencies, merchant_id: UUID, payment_id: UUID) 
             raise PaymentNotFound("The merchant has no payment with this id.")
         await asyncio.sleep(_PAUSE_S)
     order = await load_order(deps.ledger, merchant_id, found[0][0])
-    return order, order.payment(payment_id)
+    payment = order.payment(payment_id)
+    if payment.account != account:
+        raise PaymentNotFound(f"The account {account} has no payment with this id: it is at {payment.account}.")
+    return order, payment

@@ -18,7 +18,7 @@ from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_of
 from api.response import ApiResponse
 from api.sandbox.once import respond_once
-from api.sandbox.processor import sandbox_processor
+from api.sandbox.processor import OWN, AccountName, sandbox_account
 from ledger.processors.sandbox.charge_rows import Mode
 
 
@@ -36,6 +36,7 @@ class SetProcessorMode(Struct, frozen=True, kw_only=True, rename="camel", forbid
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(description="The number of calls with this mode. Absent: all calls until the mode is changed."),
     ] = None
+    account: AccountName = OWN
 
 
 _decode: Final = BodyDecoder(SetProcessorMode)
@@ -57,7 +58,8 @@ async def set_mode(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     errors.refuse()
 
     async def act(_: UUID) -> ProcessorMode:
-        await sandbox_processor(deps).set_mode(request.principal.merchant_id, Mode(sent.mode), sent.times)
+        processor = await sandbox_account(deps, request.principal.merchant_id, sent.account)
+        await processor.set_mode(request.principal.merchant_id, Mode(sent.mode), sent.times)
         return ProcessorMode(mode=sent.mode, times=sent.times)
 
     return await respond_once(deps, request, body, ProcessorMode, act)
@@ -70,7 +72,7 @@ SET_PROCESSOR_MODE: Final = ScopedOperation(
         name="setProcessorMode",
         summary="Make the sandbox's processor fail or answer slowly",
         description="""
-For this merchant only. With `DOWN` the next payments are answered with 503 `PROCESSOR_UNAVAILABLE` before anything is
+For this merchant and one account only. With `DOWN` the next payments are answered with 503 `PROCESSOR_UNAVAILABLE` before anything is
 sent, and refunds, captures and voids are sent again by the service; with `SLOW` they are answered after some seconds. Sandbox only.
 """,
         tag=SANDBOX,
@@ -81,7 +83,7 @@ sent, and refunds, captures and voids are sent again by the service; with `SLOW`
             "usual": {"summary": "Normal again", "value": {"mode": "OK"}},
         },
         answers={200: ("The mode.", ProcessorMode)},
-        codes=codes_of(ANY, BODY, IDEMPOTENT, {503: ("PROCESSOR_UNAVAILABLE",)}),
+        codes=codes_of(ANY, BODY, IDEMPOTENT, {404: ("PROCESSOR_ACCOUNT_NOT_FOUND",), 503: ("PROCESSOR_UNAVAILABLE",)}),
         replays=True,
     ),
 )

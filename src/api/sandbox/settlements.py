@@ -22,6 +22,7 @@ from api.operation import ANY, BODY, IDEMPOTENT, SANDBOX, OperationSpec, codes_o
 from api.response import ApiResponse
 from api.sandbox.find_payment import find_payment
 from api.sandbox.once import respond_once
+from api.sandbox.processor import OWN, AccountName, sandbox_account
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
@@ -57,6 +58,7 @@ class Settle(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
         ),
     ] = None
     stage: Annotated[_Stage | None, Meta(description="Absent: LISTED, then MATCHED.")] = None
+    account: AccountName = OWN
 
 
 _decode: Final = BodyDecoder(Settle)
@@ -104,12 +106,15 @@ async def settle(deps: Dependencies, request: ApiRequest) -> ApiResponse:
 
 
 async def _settle(deps: Dependencies, merchant_id: UUID, sent: Settle, seed: UUID) -> Settled:
+    await sandbox_account(deps, merchant_id, sent.account)
     if sent.payment_ids is not None:
-        chosen = [await find_payment(deps, merchant_id, payment_id) for payment_id in sent.payment_ids]
+        chosen = [await find_payment(deps, merchant_id, payment_id, sent.account) for payment_id in sent.payment_ids]
         _require_listed(chosen, sent.stage)
     else:
         chosen = [
-            each for each in await _settling(deps, merchant_id) if _is_listed(each[1]) or not _ends_a_batch(sent.stage)
+            each
+            for each in await _settling(deps, merchant_id)
+            if each[1].account == sent.account and (_is_listed(each[1]) or not _ends_a_batch(sent.stage))
         ]
     stages: tuple[_Stage, ...] = ("LISTED", "MATCHED") if sent.stage is None else (sent.stage,)
     batch_id = f"sbx_batch_{seed.hex}"
@@ -182,6 +187,7 @@ async def _report(
             continue
         message = _MESSAGES[stage](
             processor=payment.processor,
+            account=payment.account_in_event,
             message_id=f"sbx_msg_{uuid5(seed, f'{payment.payment_id}:{stage}').hex}",
             merchant_id=merchant_id,
             occurred_at=deps.ledger.clock.now(merchant_id),
@@ -217,7 +223,12 @@ SETTLE: Final = ScopedOperation(
         takes=Settle,
         examples={"all": {"summary": "All payments that can be settled", "value": {}}},
         answers={200: ("The lines of the batch.", Settled)},
-        codes=codes_of(ANY, BODY, IDEMPOTENT, {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE",)}),
+        codes=codes_of(
+            ANY,
+            BODY,
+            IDEMPOTENT,
+            {404: ("PAYMENT_NOT_FOUND", "PROCESSOR_ACCOUNT_NOT_FOUND"), 409: ("INVALID_ORDER_STATE",)},
+        ),
         replays=True,
     ),
 )

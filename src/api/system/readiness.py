@@ -103,7 +103,7 @@ async def check(deps: Dependencies | None) -> Checks:
         ledger = deps.ledger
         checks.writer = ledger.journal.alive
         checks.disk = not ledger.journal.disk.refusal
-        checks.processor = ledger.processor is None or ledger.processor.alive
+        checks.processor = ledger.processors.alive
         with suppress(Fault, TimeoutError):
             async with asyncio.timeout(_TIMEOUT_S):
                 await deps.queries.find_key(_NO_KEY)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ledger.background.inbox.dismissal import DismissedMessage
+    from ledger.background.inbox.pending import PendingMessage
     from ledger.operations.context.ledger import Ledger
 
 app = typer.Typer(
@@ -50,7 +51,7 @@ def list_(
         rows = [
             (
                 one.message,
-                one.processor,
+                _sender(one),
                 one.kind,
                 str(one.order_id or ""),
                 day_and_time(one.received_at),
@@ -94,6 +95,9 @@ def dismiss(
     processor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its processor, where several messages have this id.")
     ] = None,
+    account: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its account, where several messages have this id.")
+    ] = None,
     merchant: Annotated[
         str | None, typer.Option(metavar="MERCHANT_ID", help="Its merchant, where several messages have this id.")
     ] = None,
@@ -124,6 +128,7 @@ def dismiss(
                 reason=texts["--reason"],
                 dismissed_by=texts["--by"],
                 processor=processor,
+                account=account,
                 merchant_id=merchant_id,
             )
 
@@ -150,7 +155,7 @@ def _list_dismissed(data_dir: Path | None, *, json: bool) -> None:
         rows = [
             (
                 one.message,
-                one.processor,
+                _sender(one),
                 one.kind,
                 day_and_time(one.received_at),
                 day_and_time(one.dismissed_at),
@@ -162,6 +167,11 @@ def _list_dismissed(data_dir: Path | None, *, json: bool) -> None:
         echo_table(("MESSAGE", "PROCESSOR", "KIND", "RECEIVED", "DISMISSED", "BY", "REASON"), rows)
     else:
         typer.echo("no message was dismissed")
+
+
+def _sender(one: PendingMessage | DismissedMessage) -> str:
+    """Returns the processor of a message, with its account if that has another name."""
+    return one.processor if one.account == one.processor else f"{one.processor}/{one.account}"
 
 
 def _user() -> str:

@@ -218,6 +218,10 @@ class CardTokenInvalid(Rejected):
 
 
 class MethodNotEnabled(Rejected):
+    """No account of the merchant takes the payment: `accounts` in the facts has the reason of each, `amountMin` and
+    `amountMax` are the amounts that would be taken, in minor units.
+    """
+
     code = "METHOD_NOT_ENABLED"
     lasting = True
 

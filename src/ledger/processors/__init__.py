@@ -3,6 +3,7 @@
 In reading order:
 
 - `contract`: what an operation may ask of a processor, and what a processor may answer.
+- `accounts`: the accounts of merchants with processors.
 - `messages`: what processors send unasked, signed. `inbox_store`: these messages, stored until an order has applied
   them.
 - `bins`, `clabe`: what a card number and a Mexican account number mean.
@@ -11,5 +12,6 @@ In reading order:
 - `pan_detection`, `cvc_detection`: find card data in texts. `card_data`: masks it in the texts of processors.
 - `registry`: the processors with which merchants connect accounts of their own. `account_methods`: what they take.
   `account_keys`: the accounts' keys, held sealed. `merchant_accounts`: the accounts, as a process sees them.
+- `connected_accounts`: each account with the processor that has its keys.
 - `sandbox`: the simulated processor. `stripe`: Stripe.
 """

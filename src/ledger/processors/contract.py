@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from msgspec import Struct
 
 from ledger.call_failures import TimedOut, Unavailable
 from ledger.domain.money import ZERO
-from ledger.domain.orders.capabilities import MethodCapability
+from ledger.domain.orders.capabilities import METHODS, MethodCapability
 from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import (
     ActionRequired,
@@ -243,16 +243,6 @@ class LookUpRequest(Request, frozen=True, kw_only=True):
     processor_reference: str | None = None
     authentication_transaction_id: str | None = None
     method: MethodType = MethodType.CARD
-
-
-METHODS: Final = (
-    MethodCapability(type=MethodType.CARD),
-    *(
-        MethodCapability(type=method, currencies=("MXN",))  # CLABEs and stores take pesos
-        for method in (MethodType.SPEI, MethodType.PAYCASH, MethodType.CIE_CASH_NET)
-    ),
-)
-"""Every method, in any amount."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

@@ -30,13 +30,14 @@ _NAME: Final = "ledger-inbox"
 
 # Stores a message, unless it is stored already.
 _STORE: Final = """
-insert into processor_message (processor, merchant_id, message_id, order_id, body) values (%s, %s, %s, %s, %s)
+insert into processor_message (processor, account, merchant_id, message_id, order_id, body)
+values (%s, %s, %s, %s, %s, %s)
 on conflict do nothing
 """
 
 _READ: Final = """
 select received_at, handled_at, waits_for, body from processor_message
- where processor = %s and merchant_id = %s and message_id = %s
+ where processor = %s and account = %s and merchant_id = %s and message_id = %s
 """
 
 # Claims messages that may be tried now, for as long as a worker should need; other workers skip them. The merchants
@@ -60,22 +61,25 @@ _CLAIM: Final = skip_scan(
      and not exists (select from merchant_clock c where c.merchant_id = f.value and c.moving_until > now())
    order by running, had_turn, merchant_id limit %(limit)s),
 mine as (
-  select t.merchant_id, next.processor, next.message_id from turn t cross join lateral (
-    select due.processor, due.message_id, row_number() over (order by due.next_try_at) as n from (
-      select p.processor, p.message_id, p.next_try_at from processor_message p
+  select t.merchant_id, next.processor, next.account, next.message_id from turn t cross join lateral (
+    select due.processor, due.account, due.message_id, row_number() over (order by due.next_try_at) as n from (
+      select p.processor, p.account, p.message_id, p.next_try_at from processor_message p
        where p.merchant_id = t.merchant_id and p.handled_at is null and p.next_try_at <= now() and not exists (
          select from processor_message o
           where o.order_id = p.order_id and (o.merchant_id = p.merchant_id) is true and o.handled_at is null
-            and (o.processor, o.message_id) <> (p.processor, p.message_id)
+            and (o.processor, o.account, o.message_id) <> (p.processor, p.account, p.message_id)
             and (o.claimed_until > now() or (o.next_try_at <= now()
-              and (o.received_at, o.processor, o.message_id) < (p.received_at, p.processor, p.message_id)))
+              and (o.received_at, o.processor, o.account, o.message_id)
+                < (p.received_at, p.processor, p.account, p.message_id)))
          offset 0)
        order by p.next_try_at limit %(of_a_merchant)s - t.running for update skip locked) due) next
    order by t.running + next.n, t.had_turn, t.merchant_id limit %(limit)s)
 update processor_message m
    set tries = tries + 1, next_try_at = now() + make_interval(secs => %(lease_s)s),
        claimed_until = now() + make_interval(secs => %(lease_s)s)
-  from mine where (m.processor, m.merchant_id, m.message_id) = (mine.processor, mine.merchant_id, mine.message_id)
+  from mine
+ where (m.processor, m.account, m.merchant_id, m.message_id)
+     = (mine.processor, mine.account, mine.merchant_id, mine.message_id)
 returning m.received_at, m.body
 """,
 )
@@ -86,7 +90,7 @@ _HANDLED: Final = """
 with handled as (
   update processor_message set handled_at = coalesce(handled_at, now()), waits_for = null, claimed_until = null,
          body = regexp_replace(body, ',"senderClabe":"[^"]*"', '')
-   where processor = %s and merchant_id = %s and message_id = %s returning merchant_id, order_id)
+   where processor = %s and account = %s and merchant_id = %s and message_id = %s returning merchant_id, order_id)
 update processor_message m set next_try_at = now()
   from handled h
  where m.merchant_id = h.merchant_id and m.order_id = h.order_id and m.handled_at is null and m.waits_for is not null
@@ -98,14 +102,18 @@ _RETRY_LATER: Final = """
 update processor_message
    set waits_for = %s, claimed_until = null,
        next_try_at = now() + make_interval(secs => least(2 ^ least(greatest(tries - 1, 0), 20), 300))
- where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
+ where processor = %s and account = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
 # To be tried only after an operator, or another message of its order, makes it due.
 _QUARANTINE: Final = """
 update processor_message set waits_for = %s, claimed_until = null, next_try_at = 'infinity'
- where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
+ where processor = %s and account = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
+
+
+MessageKey = tuple[str, str, UUID, str]
+"""A message's processor, account, merchant and id. The account is empty if it is named as the processor."""
 
 
 class InboxEntry(Struct, frozen=True, kw_only=True):
@@ -150,16 +158,16 @@ class Inbox:
         The message is then on disk, and its sender need not send it again.
         """
         body = messages.encode(message).decode()
-        stored = await self._execute(_STORE, (*_key(message), message.order_id, body))
-        entry = await self.receipt(message.processor, message.merchant_id, message.message_id)
+        stored = await self._execute(_STORE, (*key_of(message), message.order_id, body))
+        entry = await self.receipt(key_of(message))
         assert entry is not None, "the message was stored, now or before"
         if entry.message not in (message, _without_account(message)):
             _log.error("processor_message_differs", processor=message.processor, message_id=message.message_id)
         return msgspec.structs.replace(entry, is_new=stored.rowcount == 1)
 
-    async def receipt(self, processor: str, merchant_id: UUID, message_id: str) -> InboxEntry | None:
-        """Returns the entry of a message, None if none with this id was received."""
-        rows = await (await self._execute(_READ, (processor, merchant_id, message_id))).fetchall()
+    async def receipt(self, key: MessageKey) -> InboxEntry | None:
+        """Returns the entry of a message, None if none with this key was received."""
+        rows = await (await self._execute(_READ, key)).fetchall()
         if not rows:
             return None
         received_at, handled_at, waits_for, body = rows[0]
@@ -194,18 +202,18 @@ class Inbox:
 
     async def handled(self, message: Message) -> None:
         """Marks a message as applied by its order, now or before. It is not claimed again."""
-        await self._execute(_HANDLED, _key(message))
+        await self._execute(_HANDLED, key_of(message))
 
     async def retry_later(self, message: Message, waits_for: str) -> None:
         """Makes a message that cannot be applied yet due again later, with back-off and without end."""
-        await self._execute(_RETRY_LATER, (waits_for, *_key(message)))
+        await self._execute(_RETRY_LATER, (waits_for, *key_of(message)))
 
     async def set_aside(self, message: Message, because: str) -> None:
         """Quarantines a message that its order cannot apply, now or later.
 
         It stays for an operator, and is not claimed again.
         """
-        await self._execute(_QUARANTINE, (because, *_key(message)))
+        await self._execute(_QUARANTINE, (because, *key_of(message)))
 
     async def _execute(
         self, statement: str, values: tuple[Any, ...] | Mapping[str, Any]
@@ -226,5 +234,7 @@ def _without_account(message: Message) -> Message:
     return msgspec.structs.replace(message, sender_clabe=None)
 
 
-def _key(message: Message) -> tuple[str, UUID, str]:
-    return message.processor, message.merchant_id, message.message_id
+def key_of(message: Message) -> MessageKey:
+    """Returns what identifies a message."""
+    account = "" if message.account_name == message.processor else message.account_name
+    return message.processor, account, message.merchant_id, message.message_id

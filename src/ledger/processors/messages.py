@@ -1,7 +1,7 @@
 """Messages that a processor sends unasked: received money, the end of refunds and disputes, settlements.
 
-A message is identified by (processor, merchant, message id). It may arrive twice, late, or before the answer to the
-call that it is about. Verify the signature before you use anything in a message.
+A message is identified by (processor, account, merchant, message id). It may arrive twice, late, or before the answer
+to the call that it is about. Verify the signature before you use anything in a message.
 
 Amounts are minor units of the currency, `occurred_at` is the time of the merchant's clock. `order_id` and `payment_id`
 repeat those of the call; they are absent if the processor cannot assign its message to a call.
@@ -38,6 +38,12 @@ class _Sent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
     occurred_at: datetime
     order_id: UUID | None = None
     payment_id: UUID | None = None
+    account: str | None = None
+
+    @property
+    def account_name(self) -> str:
+        """The merchant's account that the message is about: without one, the account that is named as the processor."""
+        return self.account or self.processor
 
 
 class DepositReceived(_Sent, frozen=True, kw_only=True, tag="deposit-received"):

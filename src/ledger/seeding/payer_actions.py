@@ -104,6 +104,7 @@ async def _dispute(line: RunningLine) -> LineResult:
     dispute = payment.dispute
     about: dict[str, Any] = {
         "processor": payment.processor,
+        "account": payment.account_in_event,
         "message_id": f"story_{line.effect_id}",
         "merchant_id": line.merchant_id,
         "occurred_at": line.ledger.clock.now(line.merchant_id),
@@ -141,6 +142,6 @@ async def _deliver(line: RunningLine, message: Message) -> LineResult:
 
 
 def _sandbox(line: RunningLine) -> SandboxProcessor:
-    processor = line.ledger.processor
-    assert isinstance(processor, SandboxProcessor), "scenarios run in the sandbox"
+    processor = line.ledger.processors.sandbox
+    assert processor is not None, "scenarios run in the sandbox"
     return processor

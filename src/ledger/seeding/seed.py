@@ -28,7 +28,6 @@ from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.domain.rejections import ConcurrentUpdate, InvalidField
 from ledger.postgres.faults import Fault
-from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.security.api_keys import NewKey, new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.seeding.context import BodyParsers, merchant_id_of
@@ -92,8 +91,9 @@ async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | 
             open_ledger(impatient, clock=clock) as ledger,
             open_delivery(url, ledger) as delivery,
         ):
-            assert isinstance(ledger.processor, SandboxProcessor), "the sandbox has one processor"
-            keys, source = make_key or fresh_keys(settings), ledger.processor.outbox
+            sandbox = ledger.processors.sandbox
+            assert sandbox is not None, "the environment is a sandbox"
+            keys, source = make_key or fresh_keys(settings), sandbox.outbox
             report = await run_scenario(ledger, clock, scenario, PARSERS, keys, source, delivery)
         await _move_ahead(settings, url, scenario)
     except ConcurrentUpdate as busy:

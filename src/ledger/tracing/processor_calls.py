@@ -32,18 +32,18 @@ _CALLS: Final = (
 )
 
 
-def trace_calls(tracer: Tracer, processor: Processor) -> None:
-    """Lets each call of a processor record a span: replaces the methods of this one object."""
+def trace_calls(tracer: Tracer, processor: Processor, account: str) -> None:
+    """Lets each call of an account's processor record a span: replaces the methods of this one object."""
+    about = {"ledger.processor": processor.capabilities.name, "ledger.processor_account": account}
     for name in _CALLS:
-        setattr(processor, name, _call(tracer, processor.capabilities.name, name, getattr(processor, name)))
+        setattr(processor, name, _call(tracer, about, name, getattr(processor, name)))
 
 
-def _call(tracer: Tracer, processor: str, name: str, send: Callable[[Any], Awaitable[Any]]) -> Callable[..., Any]:
+def _call(
+    tracer: Tracer, about: dict[str, str], name: str, send: Callable[[Any], Awaitable[Any]]
+) -> Callable[..., Any]:
     async def traced(request: Request) -> Any:
-        attributes: dict[str, str | int] = {
-            "ledger.processor": processor,
-            "ledger.merchant_id": str(request.merchant_id),
-        }
+        attributes: dict[str, str | int] = {**about, "ledger.merchant_id": str(request.merchant_id)}
         if request.order_id is not None:
             attributes["ledger.stream_id"] = str(request.order_id)
         if request.payment_id is not None:

@@ -50,9 +50,9 @@ class Tracing:
         """What makes the journal's writer."""
         return partial(TracedWriter, self.tracer)
 
-    def trace_calls(self, processor: Processor) -> None:
-        """Lets each call of a processor record a span."""
-        trace_calls(self.tracer, processor)
+    def trace_calls(self, processor: Processor, account: str) -> None:
+        """Lets each call of the processor of this account record a span."""
+        trace_calls(self.tracer, processor, account)
 
     def handlers(self, handlers: Mapping[str, Handler]) -> Mapping[str, Handler]:
         """Returns the handlers of jobs with a span for each job."""

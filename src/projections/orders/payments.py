@@ -117,6 +117,11 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     billing_state: Annotated[str | None, Meta(description="State.")]
     billing_postal_code: Annotated[str | None, Meta(description="Postal code.")]
     billing_country: Annotated[str | None, Meta(description="ISO 3166 country.")]
+    processor: Annotated[str | None, Meta(description="The processor that is asked for the payment.")]
+    processor_account: Annotated[str | None, Meta(description="The merchant's account with the processor.")]
+    processor_reference: Annotated[
+        str | None, Meta(description="The processor's own id of the payment; null until it has one.")
+    ]
     description: Annotated[str | None, Meta(description="Free text that came with the payment.")]
     metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it with the payment.")]
     created_at: Moment
@@ -195,6 +200,9 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         billing_state=billing.state,
         billing_postal_code=billing.postal_code,
         billing_country=billing.country,
+        processor=payment.processor or None,
+        processor_account=payment.account or None,
+        processor_reference=payment.processor_reference,
         description=started.description,
         metadata=metadata_or_null(started.metadata),
         created_at=moment(started.at),

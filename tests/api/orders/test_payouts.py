@@ -9,6 +9,7 @@ import pytest
 from tests.api.bodies import ABSENT, order, paid_order
 from tests.api.storefront import ORDERS, Merchant
 
+from ledger.domain.orders.capabilities import AccountRules
 from ledger.domain.orders.commands import RefundOrder
 from ledger.operations.orders import refund
 
@@ -34,7 +35,7 @@ async def refunded(merchant: Merchant, found: dict[str, Any], **body: Any) -> di
 
 
 def _by_hand(**given: Any) -> RefundOrder:
-    return RefundOrder(**(given | {"simulates_payouts": False}))
+    return RefundOrder(**(given | {"rules": {"sandbox": AccountRules(simulates_payouts=False)}}))
 
 
 @pytest.fixture

@@ -190,7 +190,7 @@ async def test_a_payment_that_was_never_sent_frees_its_external_id(
     recorded: RecordedOrders, ledger: Ledger, harm: str | None, rules: set[str]
 ):
     """Unless the processor received it: then one external id was charged twice."""
-    bank, named = ledger.processor, by_card(external_id="rent")
+    bank, named = ledger.processors.sandbox, by_card(external_id="rent")
     assert isinstance(bank, SandboxProcessor)
     await bank.set_mode(recorded.merchant.merchant_id, Mode.DOWN, times=1)
     with pytest.raises(ProcessorUnavailable):

@@ -14,7 +14,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 import structlog
 from msgspec import Struct
@@ -26,7 +25,7 @@ from ledger.operations.context.clock import Clock
 from ledger.operations.message_delivery import MessageSource
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.processors.inbox_store import Inbox, InboxEntry
+from ledger.processors.inbox_store import Inbox, InboxEntry, MessageKey, key_of
 from ledger.processors.messages import Message
 from ledger.telemetry.logs import stack_locations
 
@@ -65,14 +64,14 @@ class InboxConsumer:
     def __init__(self, inbox: Inbox, handles: Handles) -> None:
         self._inbox = inbox
         self._handles = handles
-        self._slots = FairSlots[tuple[str, UUID, str]]()  # by the message's processor, merchant and id
+        self._slots = FairSlots[MessageKey]()
 
     async def receive_and_apply(self, message: Message) -> InboxEntry:
         """Stores a message, tries it at once, and returns its entry afterwards. Raises a Fault."""
         received = await self._inbox.receive(message)
         if received.handled_at is None:
             await self._try(received.message)
-        entry = await self._inbox.receipt(message.processor, message.merchant_id, message.message_id)
+        entry = await self._inbox.receipt(key_of(message))
         assert entry is not None, "the message was stored"
         return entry
 
@@ -113,8 +112,7 @@ class InboxConsumer:
             return 0
         claimed = await self._inbox.claim(slots.free, of_a_merchant=slots.of_a_merchant, running=slots.running)
         for message in claimed:
-            key = message.processor, message.merchant_id, message.message_id
-            slots.start(message.merchant_id, key, partial(self._try, message))
+            slots.start(message.merchant_id, key_of(message), partial(self._try, message))
         return len(claimed)
 
     async def _try(self, message: Message) -> None:
@@ -124,7 +122,8 @@ class InboxConsumer:
             case RetryLater(waits_for=reason):
                 await self._inbox.retry_later(message, reason)
             case DeadLetter(because=reason):
-                ids = {"processor": message.processor, "merchant_id": str(message.merchant_id)}
+                ids = {"processor": message.processor, "account": message.account_name}
+                ids["merchant_id"] = str(message.merchant_id)
                 _log.error("processor_message_set_aside", message_id=message.message_id, reason=reason, **ids)
                 await self._inbox.set_aside(message, reason)
 

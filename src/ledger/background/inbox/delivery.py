@@ -25,7 +25,6 @@ from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox_store import Inbox, InboxEntry
 from ledger.processors.messages import Message
-from ledger.processors.sandbox.processor import SandboxProcessor
 
 _log = structlog.get_logger()
 
@@ -105,8 +104,8 @@ async def open_delivery(url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery
         names = PaymentLookup(url)
         await names.start()
         stack.push_async_callback(names.stop)
-        processor = ledger.processor
-        outbox = processor.outbox if isinstance(processor, SandboxProcessor) else None
+        sandbox = ledger.processors.sandbox
+        outbox = None if sandbox is None else sandbox.outbox
         yield InboxDelivery(ledger, inbox, InboxConsumer(inbox, MessageApplier(ledger, names).handles()), outbox)
 
 

@@ -23,33 +23,37 @@ from ledger.operations.message_delivery import UNMATCHED
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.postgres.connection import Connection
+from ledger.processors.inbox_store import MessageKey
 from ledger.settings import CannotRun
 
 # A message that is neither applied nor dismissed has no `handled_at`; a dismissed one keeps what it waited for.
 _SELECT: Final = """
-select processor, merchant_id, message_id, order_id, body::json->>'type' as kind, received_at, handled_at, waits_for,
+select processor, account, merchant_id, message_id, order_id, body::json->>'type' as kind, received_at, handled_at, waits_for,
        claimed_until > now() as is_claimed, next_try_at = 'infinity' as set_aside
   from processor_message
 """
 _FIND: Final = (
     _SELECT
     + """ where message_id = %(message_id)s and (%(processor)s::text is null or processor = %(processor)s)
-   and (%(merchant_id)s::uuid is null or merchant_id = %(merchant_id)s) order by received_at, processor, merchant_id"""
+   and (%(account)s::text is null or account = case when processor = %(account)s then '' else %(account)s end)
+   and (%(merchant_id)s::uuid is null or merchant_id = %(merchant_id)s)
+ order by received_at, processor, account, merchant_id"""
 )
 _DISMISSED: Final = (
-    _SELECT + " where handled_at is not null and waits_for is not null order by handled_at, processor, message_id"
+    _SELECT
+    + " where handled_at is not null and waits_for is not null order by handled_at, processor, account, message_id"
 )
 # No worker takes the message from now on, and none has taken it.
 _STOP: Final = """
 update processor_message set next_try_at = 'infinity', claimed_until = now() + interval '1 minute'
- where processor = %s and merchant_id = %s and message_id = %s and handled_at is null and waits_for = %s
+ where processor = %s and account = %s and merchant_id = %s and message_id = %s and handled_at is null and waits_for = %s
    and coalesce(claimed_until, '-infinity') <= now() returning 1
 """
 # No order will record the payer's account, so it leaves the message, as it leaves one that is applied.
 _END: Final = """
 update processor_message set handled_at = now(), claimed_until = null,
        body = regexp_replace(body, ',"senderClabe":"[^"]*"', '')
- where processor = %s and merchant_id = %s and message_id = %s and handled_at is null
+ where processor = %s and account = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
 
@@ -57,6 +61,7 @@ class _Stored(Struct, frozen=True, kw_only=True):
     """A message as the inbox has it. `waits_for` is None for one that was not tried yet, or is applied."""
 
     processor: str
+    account: str
     merchant_id: UUID
     message_id: str
     order_id: UUID | None
@@ -68,13 +73,14 @@ class _Stored(Struct, frozen=True, kw_only=True):
     set_aside: bool
 
     @property
-    def key(self) -> tuple[str, UUID, str]:
-        return self.processor, self.merchant_id, self.message_id
+    def key(self) -> MessageKey:
+        return self.processor, self.account, self.merchant_id, self.message_id
 
     @property
     def stream_id(self) -> UUID:
         """The stream of its dismissal, in its merchant's log."""
-        return uuid5(self.merchant_id, f"processor-message:{self.processor}:{self.message_id}")
+        account = f"{self.account}@" if self.account else ""
+        return uuid5(self.merchant_id, f"processor-message:{account}{self.processor}:{self.message_id}")
 
 
 class DismissedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -83,6 +89,7 @@ class DismissedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
     kind: str
     processor: str
+    account: str
     merchant_id: UUID
     order_id: UUID | None
     received_at: datetime
@@ -100,19 +107,20 @@ async def dismiss_message(
     reason: str,
     dismissed_by: str,
     processor: str | None = None,
+    account: str | None = None,
     merchant_id: UUID | None = None,
 ) -> DismissedMessage:
     """Dismisses a message and returns what was recorded. Raises CannotRun if it may not be dismissed, a Fault."""
-    names = {"message_id": message_id, "processor": processor, "merchant_id": merchant_id}
+    names = {"message_id": message_id, "processor": processor, "account": account, "merchant_id": merchant_id}
     found = await (await connection.cursor(row_factory=class_row(_Stored)).execute(_FIND, names)).fetchall()
     if not found:
         raise CannotRun(
             f"no message {message_id} was received: `ledger messages list` shows the ids of those that wait"
         )
     if len(found) > 1:
-        which = ", ".join(f"{one.processor} for merchant {one.merchant_id}" for one in found)
+        which = ", ".join(f"{one.account or one.processor} for merchant {one.merchant_id}" for one in found)
         raise CannotRun(
-            f"{len(found)} messages have the id {message_id}, from {which}: add --processor or --merchant to name one"
+            f"{len(found)} messages have the id {message_id}, from {which}: add --processor, --account or --merchant to name one"
         )
     message = found[0]
     _refuse_applied(message, await _recorded(ledger, message))
@@ -166,6 +174,7 @@ async def _record(ledger: Ledger, message: _Stored, reason: str, dismissed_by: s
             return Plan(changes=[uow.change(DISMISSED_MESSAGES, message.stream_id, [])])
         event = ProcessorMessageDismissed(
             processor=message.processor,
+            account=message.account or None,
             message_id=message.message_id,
             kind=message.kind,
             waited_for=message.waits_for or "",
@@ -185,6 +194,7 @@ def _dismissed(message: _Stored, event: ProcessorMessageDismissed) -> DismissedM
         message=message.message_id,
         kind=message.kind,
         processor=message.processor,
+        account=message.account or message.processor,
         merchant_id=message.merchant_id,
         order_id=message.order_id,
         received_at=message.received_at,

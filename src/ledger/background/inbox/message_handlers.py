@@ -129,7 +129,7 @@ class MessageApplier:
         name = _name(message) if message.payment_id is None else str(message.payment_id)
         for order_id, payment_id in await self._names.find(merchant_id, name):
             order = await load_order(self._ledger, merchant_id, order_id)
-            if order.payment(payment_id).processor == message.processor:
+            if _is_from(message, order.payment(payment_id)):
                 return order_id, msgspec.structs.replace(message, payment_id=payment_id)
         raise NotApplicableYet(UNKNOWN_NAME)
 
@@ -192,8 +192,8 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
             break
     else:
         raise NotApplicableYet("its order has no such refund")
-    if order.payment(part.payment_id).processor != message.processor:
-        raise _Contradicts("the refund is another processor's")
+    if not _is_from(message, order.payment(part.payment_id)):
+        raise _Contradicts("the refund is another account's")
     outcome: Refunded | RefundRefused
     if isinstance(message, RefundConfirmed):
         if message.amount != part.amount:
@@ -272,9 +272,14 @@ def _payment_of(order: Order, message: Message) -> Payment:
     raise NotApplicableYet("its order has no such payment")
 
 
+def _is_from(message: Message, payment: Payment) -> bool:
+    """Returns whether a message comes from the account at which the payment was made."""
+    return (payment.processor, payment.account) == (message.processor, message.account_name)
+
+
 def _is_about(message: Message, payment: Payment) -> bool:
     """Returns whether a message is about this payment: by the id that it echoes, else by the processor's name."""
-    if payment.processor != message.processor:
+    if not _is_from(message, payment):
         return False
     if message.payment_id is not None:
         return payment.payment_id == message.payment_id

@@ -15,10 +15,10 @@ from ledger.domain.orders.commands import RefundOverpayment
 from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.validity import REFUND_WINDOW_S
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.accounts import rules_of
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.processors.messages import DepositReceived
@@ -40,7 +40,6 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
     if not merchant.settings.refund_overpayment or order.overpaid_amount <= 0:
         return
     order_id, refund_id = order.terms.order_id, _refund_id(message, order)
-    capabilities = None if ledger.processor is None else ledger.processor.capabilities
     uow = UnitOfWork(ledger, Actor(merchant_id=message.merchant_id, request_id="overpayment"), cause=message.payment_id)
 
     async def attempt(_: Conflict | None) -> Plan:
@@ -53,9 +52,7 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
                 refund_id=refund_id,
                 deadline_at=ledger.call_deadline(),
                 at=uow.now,
-                card_window_s=REFUND_WINDOW_S if capabilities is None else int(capabilities.refund_window_s),
-                partial_payouts=capabilities is None or capabilities.partial_payouts,
-                simulates_payouts=capabilities is None or capabilities.is_simulated,
+                rules=await rules_of(ledger, uow.merchant_id, order),
             )
             events = decide_overpayment_refund(order, command)
         return Plan(changes=[uow.change_order(order_id, events)])
@@ -71,6 +68,7 @@ async def refund_overpayment(ledger: Ledger, message: DepositReceived, order: Or
 
 def _refund_id(message: DepositReceived, order: Order) -> UUID:
     """Returns the id of the refund of a deposit's excess: a new one if every earlier one was never sent."""
-    name = f"overpayment:{message.processor}:{message.message_id}"
+    account = "" if message.account is None else f"{message.account}@"
+    name = f"overpayment:{account}{message.processor}:{message.message_id}"
     ids = (uuid5(order.terms.order_id, f"{name}:{n}" if n else name) for n in count())
     return next(one for one in ids if (refund := order.refund(one)) is None or not refund.was_not_sent)

@@ -18,7 +18,8 @@ from ledger.postgres.connection import Connection
 
 # The messages that no order has recorded, the oldest first. A dead letter has no time of a next attempt.
 _FIND: Final = """
-select message_id as message, body::json->>'type' as kind, processor, merchant_id, order_id, received_at, tries,
+select message_id as message, body::json->>'type' as kind, processor,
+       coalesce(nullif(account, ''), processor) as account, merchant_id, order_id, received_at, tries,
        next_try_at = 'infinity' as set_aside, nullif(next_try_at, 'infinity') as next_at, waits_for
   from processor_message where handled_at is null order by received_at, message_id
 """
@@ -39,6 +40,7 @@ class PendingMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
     kind: str
     processor: str
+    account: str
     merchant_id: UUID
     order_id: UUID | None
     received_at: datetime

@@ -60,12 +60,12 @@ def is_recorded(payment: Payment, order: Order, record: ProcessorRecord) -> bool
     return part is not None and part.status is not RefundStatus.FAILED
 
 
-def records_of(order: Order, merchant_id: UUID, processor: str, voids: dict[UUID, str]) -> list[ProcessorRecord]:
-    """Returns the records that the processor should have by the log: of captured keys, refunded parts and voids."""
+def records_of(order: Order, merchant_id: UUID, account: str, voids: dict[UUID, str]) -> list[ProcessorRecord]:
+    """Returns the records that an account should have by the log: of captured keys, refunded parts and voids."""
     about: dict[str, Any] = {"merchant_id": merchant_id, "recorded_at": order.updated_at}
     records = list[ProcessorRecord]()
     for payment in order.payments:
-        if payment.processor == processor:
+        if payment.account == account:
             about["processor_reference"] = payment.processor_reference or ""
             captures = payment.capture_keys if payment.started.method.type is MethodType.CARD else ()
             records += [ProcessorRecord(idempotency_key=key, captured=payment.captured, **about) for key in captures]

@@ -1,5 +1,5 @@
-"""Reconciliation: compares a processor's records with the log in both directions, and records effects that the log
-lacks.
+"""Reconciliation: compares the records of every account with the log in both directions, and records effects that the
+log lacks.
 
 A call whose outcome is still open is left to the recovery. An effect that only the ledger has recorded cannot be
 repaired: an operator asks the processor. Look-ups run side by side, at most eight at a time of each merchant: a
@@ -42,6 +42,7 @@ from ledger.operations.orders.processor_call import ProcessorCall
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_requests import Asking, look_up_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
+from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import Processor, ProcessorRecord, ProcessorTimedOut, ProcessorUnavailable
 from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES
 
@@ -69,7 +70,7 @@ GiveBack = Callable[[datetime, datetime], Awaitable[None]]
 
 
 class Reconciliation:
-    """Compares the processor's records with the log. `find` and `moved` read what the projections have stored."""
+    """Compares the records of all accounts with the log. `find` and `moved` read what the projections have stored."""
 
     def __init__(self, ledger: Ledger, find: FindPayments, moved: Moved) -> None:
         self._ledger = ledger
@@ -96,27 +97,53 @@ class Reconciliation:
         await run_periodically(compare, stop, pause_s=_EVERY_S)
 
     async def differences(self, since: datetime, until: datetime, *, repair: bool = True) -> AsyncIterator[Difference]:
-        """Yields each difference of this time, counted and logged. Raises ProcessorTimedOut, ProcessorUnavailable."""
-        processor = self._ledger.processor
-        if processor is None:
-            return
-        found = set[tuple[UUID, str]]()
+        """Yields each difference of this time, counted and logged, of every account.
+
+        An account that does not answer is compared the next time, and delays no other one. Raises ProcessorTimedOut or
+        ProcessorUnavailable of it at the end.
+        """
+        listed, faults = _Listed(), list[Exception]()
         asked = _Questions()
         try:
-            async for record in processor.records(since, until):
-                found.add((record.merchant_id, record.idempotency_key))
-                place = await self._place_of(record)
-                if place is None:
-                    yield _reported(difference_of(record))
-                elif not await self._is_recorded(record, place):
-                    asked.start(record, partial(self._missing_in_ledger, processor, record, place, repair=repair))
+            async for account in self._ledger.processors.every():
+                try:
+                    async for difference in self._listed(account, since, until, listed, asked, repair=repair):
+                        yield _reported(difference)
+                except (ProcessorTimedOut, ProcessorUnavailable) as fault:
+                    listed.silent.add((account.merchant_id, account.name))
+                    faults.append(fault)
             for merchant_id, order_id in await self._moved(since, until):
-                async for record, order in self._unfound(processor, merchant_id, order_id, found):
+                async for processor, record, order in self._unlisted(merchant_id, order_id, listed):
                     asked.start(record, partial(self._missing_at_processor, processor, record, order))
             async for difference in asked.differences():
                 yield _reported(difference)
         finally:
             asked.cancel()
+        if faults:
+            raise faults[0]
+
+    async def _listed(
+        self,
+        account: ProcessorAccount,
+        since: datetime,
+        until: datetime,
+        listed: _Listed,
+        asked: _Questions,
+        *,
+        repair: bool,
+    ) -> AsyncIterator[Difference]:
+        """Reads what an account lists, and yields what the log has no payment for. Begins with what it has to ask."""
+        async for record in account.processor.records(since, until):
+            listed.keys.add((record.merchant_id, account.name, record.idempotency_key))
+            found = await self._order_of(record, account.name)
+            if found is None:
+                yield difference_of(record)
+                continue
+            order, order_id, payment_id = found
+            if order is not None and not is_recorded(order.payment(payment_id), order, record):
+                place = (order_id, payment_id)
+                ask = partial(self._missing_in_ledger, account.processor, record, place, repair=repair)
+                asked.start(record, ask)
 
     # ------------------------------------------------------------------------------- the processor has it, the log not
 
@@ -130,16 +157,16 @@ class Reconciliation:
         repaired = repair and await self._repair(processor, order, order.payment(payment_id), record)
         return difference_of(record, order_id, payment_id, repaired=repaired)
 
-    async def _is_recorded(self, record: ProcessorRecord, place: tuple[UUID, UUID]) -> bool:
-        """Returns whether the log has an effect, or cannot be read."""
-        order_id, payment_id = place
-        order = await self._load(record.merchant_id, order_id)
-        return order is None or is_recorded(order.payment(payment_id), order, record)
+    async def _order_of(self, record: ProcessorRecord, account: str) -> tuple[Order | None, UUID, UUID] | None:
+        """Returns the order of a record, None if it cannot be read, with its id and the payment's.
 
-    async def _place_of(self, record: ProcessorRecord) -> tuple[UUID, UUID] | None:
+        Returns None if no payment at this account is named in the record.
+        """
         for name in (record.idempotency_key, record.processor_reference):
-            for place in await self._find(record.merchant_id, name):
-                return place
+            for order_id, payment_id in await self._find(record.merchant_id, name):
+                order = await self._load(record.merchant_id, order_id)
+                if order is None or order.payment(payment_id).account == account:
+                    return order, order_id, payment_id
         return None
 
     async def _load(self, merchant_id: UUID, order_id: UUID) -> Order | None:
@@ -181,16 +208,21 @@ class Reconciliation:
 
     # ------------------------------------------------------------------------------- the log has it, the processor not
 
-    async def _unfound(
-        self, processor: Processor, merchant_id: UUID, order_id: UUID, found: set[tuple[UUID, str]]
-    ) -> AsyncIterator[tuple[ProcessorRecord, Order]]:
-        """Yields the records that the processor should have for an order and did not list."""
+    async def _unlisted(
+        self, merchant_id: UUID, order_id: UUID, listed: _Listed
+    ) -> AsyncIterator[tuple[Processor, ProcessorRecord, Order]]:
+        """Yields the records that the accounts should have for an order and did not list, each with its processor."""
         order = await self._load(merchant_id, order_id)
-        if order is not None:
-            voids = await self._voids(merchant_id, order)
-            for record in records_of(order, merchant_id, processor.capabilities.name, voids):
-                if (merchant_id, record.idempotency_key) not in found:
-                    yield record, order
+        if order is None:
+            return
+        voids = await self._voids(merchant_id, order)
+        for name in dict.fromkeys(payment.account for payment in order.payments if payment.account):
+            account = await self._ledger.processors.named(merchant_id, name)
+            if account is None or (account.merchant_id, name) in listed.silent:
+                continue
+            for record in records_of(order, merchant_id, name, voids):
+                if (merchant_id, name, record.idempotency_key) not in listed.keys:
+                    yield account.processor, record, order
 
     async def _missing_at_processor(
         self, processor: Processor, record: ProcessorRecord, order: Order
@@ -214,6 +246,14 @@ class Reconciliation:
             elif isinstance(event, PaymentCancelled) and event.because is CancelledBecause.VOIDED:
                 voided[event.payment_id] = keys[event.payment_id]
         return voided
+
+
+class _Listed:
+    """What the accounts have listed: keys by merchant and account. Those that did not answer are `silent`."""
+
+    def __init__(self) -> None:
+        self.keys = set[tuple[UUID, str, str]]()
+        self.silent = set[tuple[UUID | None, str]]()
 
 
 class _Questions:

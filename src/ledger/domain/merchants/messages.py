@@ -15,6 +15,7 @@ class ProcessorMessageDismissed(Struct, frozen=True, kw_only=True, omit_defaults
     """An operator dismissed a processor's message that no order could record. It is not tried any more.
 
     `kind` is the message's type. `waited_for` is why no order had recorded it, in words.
+    `account` is the merchant's account with the processor, absent where it is named as the processor.
     """
 
     processor: str
@@ -24,6 +25,7 @@ class ProcessorMessageDismissed(Struct, frozen=True, kw_only=True, omit_defaults
     reason: str
     dismissed_by: str
     at: datetime
+    account: str | None = None
 
 
 TOPICS: Final[dict[str, type[Struct]]] = {"processor-message-dismissed.v1": ProcessorMessageDismissed}

@@ -16,7 +16,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.customers.terms import AttemptOutcome
-from ledger.domain.money import FINEST
+from ledger.domain.orders.capabilities import NO_RULES, Candidate, Rules
 from ledger.domain.orders.events import ReminderDroppedBecause
 from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.domain.orders.processor_outcomes import (
@@ -38,7 +38,7 @@ from ledger.domain.orders.terms import (
     ReminderPolicy,
     SurchargePolicy,
 )
-from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
+from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S
 from ledger.py311_speedups import fast_members
 
 
@@ -46,14 +46,12 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     """A payment to open, with everything that its call to the processor needs except the card itself.
 
     A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it
-    pays, in minor units; None means all that is unpaid. `reference_s` is the processor's validity of a reference in
-    seconds. `currencies` are those in which the processor takes the method, None for any. `smallest_amount` is the unit
-    of the processor's amounts, in minor units.
+    pays, in minor units; None means all that is unpaid. It is made at the first of `candidates` that takes it.
     """
 
     payment_id: UUID
     method: PaymentMethod
-    processor: str
+    candidates: tuple[Candidate, ...]
     idempotency_key: str
     deadline_at: datetime
     amount: Decimal | None = None
@@ -63,9 +61,6 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     device_information: DeviceInformation | None = None
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
-    reference_s: int = REFERENCE_S
-    currencies: frozenset[str] | None = None
-    smallest_amount: Decimal = FINEST
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):
@@ -127,8 +122,8 @@ class SubmitDeviceData(Struct, frozen=True, kw_only=True):
 class ValidateAuthentication(Struct, frozen=True, kw_only=True):
     """Continues the payment whose payer came back from the challenge or from a redirect, with that transaction's id.
 
-    Without a `payment_id` it is the newest such payment. `is_simulated` leaves the check of the transaction's id to the
-    sandbox, which accepts another id than the session's. `capture_delay_s` is the merchant's setting, in seconds.
+    Without a `payment_id` it is the newest such payment. The check of the transaction's id is left to the accounts in
+    `simulated`, which accept another id than the session's. `capture_delay_s` is the merchant's setting, in seconds.
     """
 
     transaction_id: str
@@ -137,13 +132,14 @@ class ValidateAuthentication(Struct, frozen=True, kw_only=True):
     at: datetime
     payment_id: UUID | None = None
     capture_delay_s: int = 5
-    is_simulated: bool = False
+    simulated: frozenset[str] = frozenset()
 
 
 class CapturePayment(Struct, frozen=True, kw_only=True):
     """Captures `amount` (gross) of an authorisation, or all of its uncaptured rest if it is None.
 
-    Without a `payment_id` it is the newest payment that can be captured. A `final` capture releases the rest.
+    Without a `payment_id` it is the newest payment that can be captured. A `final` capture releases the rest. `rules`
+    are those of the payments' accounts.
     """
 
     idempotency_key: str
@@ -152,6 +148,7 @@ class CapturePayment(Struct, frozen=True, kw_only=True):
     amount: Decimal | None = None
     payment_id: UUID | None = None
     final: bool = False
+    rules: Rules = NO_RULES
 
 
 class OrderChanges(Struct, frozen=True, kw_only=True):
@@ -211,7 +208,7 @@ class CancelOrder(Struct, frozen=True, kw_only=True):
     """Cancels an order: voids its authorisations and, with `refund_captured`, refunds the money that it holds.
 
     The idempotency keys of the voids follow from `cancellation_id` and the payments' ids. `refund_id` is the refund's,
-    `simulates_payouts` as in `RefundOrder`.
+    `rules` as in `RefundOrder`.
     """
 
     cancellation_id: UUID
@@ -220,7 +217,7 @@ class CancelOrder(Struct, frozen=True, kw_only=True):
     at: datetime
     refund_captured: bool = False
     reason: str | None = None
-    simulates_payouts: bool = True
+    rules: Rules = NO_RULES
 
 
 class ExpirePayment(Struct, frozen=True, kw_only=True):
@@ -240,9 +237,7 @@ class Allocation(Struct, frozen=True, kw_only=True):
 class RefundOrder(Struct, frozen=True, kw_only=True):
     """Refunds `amount` (gross, surcharge included): by `allocations`, of one payment, or of the newest payments first.
 
-    `card_window_s` is the processor's refund period for cards in seconds. `partial_payouts` is whether the processor
-    gives back a part of what came in by a reference, `simulates_payouts` whether it is a sandbox, which also
-    confirms a payout that the merchant is to make. The keys of the calls follow from `refund_id` and the payments' ids.
+    `rules` are those of the payments' accounts. The keys of the calls follow from `refund_id` and the payments' ids.
     """
 
     refund_id: UUID
@@ -254,23 +249,19 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
     external_id: str | None = None
     allocations: tuple[Allocation, ...] = ()
     destination: Destination | None = None
-    card_window_s: int = REFUND_WINDOW_S
-    partial_payouts: bool = True
-    simulates_payouts: bool = True
+    rules: Rules = NO_RULES
 
 
 class RefundOverpayment(Struct, frozen=True, kw_only=True):
     """Refunds the money that is held beyond the order's amount, by the merchant's setting `refundOverpayment`.
 
-    `card_window_s`, `partial_payouts` and `simulates_payouts` as in `RefundOrder`.
+    `rules` as in `RefundOrder`.
     """
 
     refund_id: UUID
     deadline_at: datetime
     at: datetime
-    card_window_s: int = REFUND_WINDOW_S
-    partial_payouts: bool = True
-    simulates_payouts: bool = True
+    rules: Rules = NO_RULES
 
 
 class ChangeRefundDestination(Struct, frozen=True, kw_only=True):

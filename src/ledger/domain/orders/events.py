@@ -228,7 +228,8 @@ class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The ledger decided to ask the processor for `amount` (gross), under this idempotency key: an intent.
 
     The call follows the commit of this event and ends at `deadline_at` (real time). With `capture` the processor is
-    asked to capture in the same call what it authorises.
+    asked to capture in the same call what it authorises. `account` is the merchant's account with the processor, absent
+    where it is named as the processor.
     """
 
     payment_id: UUID
@@ -238,6 +239,7 @@ class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     capture: bool
     deadline_at: datetime
     at: datetime
+    account: str | None = None
 
 
 class PaymentAuthorized(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -370,7 +372,8 @@ class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=T
     """The payer acted (`step`), and the ledger decided to ask the processor to authenticate and authorise: an intent.
 
     `amount` is gross; the call ends at `deadline_at` (real time). With `capture` the processor captures in the same
-    call; otherwise an automatic capture is due `capture_delay_s` seconds after the approval.
+    call; otherwise an automatic capture is due `capture_delay_s` seconds after the approval. `account` is that of the
+    payment.
     """
 
     payment_id: UUID
@@ -384,6 +387,7 @@ class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=T
     capture: bool = False
     capture_delay_s: int = 0
     device_information: DeviceInformation | None = None
+    account: str | None = None
 
 
 class PayerAuthenticated(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -519,6 +523,7 @@ class ReferenceRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The ledger decided to ask the processor for a reference for `amount` (gross): an intent.
 
     The reference is valid until `expires_at` by the merchant's clock; the call ends at `deadline_at` (real time).
+    `account` is the merchant's account with the processor, absent where it is named as the processor.
     """
 
     payment_id: UUID
@@ -528,6 +533,7 @@ class ReferenceRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     expires_at: datetime
     deadline_at: datetime
     at: datetime
+    account: str | None = None
 
 
 class ReferenceIssued(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -565,7 +571,8 @@ class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
     It is a part of the refund `refund_id`: a refund across payments has one such event for each of them. A `payout`
     goes to `destination`, or to where the money came from, because its rail has no reversal. The call ends at
-    `deadline_at` (real time). `by_merchant`: no call is made, because the merchant pays it out itself.
+    `deadline_at` (real time). `by_merchant`: no call is made, because the merchant pays it out itself. `account` is
+    that of the payment.
     """
 
     refund_id: UUID
@@ -581,6 +588,7 @@ class RefundRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     destination: Destination | None = None
     destination_type: DestinationType | None = None
     by_merchant: bool = False
+    account: str | None = None
 
 
 class RefundDestinationChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -595,7 +603,8 @@ class RefundDestinationChanged(Struct, frozen=True, kw_only=True, omit_defaults=
 class PayoutRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The ledger decided to ask the processor to pay out this payment's part of a refund, `amount`: an intent.
 
-    The merchant was to pay it out, and has named an account. The call ends at `deadline_at` (real time).
+    The merchant was to pay it out, and has named an account. The call ends at `deadline_at` (real time). `account` is
+    that of the payment with the processor.
     """
 
     refund_id: UUID
@@ -605,6 +614,7 @@ class PayoutRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     idempotency_key: str
     deadline_at: datetime
     at: datetime
+    account: str | None = None
 
 
 class RefundAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

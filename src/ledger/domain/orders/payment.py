@@ -216,6 +216,17 @@ class Payment(Struct, frozen=True, kw_only=True):
         return "" if request is None else request.processor
 
     @property
+    def account_in_event(self) -> str | None:
+        """The name of the payment's account as events have it: None for one that is named as its processor."""
+        request = self.requested or self.reference_asked
+        return None if request is None else request.account
+
+    @property
+    def account(self) -> str:
+        """The name of the merchant's account at which the payment is made; empty before its first call is announced."""
+        return self.account_in_event or self.processor
+
+    @property
     def refundable(self) -> Decimal:
         """The amount that can still be refunded, gross: captured, not refunded, and not being refunded (I4)."""
         return max(ZERO, self.captured - self.refunded - self.refunding)

@@ -26,7 +26,7 @@ class SaveCard(Struct, frozen=True, kw_only=True):
 class VerifyCard(Struct, frozen=True, kw_only=True):
     """Verifies a card whose number the vault has under `payment_method_id`, and saves it then.
 
-    `deadline_at` ends the processor's call, in real time.
+    `deadline_at` ends the processor's call, in real time. `account` is None for one that is named as the processor.
     """
 
     verification_id: UUID
@@ -38,6 +38,7 @@ class VerifyCard(Struct, frozen=True, kw_only=True):
     at: datetime
     is_default: bool = False
     billing: Billing | None = None
+    account: str | None = None
 
 
 class ResumeVerification(Struct, frozen=True, kw_only=True):

@@ -113,6 +113,7 @@ class CardVerificationRequested(Struct, frozen=True, kw_only=True, omit_defaults
     is good, for an amount of zero: an intent. The vault has its number under `payment_method_id`.
 
     The call ends at `deadline_at` (real time). `is_default`: the card becomes the default once it is verified.
+    `account` is the merchant's account with the processor, absent where it is named as the processor.
     """
 
     verification_id: UUID
@@ -125,6 +126,7 @@ class CardVerificationRequested(Struct, frozen=True, kw_only=True, omit_defaults
     at: datetime
     is_default: bool = False
     billing: Billing | None = None
+    account: str | None = None
 
 
 class CardVerificationChallenged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

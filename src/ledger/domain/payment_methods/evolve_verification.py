@@ -97,6 +97,7 @@ def _requested(event: CardVerificationRequested) -> Verification:
         updated_at=event.at,
         billing=event.billing,
         is_default=event.is_default,
+        account_in_event=event.account,
         call=VerificationCall(
             idempotency_key=event.idempotency_key, deadline_at=event.deadline_at, announced_at=event.at
         ),

@@ -80,6 +80,12 @@ class Verification(Struct, frozen=True, kw_only=True):
     decline_code: str | None = None
     refused_by_risk: bool = False
     eci: str | None = None
+    account_in_event: str | None = None
+
+    @property
+    def account(self) -> str:
+        """The name of the merchant's account that verifies the card."""
+        return self.account_in_event or self.processor
 
     @property
     def counts_as_failure(self) -> bool:

@@ -91,6 +91,7 @@ def decide_verification(methods: SavedMethods | None, command: VerifyCard) -> li
             at=command.at,
             is_default=command.is_default,
             billing=command.billing,
+            account=command.account,
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""What every operation is given: the journal, the processor, a clock, and merchants' settings.
+"""What every operation is given: the journal, the processors, a clock, and merchants' settings.
 
 Never cancel an operation with its request. It runs to its outcome in a task of its own, for which the request waits.
 """
@@ -24,7 +24,7 @@ from ledger.operations.context.card_vault import CardVault
 from ledger.operations.context.clock import Clock
 from ledger.operations.context.customer_cache import CustomerCache
 from ledger.operations.context.order_numbers import OrderNumbers
-from ledger.processors.contract import Processor
+from ledger.processors.accounts import ProcessorAccounts
 from ledger.processors.merchant_accounts import MerchantAccounts
 from ledger.tasks import DetachedTasks, Timeouts
 from ledger.ttl_cache import TtlCache
@@ -58,7 +58,7 @@ class Ledger:
     def __init__(
         self,
         journal: Journal,
-        processor: Processor | None,
+        processors: ProcessorAccounts,
         order_numbers: OrderNumbers,
         *,
         calls: Mapping[type[Any], Callable[..., Any]],
@@ -71,7 +71,7 @@ class Ledger:
         subscription_unpaid_days: int = 60,
     ) -> None:
         self.journal = journal
-        self.processor = processor
+        self.processors = processors
         self.order_numbers = order_numbers
         self.calls = calls
         self.clock = clock or Clock()
@@ -91,9 +91,7 @@ class Ledger:
     @property
     def has_database(self) -> bool:
         """Whether the connections for which operations wait are open. A simulated processor has the same database."""
-        processor = self.processor
-        is_simulated = processor is not None and processor.capabilities.is_simulated
-        return self.journal.alive and self.clock.alive and (processor is None or not is_simulated or processor.alive)
+        return self.journal.alive and self.clock.alive and self.processors.alive
 
     async def merchant(self, merchant_id: UUID) -> Merchant:
         """Returns a registered merchant with its settings, at most two seconds old. Raises a Fault."""

@@ -18,7 +18,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult
 from ledger.operations.orders.new_payment import new_payment, payment_plan
 from ledger.operations.orders.order_request import execute_on_order
-from ledger.operations.payment_methods.card_tokens import with_card_of_token
+from ledger.operations.payment_methods.card_tokens import with_card_for_order
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -31,12 +31,12 @@ async def add_payment(
     Raises like `execute_on_order`; OrderNotFound, PaymentMethodNotFound, MethodNotEnabled, PartialsNotAllowed,
     OrderNotPayable, AmountExceedsPending, IdempotencyMismatch, InvalidField, CardTokenInvalid.
     """
-    request = await with_card_of_token(ledger, actor.merchant_id, request)
+    request = await with_card_for_order(ledger, actor, reference, request)
     uow = UnitOfWork(ledger, actor, key, creates=True)
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
-        payment = new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
+        payment = await new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
 
         def decide(payment: NewPayment) -> Sequence[OrderEvent]:
             return decide_payment(order, AddPayment(payment=payment, at=uow.now))

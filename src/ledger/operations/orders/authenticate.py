@@ -23,6 +23,7 @@ from ledger.operations.context.inputs import Actor, DeviceDataInput, ValidateInp
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
 from ledger.operations.orders.order_request import execute_on_order
+from ledger.operations.pipeline.accounts import simulated_accounts
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -68,17 +69,20 @@ async def validate(
             deadline_at=ledger.call_deadline(),
             at=uow.now,
             capture_delay_s=(await ledger.merchant(uow.merchant_id)).settings.capture_delay_seconds,
-            is_simulated=_is_simulated(ledger, request.transaction_id),
+            simulated=await _simulated(uow, order, request.transaction_id),
         )
         return _plan(uow, order, decide_validation(order, command))
 
     return _checked(await ledger.complete(execute_on_order(uow, attempt)))
 
 
-def _is_simulated(ledger: Ledger, transaction_id: str) -> bool:
-    """Returns whether the sandbox judges the id by its text: one with `fail` is a failed challenge (section 8)."""
-    processor = ledger.processor
-    return processor is not None and processor.capabilities.is_simulated and "fail" in transaction_id
+async def _simulated(uow: UnitOfWork, order: Order, transaction_id: str) -> frozenset[str]:
+    """Returns the accounts that judge the id by its text: for a sandbox, one with `fail` is a failed challenge
+    (section 8).
+    """
+    if "fail" not in transaction_id:
+        return frozenset()
+    return await simulated_accounts(uow.ledger, uow.merchant_id, {payment.account for payment in order.payments})
 
 
 def _plan(uow: UnitOfWork, order: Order, events: Sequence[OrderEvent]) -> Plan:

@@ -19,6 +19,7 @@ from ledger.operations.context.inputs import Actor, CancelInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
 from ledger.operations.orders.order_request import execute_on_order
+from ledger.operations.pipeline.accounts import rules_of
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -27,21 +28,22 @@ async def cancel_order(
 ) -> OrderResult:
     """Cancels the order that `reference` names (contract N40), or the one payment of it that the request names.
 
-    Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderHasCapturedFunds, InvalidOrderState.
+    Raises like `execute_on_order`; OrderNotFound, PaymentNotFound, OrderHasCapturedFunds, InvalidOrderState,
+    OrderNotRefundable.
     """
     uow = UnitOfWork(ledger, actor, key)
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
-        events = _decide(uow, order, request)
+        events = await _decide(uow, order, request)
         change = uow.change_order(order.terms.order_id, events)
         return Plan(changes=[change], target=RequestTarget(payment_id=request.payment_id))
 
     return await ledger.complete(execute_on_order(uow, attempt))
 
 
-def _decide(uow: UnitOfWork, order: Order, request: CancelInput) -> list[OrderEvent]:
-    deadline_at, processor = uow.ledger.call_deadline(), uow.ledger.processor
+async def _decide(uow: UnitOfWork, order: Order, request: CancelInput) -> list[OrderEvent]:
+    deadline_at = uow.ledger.call_deadline()
     if request.payment_id is not None:
         return decide_payment_cancellation(
             order,
@@ -58,6 +60,6 @@ def _decide(uow: UnitOfWork, order: Order, request: CancelInput) -> list[OrderEv
             at=uow.now,
             refund_captured=request.refund_captured,
             reason=request.reason,
-            simulates_payouts=processor is None or processor.capabilities.is_simulated,
+            rules=await rules_of(uow.ledger, uow.merchant_id, order),
         ),
     )

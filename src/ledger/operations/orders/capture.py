@@ -15,8 +15,8 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, CaptureInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
-from ledger.operations.orders.new_payment import require_movable
 from ledger.operations.orders.order_request import execute_on_order
+from ledger.operations.pipeline.accounts import rules_of
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -29,7 +29,6 @@ async def capture_order(
     CaptureExceedsAuthorized, AmountExceedsPending, AmountNotChargeable.
     """
     uow = UnitOfWork(ledger, actor, key)
-    releases_rest = ledger.processor is not None and ledger.processor.capabilities.capture_releases_rest
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
@@ -39,10 +38,10 @@ async def capture_order(
             at=uow.now,
             amount=request.amount,
             payment_id=request.payment_id,
-            final=request.final or releases_rest,
+            final=request.final,
+            rules=await rules_of(ledger, uow.merchant_id, order),
         )
         events = decide_capture(order, command)
-        require_movable(ledger, request.amount)
         captured = (event.payment_id for event in events if isinstance(event, CaptureRequested))
         target = next((RequestTarget(payment_id=payment_id) for payment_id in captured), WHOLE_ORDER)
         return Plan(changes=[uow.change_order(order.terms.order_id, events)], target=target)

@@ -25,6 +25,7 @@ from ledger.domain.rejections import (
     CustomerNotFound,
     DuplicateExternalId,
     InvalidField,
+    MethodNotEnabled,
     PaymentMethodExpired,
     PaymentMethodNotFound,
 )
@@ -39,7 +40,7 @@ from ledger.operations.orders.invoices.policy import invoicing_policy
 from ledger.operations.orders.invoices.stampable import require_stampable
 from ledger.operations.orders.new_payment import new_payment, payment_plan, target_payment
 from ledger.operations.orders.order_request import execute_on_order
-from ledger.operations.payment_methods.card_tokens import with_card_of_token
+from ledger.operations.payment_methods.card_tokens import with_card_for_order, with_card_of_token
 from ledger.operations.payment_methods.charge import decide_with_card
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
@@ -50,9 +51,13 @@ _OUTLIVED: Final = (
     CardTokenInvalid,
     InvalidField,
     AmountNotChargeable,
+    MethodNotEnabled,
 )
-"""What refuses a new order, and does not refuse to show one by its external id: it outlives its customer, its card, and
-the fiscal data of its customer, and an earlier release or another processor may have taken its amount."""
+"""Refusals of a new order that do not concern one that exists: it is shown by the same external id.
+
+An order outlives its customer, its card and the fiscal data of its customer, and an earlier release or another
+account may have taken its amount and its method.
+"""
 
 
 async def create_order(
@@ -65,14 +70,16 @@ async def create_order(
     one that the caller fixes.
     """
     if request.payment is not None and request.payment.card_tokens:
-        request = replace(request, payment=await with_card_of_token(ledger, actor.merchant_id, request.payment))
+        terms = request.terms
+        payment = await with_card_of_token(ledger, actor.merchant_id, request.payment, terms.currency, terms.amount)
+        request = replace(request, payment=payment)
     uow = UnitOfWork(ledger, actor, key, creates=True)
     existing: UUID | None = None
 
     async def attempt(conflict: Conflict | None) -> Plan:
         nonlocal existing
         merchant = await ledger.merchant(uow.merchant_id)
-        payment = None if request.payment is None else new_payment(ledger, merchant, request.payment)
+        payment = None if request.payment is None else await new_payment(ledger, merchant, request.payment)
         # A card is not kept for a request that only repeats another.
         saves_card = conflict is None and request.payment is not None and request.payment.persist
         if existing is None and (saves_card or _is_made(conflict, request)):
@@ -103,12 +110,12 @@ async def charge_order(
 
     Raises like `create_order`; OrderNotFound, OrderNotPayable, AmountExceedsPending.
     """
-    request = await with_card_of_token(ledger, actor.merchant_id, request)
+    request = await with_card_for_order(ledger, actor, reference, request)
     uow = UnitOfWork(ledger, actor, key, creates=True)
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
-        payment = new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
+        payment = await new_payment(ledger, await ledger.merchant(uow.merchant_id), request)
 
         def decide(payment: NewPayment) -> Sequence[OrderEvent]:
             return decide_charge(order, ChargeOrder(payment=payment, at=uow.now))

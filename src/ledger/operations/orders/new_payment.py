@@ -6,36 +6,30 @@ Refuses a method that the merchant does not take before anything is committed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 
 from uuid_utils.compat import uuid7
 
 from ledger.domain.merchants.state import Merchant
 from ledger.domain.orders.commands import NewPayment
-from ledger.domain.orders.decide.guards import require_chargeable
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.terms import MethodType, PaymentMethod
+from ledger.domain.orders.terms import PaymentMethod
 from ledger.domain.rejections import MethodNotEnabled
 from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import RequestTarget
 from ledger.operations.payment_methods.charge import Decide, decide_with_card
+from ledger.operations.pipeline.accounts import candidates
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
-from ledger.processors.contract import Capabilities
 
 
-def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> NewPayment:
-    """Returns the payment that a request asks for, with ids. Raises MethodNotEnabled.
+async def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> NewPayment:
+    """Returns the payment that a request asks for, with ids. Raises MethodNotEnabled, a Fault.
 
-    `payment_methods.charge` puts a saved card into it. The decider, which knows the order, checks whether the processor
-    takes the method in the order's currency.
+    `payment_methods.charge` puts a saved card into it. The decider, which knows the order, chooses the account that
+    takes the method in the order's currency and amount.
     """
     name = request.type.lower()
-    if ledger.processor is None:
-        raise MethodNotEnabled(
-            f"No {name} processor is connected in production: the operator of the service has to connect one."
-        )
     if request.type not in merchant.settings.payment_methods:
         accepted = ", ".join(method.lower() for method in merchant.settings.payment_methods)
         raise MethodNotEnabled(
@@ -45,11 +39,10 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
     if request.persist and ledger.vault is None:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant: leave out persist.")
     payment_id = request.payment_id or uuid7()
-    capabilities = ledger.processor.capabilities
     return NewPayment(
         payment_id=payment_id,
         method=PaymentMethod(method_id=uuid7(), type=request.type, card=request.card_summary),
-        processor=capabilities.name,
+        candidates=await candidates(ledger, merchant.merchant_id, request.type, request.card_account),
         idempotency_key=str(payment_id),
         deadline_at=ledger.call_deadline(),
         amount=request.amount,
@@ -59,24 +52,7 @@ def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput) -> Ne
         device_information=request.device_information,
         metadata=request.metadata,
         description=request.description,
-        reference_s=int(capabilities.reference_validity_s),
-        currencies=_currencies(capabilities, request.type),
-        smallest_amount=capabilities.smallest_amount,
     )
-
-
-def _currencies(capabilities: Capabilities, method: MethodType) -> frozenset[str] | None:
-    """Returns the currencies in which the processor takes a method, None for every one."""
-    offered = [each.currencies for each in capabilities.methods if each.type is method]
-    return None if None in offered else frozenset(code for codes in offered for code in codes or ())
-
-
-def require_movable(ledger: Ledger, *amounts: Decimal | None) -> None:
-    """Raises AmountNotChargeable if one of these amounts is no multiple of the smallest that the processor moves."""
-    if ledger.processor is not None:
-        for amount in amounts:
-            if amount is not None:
-                require_chargeable(amount, ledger.processor.capabilities.smallest_amount)
 
 
 async def payment_plan(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
@@ -19,6 +20,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.accounts import processor_of
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp, Withheld
 from ledger.operations.pipeline.payer import payer_of
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, OPERATIONS, WITHDRAWAL, observed
@@ -44,6 +46,13 @@ _OPENING: Final = frozenset({EntryAction.AUTHORIZATION, EntryAction.REFERENCE})
 """The steps whose requests name the payer."""
 
 
+class _Prepared(Struct, frozen=True):
+    """What a call to a processor needs and no event has."""
+
+    processor: contract.Processor
+    secrets: SecretInputs
+
+
 class ProcessorCall(Call, frozen=True, kw_only=True):
     """The call of an intent. `order` has it as open; `secrets` are what the request brought and no state keeps."""
 
@@ -66,16 +75,19 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         assert self.intent.payment_id is not None, "an intent is a payment's"
         return self.order.payment(self.intent.payment_id)
 
-    async def prepare(self) -> SecretInputs:
-        """Returns what the call needs, with the number of its saved card from the vault, and with its payer.
+    async def prepare(self) -> _Prepared:
+        """Returns the processor and what the call needs: the number of its saved card from the vault, and its payer.
 
-        Raises Withheld if the card was deleted meanwhile, ProcessorUnavailable if the vault cannot open it, a Fault.
+        Raises Withheld if the card was deleted meanwhile, ProcessorUnavailable if the vault cannot open it or if the
+        payment has no account, a Fault.
         """
+        processor = await processor_of(self.ledger, self.merchant_id, self.payment.account)
+        if processor is None:
+            raise contract.ProcessorUnavailable(f"the merchant has no account {self.payment.account}")
         secrets = await self._with_card()
-        processor = self.ledger.processor
-        if self.intent.action not in _OPENING or processor is None or not processor.capabilities.reads_payers:
-            return secrets
-        return replace(secrets, payer=await payer_of(self.ledger, self.merchant_id, self.order, self.payment))
+        if self.intent.action in _OPENING and processor.capabilities.reads_payers:
+            secrets = replace(secrets, payer=await payer_of(self.ledger, self.merchant_id, self.order, self.payment))
+        return _Prepared(processor, secrets)
 
     async def _with_card(self) -> SecretInputs:
         saved = self.secrets.saved_card
@@ -92,10 +104,9 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
             raise Withheld(PaymentMethodNotFound("The saved payment method was deleted; nothing was charged."))
         return replace(self.secrets, card=saved.with_number(number))
 
-    async def send(self, prepared: SecretInputs, left_s: float) -> Outcome:  # noqa: ARG002 - the request has it
-        processor = self.ledger.processor
-        assert processor is not None, "no intent is committed without a processor"
-        request = send_request(processor, self.merchant_id, self.order, self.intent, prepared)
+    async def send(self, prepared: _Prepared, left_s: float) -> Outcome:  # noqa: ARG002 - the request has it
+        processor = prepared.processor
+        request = send_request(processor, self.merchant_id, self.order, self.intent, prepared.secrets)
         answer = timed(
             await observed(self.intent.processor, OPERATIONS[self.intent.action], request), processor.capabilities
         )
@@ -123,7 +134,7 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
 
     async def look_up(self, how: LookUp) -> Outcome | None:
         """Returns the outcome; NotFound once the processor can no longer apply the call, or has fenced its key."""
-        processor = self.ledger.processor
+        processor = await processor_of(self.ledger, self.merchant_id, self.payment.account)
         if processor is None:
             return None
         can_fence, late_s = processor.capabilities.can_fence, processor.capabilities.late_arrival_s
@@ -205,8 +216,9 @@ class WithdrawalCall(Call, frozen=True, kw_only=True):
     is_recorded: ClassVar[bool] = False
 
     async def send(self, prepared: None, left_s: float) -> None:  # noqa: ARG002 - the request has it
-        processor = self.ledger.processor
-        assert processor is not None, "a reference was issued by a processor"
+        processor = await processor_of(self.ledger, self.merchant_id, self.payment.account)
+        if processor is None:
+            raise contract.ProcessorUnavailable(f"the merchant has no account {self.payment.account}")
         assert self.payment.processor_reference is not None, "an issued reference has a name"
         request = contract.ReferenceCancellation(
             merchant_id=self.merchant_id,
@@ -239,7 +251,7 @@ def withdrawal_call(
 ) -> WithdrawalCall | None:
     """Returns the call that withdraws the reference of a cancelled payment, if it has one."""
     payment = order.payment(event.payment_id)
-    if payment.reference is None or payment.processor_reference is None or ledger.processor is None:
+    if payment.reference is None or payment.processor_reference is None:
         return None
     return WithdrawalCall(
         ledger=ledger, merchant_id=merchant_id, order=order, payment=payment, deadline_at=ledger.call_deadline()

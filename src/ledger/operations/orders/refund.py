@@ -13,14 +13,13 @@ from uuid_utils.compat import uuid7
 from ledger.domain.orders.commands import RefundOrder
 from ledger.domain.orders.decide.refunds import decide_refund
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.validity import REFUND_WINDOW_S
 from ledger.domain.streams import ORDERS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, RefundInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import OrderResult, RequestTarget
-from ledger.operations.orders.new_payment import require_movable
 from ledger.operations.orders.order_request import execute_on_order
+from ledger.operations.pipeline.accounts import rules_of
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
@@ -35,7 +34,6 @@ async def refund_order(
     AmountNotChargeable.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
-    capabilities = None if ledger.processor is None else ledger.processor.capabilities
 
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.find(ORDERS, reference)
@@ -49,13 +47,9 @@ async def refund_order(
             external_id=request.external_id,
             allocations=request.allocations,
             destination=request.destination,
-            card_window_s=REFUND_WINDOW_S if capabilities is None else int(capabilities.refund_window_s),
-            partial_payouts=capabilities is None or capabilities.partial_payouts,
-            simulates_payouts=capabilities is None or capabilities.is_simulated,
+            rules=await rules_of(ledger, uow.merchant_id, order),
         )
         events = decide_refund(order, command)
-        if events:
-            require_movable(ledger, request.amount, *(each.amount for each in request.allocations))
         change = uow.change_order(order.terms.order_id, events)
         return Plan(
             changes=[change],

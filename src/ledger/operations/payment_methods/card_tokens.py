@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -10,8 +11,11 @@ import structlog
 from msgspec.structs import replace
 
 from ledger.domain.rejections import CardTokenInvalid
-from ledger.operations.context.inputs import PaymentInput
+from ledger.domain.streams import ORDERS
+from ledger.operations.context.inputs import Actor, PaymentInput
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.accounts import token_account
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.processors.contract import ProcessorUnavailable, TokenRequest
 
 _log = structlog.get_logger()
@@ -19,31 +23,44 @@ _log = structlog.get_logger()
 _FIELD: Final = "paymentMethod.cardTokens[{}].{}"
 
 
-async def with_card_of_token(ledger: Ledger, merchant_id: UUID, payment: PaymentInput) -> PaymentInput:
+async def with_card_of_token(
+    ledger: Ledger, merchant_id: UUID, payment: PaymentInput, currency: str, amount: Decimal | None
+) -> PaymentInput:
     """Returns a payment by tokens with the card of the one that is charged; any other payment as it is.
 
-    A token that no card can be charged by becomes the payment's refusal: a repeated request shows the payment that it
-    began, though its token is used up since. Raises ProcessorUnavailable if the processor does not answer.
+    It is the token of the first account that takes cards of this currency and amount, in minor units. A token that no
+    card can be charged by becomes the payment's refusal: a repeated request shows the payment that it began, though its
+    token is used up since. Raises ProcessorUnavailable if the processor does not answer, a Fault.
     """
     if not payment.card_tokens:
         return payment
-    processor = ledger.processor
     names = [each.account for each in payment.card_tokens]
-    if processor is None or processor.capabilities.name not in names or not processor.capabilities.takes_card_tokens:
+    account = await token_account(ledger, merchant_id, names, currency, amount)
+    if account is None:
         field = _FIELD.format(0, "account")
         problem = f"{field} is no connected account that takes tokens: see GET /v1/processor-accounts."
         return replace(payment, card_refusal=CardTokenInvalid(problem, field=field))
-    place = names.index(processor.capabilities.name)
+    place = names.index(account.name)
     token = payment.card_tokens[place].token
     request = TokenRequest(merchant_id=merchant_id, token=token, deadline_at=ledger.call_deadline())
     try:
         with ledger.timeouts.within((request.deadline_at - datetime.now(UTC)).total_seconds()):
-            card = await processor.read_token(request)
+            card = await account.processor.read_token(request)
     except Exception as fault:  # whatever it was, nothing is charged yet
-        _log.warning("card_token_not_read", processor=processor.capabilities.name, reason=type(fault).__name__)
+        ids = {"processor": account.processor.capabilities.name, "account": account.name}
+        _log.warning("card_token_not_read", reason=type(fault).__name__, **ids)
         raise ProcessorUnavailable("the card of the token cannot be read") from fault
     if card is None:
         field = _FIELD.format(place, "token")
         problem = f"{field} is no token of a card that can be charged: let the payer enter the card again."
         return replace(payment, card_refusal=CardTokenInvalid(problem, field=field))
-    return replace(payment, card=token, card_summary=card)
+    return replace(payment, card=token, card_account=account.name, card_summary=card)
+
+
+async def with_card_for_order(ledger: Ledger, actor: Actor, reference: str, payment: PaymentInput) -> PaymentInput:
+    """Returns what `with_card_of_token` returns for a payment of an order. Raises OrderNotFound as well."""
+    if not payment.card_tokens:
+        return payment
+    order = await UnitOfWork(ledger, actor).find(ORDERS, reference)
+    amount = order.unpaid_subtotal if payment.amount is None else payment.amount
+    return await with_card_of_token(ledger, actor.merchant_id, payment, order.terms.currency, amount)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from uuid import UUID
 
 import structlog
+from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.events import RefusedBy
@@ -33,6 +34,7 @@ from ledger.domain.payment_methods.terms import PayerStep
 from ledger.domain.payment_methods.verification import decide_verification_outcome
 from ledger.domain.streams import PAYMENT_METHODS, Stream
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.accounts import processor_of
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
 from ledger.operations.pipeline.payer import payer_named
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, VERIFICATION, observed
@@ -53,6 +55,13 @@ _STEPS: Final = {
 }
 
 
+class _Prepared(Struct, frozen=True):
+    """What a verification's call needs and no event has."""
+
+    processor: contract.Processor
+    payer: contract.Payer | None = None
+
+
 class CardVerificationCall(Call, frozen=True, kw_only=True):
     """The call of a verification. `secrets` are what the request brought and no state keeps."""
 
@@ -70,19 +79,22 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
     def deadline_at(self) -> datetime:
         return self.call.deadline_at
 
-    async def prepare(self) -> contract.Payer | None:
-        """Returns the payer, if the processor makes use of him. Raises a Fault."""
-        processor = self.ledger.processor
-        if self.call.step is not None or processor is None or not processor.capabilities.reads_payers:
-            return None
-        return await payer_named(self.ledger, self.merchant_id, self.verification.customer_id, None)
+    async def prepare(self) -> _Prepared:
+        """Returns the processor, and the payer if it makes use of him.
 
-    async def send(self, prepared: contract.Payer | None, left_s: float) -> VerificationOutcome:  # noqa: ARG002 - the request has it
-        processor = self.ledger.processor
-        assert processor is not None, "no verification is committed without a processor"
-        request = (
-            self._begin(processor, prepared) if self.call.step is None else self._resume(processor, self.call.step)
-        )
+        Raises ProcessorUnavailable if the merchant has no such account, a Fault.
+        """
+        processor = await processor_of(self.ledger, self.merchant_id, self.verification.account)
+        if processor is None:
+            raise contract.ProcessorUnavailable(f"the merchant has no account {self.verification.account}")
+        if self.call.step is not None or not processor.capabilities.reads_payers:
+            return _Prepared(processor)
+        payer = await payer_named(self.ledger, self.merchant_id, self.verification.customer_id, None)
+        return _Prepared(processor, payer)
+
+    async def send(self, prepared: _Prepared, left_s: float) -> VerificationOutcome:  # noqa: ARG002 - the request has it
+        processor, step = prepared.processor, self.call.step
+        request = self._begin(processor, prepared.payer) if step is None else self._resume(processor, step)
         answer = await observed(self.verification.processor, VERIFICATION, request)
         return _outcome(timed(answer, processor.capabilities))
 
@@ -136,7 +148,7 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
 
     async def look_up(self, how: LookUp) -> VerificationOutcome | None:
         """Returns the outcome; None while the processor may still carry out the call."""
-        processor = self.ledger.processor
+        processor = await processor_of(self.ledger, self.merchant_id, self.verification.account)
         if processor is None:
             return None
         can_fence, late_s = processor.capabilities.can_fence, processor.capabilities.late_arrival_s

@@ -6,6 +6,7 @@ In reading order:
   system is, and how one is made. `execute`: attempts, commits, calls, outcomes.
 - `execute_request`: a request, once under its idempotency key. `execute_stream`: one whose changes announce no call.
   `execute_once`: a sandbox's helper. `idempotency`: what a key has received before.
+- `accounts`: the accounts of a merchant with processors, and what those of an order allow.
 - `processor_requests`: requests to processors, from intents. `payer`: whom such a request names.
   `repeat_call`: a call that never reached the processor, sent again.
 - `payment_metrics`: what orders and payments have come to. `processor_metrics`: how calls to processors end.

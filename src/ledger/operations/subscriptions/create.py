@@ -17,6 +17,7 @@ from ledger.domain.subscriptions.state import Subscription
 from ledger.journal.append import Claim, ClaimTaken, Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.accounts import card_account
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 from ledger.operations.plans.use import use_plan
@@ -39,7 +40,8 @@ async def create_subscription(
     async def attempt(conflict: Conflict | None) -> Plan:
         nonlocal subscription_id
         merchant = await ledger.merchant(uow.merchant_id)
-        if ledger.processor is None or ledger.vault is None or MethodType.CARD not in merchant.settings.payment_methods:
+        account = await card_account(ledger, uow.merchant_id)
+        if account is None or ledger.vault is None or MethodType.CARD not in merchant.settings.payment_methods:
             raise MethodNotEnabled("Payments by card are not enabled for this merchant: subscriptions need them.")
         customer = await uow.find(CUSTOMERS, request.customer)
         plan = await uow.find(PLANS, request.plan)

@@ -3,6 +3,7 @@
 In reading order:
 
 - `processor`: the contract's methods, and what only a sandbox can do.
+- `accounts`: the accounts of a sandbox. `books`: where the records of each account are kept.
 - `test_cards`: how each test card behaves.
 - `authorizations`: plain authorisations and those with further effects. `charge_writer`: records the plain ones in
   batches. `charge_rows`: the records, and their statements.

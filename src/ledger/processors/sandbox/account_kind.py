@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Final
 
 from ledger.domain.money import FINEST
+from ledger.domain.orders.capabilities import METHODS as SIMULATED
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
 from ledger.processors.account_methods import account_methods
-from ledger.processors.contract import METHODS as SIMULATED
 from ledger.processors.registry import AccountFacts, AccountKeys
-from ledger.processors.sandbox.charges import NAME
+from ledger.processors.sandbox.books import NAME
 
 METHODS: Final = account_methods(SIMULATED, FINEST)
 """What the simulated processor takes."""

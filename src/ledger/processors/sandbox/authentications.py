@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.domain.money import SCALE, ZERO, scaled, shortest
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined
@@ -20,6 +21,7 @@ from ledger.postgres.connection import Connection
 from ledger.processors.bins import bin_info, eci_of
 from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest
 from ledger.processors.sandbox import charge_rows, charges
+from ledger.processors.sandbox.books import owner_of
 from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one
 from ledger.processors.sandbox.charge_rows import ChargeCall
 from ledger.processors.sandbox.test_cards import Authentication, number_of
@@ -112,7 +114,7 @@ class PayerPages:
     async def session(self, name: str) -> Session | None:
         """Returns a session by its transaction id or its reference id."""
         async with self._executor.connection() as connection:
-            return await _find(connection, name)
+            return await _shown(connection, name)
 
     async def collect_device_data(self, reference_id: str) -> None:
         """Records that the device-data page ran in the payer's browser."""
@@ -123,7 +125,7 @@ class PayerPages:
         """Records that the payer accepted or refused. Returns the session, or None if it does not exist."""
         async with self._executor.connection() as connection:
             await connection.execute(_CONCLUDE, (accepted, transaction_id))
-            return await _find(connection, transaction_id)
+            return await _shown(connection, transaction_id)
 
 
 def open_session(request: AuthorizationRequest, authentication: Authentication, pages_url: str) -> CallEffect:
@@ -234,6 +236,14 @@ async def _session_of(connection: Connection, request: AuthenticationRequest) ->
     """Returns the merchant's session that a call names, None for an id that contains `fail`."""
     session = await _find(connection, request.authentication_transaction_id)
     return session if session is not None and session.merchant_id == request.merchant_id else None
+
+
+async def _shown(connection: Connection, name: str) -> Session | None:
+    """Returns a session as a page shows it: with its merchant, and not with the book that it is in."""
+    session = await _find(connection, name)
+    if session is None:
+        return None
+    return replace(session, merchant_id=(await owner_of(connection, session.merchant_id)).merchant_id)
 
 
 async def _find(connection: Connection, name: str) -> Session | None:

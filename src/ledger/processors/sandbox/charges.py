@@ -30,6 +30,7 @@ from ledger.postgres.connection import Connection
 from ledger.processors.contract import CaptureRequest, RefundRequest, ReleaseRequest, Request, VoidRequest
 from ledger.processors.messages import DisputeOpened, RefundConfirmed, RefundFailed
 from ledger.processors.sandbox import outbox
+from ledger.processors.sandbox.books import NAME
 from ledger.processors.sandbox.call_executor import (
     CallEffect,
     CallKind,
@@ -41,7 +42,6 @@ from ledger.processors.sandbox.call_executor import (
 )
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Refunds, TestCard
 
-NAME: Final = "sandbox"
 LATER: Final = timedelta(seconds=2)
 """How long after a call, by the merchant's clock, the processor sends a message about it."""
 

@@ -8,34 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from ledger.postgres.connection import Connection
 from ledger.processors import messages
 from ledger.processors.messages import Message
+from ledger.processors.sandbox.books import book_of, owner_of
 from ledger.processors.sandbox.call_executor import CallExecutor
+
+M = TypeVar("M", bound=Message)
 
 # A message, due at the time that it reports.
 _ENQUEUE: Final = """
 insert into sandbox_message (merchant_id, message_id, due_at, body) values (%s, %s, %s, %s) on conflict do nothing
 """
 
-# A merchant's due messages, the oldest first.
+# A merchant's due messages of all its accounts, the oldest first. A message is kept in the book of its account.
 _DUE: Final = """
 select body from sandbox_message
- where merchant_id = %s and delivered_at is null and due_at <= %s order by due_at, message_id limit %s
+ where merchant_id = any(%(merchant)s::uuid || array(select book_id from sandbox_account where merchant_id = %(merchant)s))
+   and delivered_at is null and due_at <= %(now)s order by due_at, message_id limit %(limit)s
 """
 
 # When the next of a merchant's messages is due.
-_NEXT: Final = "select min(due_at) from sandbox_message where merchant_id = %s and delivered_at is null"
+_NEXT: Final = """
+select min(due_at) from sandbox_message
+ where merchant_id = any(%(merchant)s::uuid || array(select book_id from sandbox_account where merchant_id = %(merchant)s))
+   and delivered_at is null
+"""
 
 # The merchants with undelivered messages. While a merchant's clock is being moved, the process that moves it delivers
 # this merchant's messages in the order of their times.
 _MERCHANTS_WAITING: Final = """
-select distinct merchant_id from sandbox_message m
+select distinct coalesce(a.merchant_id, m.merchant_id)
+  from sandbox_message m left join sandbox_account a on a.book_id = m.merchant_id
  where delivered_at is null and not exists (
-   select from merchant_clock c where c.merchant_id = m.merchant_id and c.moving_until > now())
+   select from merchant_clock c where c.merchant_id = coalesce(a.merchant_id, m.merchant_id) and c.moving_until > now())
 """
 
 _DELIVERED: Final = "update sandbox_message set delivered_at = now() where merchant_id = %s and message_id = %s"
@@ -58,22 +69,31 @@ class Outbox:
     async def next_due_at(self, merchant_id: UUID) -> datetime | None:
         """Returns when the merchant's next message is due by its clock, None if none waits."""
         async with self._executor.connection() as connection:
-            row = await (await connection.execute(_NEXT, (merchant_id,))).fetchone()
+            row = await (await connection.execute(_NEXT, {"merchant": merchant_id})).fetchone()
             return None if row is None else row[0]
 
     async def due_messages(self, merchant_id: UUID, now: datetime, limit: int = 100) -> Sequence[Message]:
         """Returns at most `limit` undelivered messages, due at `now` by the merchant's clock, the oldest first."""
         async with self._executor.connection() as connection:
-            rows = await (await connection.execute(_DUE, (merchant_id, now, limit))).fetchall()
+            values = {"merchant": merchant_id, "now": now, "limit": limit}
+            rows = await (await connection.execute(_DUE, values)).fetchall()
         return [messages.decode(body.encode()) for (body,) in rows]
 
     async def delivered(self, message: Message) -> None:
         """Marks a message as received by the ledger."""
         async with self._executor.connection() as connection:
-            await connection.execute(_DELIVERED, (message.merchant_id, message.message_id))
+            book_id = book_of(message.merchant_id, message.account)
+            await connection.execute(_DELIVERED, (book_id, message.message_id))
 
 
-async def enqueue(connection: Connection, message: Message) -> None:
-    """Writes a message, to be delivered when the merchant's clock shows the time that it reports."""
+async def enqueue(connection: Connection, message: M) -> M:
+    """Writes a message, to be delivered when the merchant's clock shows the time that it reports.
+
+    Its `merchant_id` is the id of a book. Returns the message as it is delivered, to the merchant whose book it is.
+    """
+    book_id = message.merchant_id
+    owner = await owner_of(connection, book_id)
+    message = replace(message, merchant_id=owner.merchant_id, account=owner.account)
     body = messages.encode(message).decode()
-    await connection.execute(_ENQUEUE, (message.merchant_id, message.message_id, message.occurred_at, body))
+    await connection.execute(_ENQUEUE, (book_id, message.message_id, message.occurred_at, body))
+    return message

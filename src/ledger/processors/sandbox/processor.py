@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
 from ledger.domain.money import FINEST
 from ledger.domain.orders.processor_outcomes import (
@@ -45,10 +46,10 @@ from ledger.processors.contract import (
 from ledger.processors.messages import DepositReceived
 from ledger.processors.sandbox import authentications, authorizations, charges, references
 from ledger.processors.sandbox.authentications import PayerPages, StoredAnswer
+from ledger.processors.sandbox.books import NAME
 from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallKind, SandboxCall
 from ledger.processors.sandbox.charge_rows import Mode
 from ledger.processors.sandbox.charge_writer import WAITING_MAX, ChargeWriter
-from ledger.processors.sandbox.charges import NAME
 from ledger.processors.sandbox.outbox import Outbox
 from ledger.processors.sandbox.records import records
 from ledger.processors.sandbox.references import Deposit
@@ -56,6 +57,7 @@ from ledger.processors.sandbox.test_cards import APPROVED, TestCard, behaviour_o
 from ledger.tasks import Timeout, Timeouts
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Request)
 
 _CAPTURES: Final[msgspec.json.Decoder[CaptureAnswer]] = msgspec.json.Decoder(CaptureAnswer)
 _VOIDS: Final[msgspec.json.Decoder[VoidAnswer]] = msgspec.json.Decoder(VoidAnswer)
@@ -73,7 +75,8 @@ class SandboxProcessor:
     `delay_s` passes between recording a call and answering it, `slow_s` for a merchant in mode SLOW. A call with a card
     that never answers times out after `silence_s`. `late_arrival_s` is the value in its capabilities. The pages for
     payers are below `pages_url`, and use `pages`; the worker that delivers messages uses `outbox`. All calls raise
-    ProcessorTimedOut or ProcessorUnavailable.
+    ProcessorTimedOut or ProcessorUnavailable. It keeps its records in the book `book_id`, or those of each merchant
+    under the merchant's own id.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class SandboxProcessor:
         silence_s: float = 2.0,
         late_arrival_s: float = 60.0,
         waiting_max: int = WAITING_MAX,
+        book_id: UUID | None = None,
     ) -> None:
         self.capabilities = Capabilities(
             name=NAME,
@@ -100,6 +104,7 @@ class SandboxProcessor:
         self.outbox = Outbox(executor)
         self._charge_writer = ChargeWriter(executor, waiting_max=waiting_max)
         self._executor = executor
+        self._book_id = book_id
         self._pages_url = pages_url
         self._delay_s = delay_s
         self._slow_s = slow_s
@@ -118,6 +123,7 @@ class SandboxProcessor:
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
         """Records the call and answers by its card."""
+        request = self._in_book(request)
         card = behaviour_of(request.card)
         effect = authorizations.card_effect(request, card, self._pages_url)
         if effect is not None:
@@ -133,46 +139,56 @@ class SandboxProcessor:
         return charge.answer
 
     async def submit_device_data(self, request: AuthenticationRequest) -> AuthorizationAnswer:
+        request = self._in_book(request)
         effect = authentications.submit_device_data(request, self._pages_url)
         return await self._authorize(request, request.authentication_transaction_id, effect)
 
     async def validate_authentication(self, request: AuthenticationRequest) -> AuthorizationAnswer:
+        request = self._in_book(request)
         effect = authentications.validate(request)
         return await self._authorize(request, request.authentication_transaction_id, effect)
 
     async def capture(self, request: CaptureRequest) -> CaptureAnswer:
+        request = self._in_book(request)
         effect = charges.capture(request)
         return await self._carry_out(request, CallKind.CAPTURE, request.processor_reference, effect, _CAPTURES)
 
     async def void(self, request: VoidRequest) -> VoidAnswer:
+        request = self._in_book(request)
         effect = charges.void(request)
         return await self._carry_out(request, CallKind.VOID, request.processor_reference, effect, _VOIDS)
 
     async def release(self, request: ReleaseRequest) -> ReleaseAnswer:
+        request = self._in_book(request)
         effect = charges.release(request)
         return await self._carry_out(request, CallKind.RELEASE, request.processor_reference, effect, _RELEASES)
 
     async def refund(self, request: RefundRequest) -> RefundAnswer:
+        request = self._in_book(request)
         effect = charges.refund(request)
         return await self._carry_out(request, CallKind.REFUND, request.processor_reference, effect, _REFUNDS)
 
     # ---------------------------------------------------------------- references
 
     async def issue_reference(self, request: ReferenceRequest) -> ReferenceAnswer:
+        request = self._in_book(request)
         effect = references.issue(request)
         return await self._carry_out(request, CallKind.ISSUE, request.idempotency_key, effect, _REFERENCES)
 
     async def cancel_reference(self, request: ReferenceCancellation) -> ReferenceCancelled:
+        request = self._in_book(request)
         kind, effect = CallKind.CANCEL_REFERENCE, references.cancel(request)
         return await self._carry_out(request, kind, request.processor_reference, effect, _CANCELLATIONS)
 
     async def pay_out(self, request: PayoutRequest) -> RefundAnswer:
+        request = self._in_book(request)
         effect = references.pay_out(request)
         return await self._carry_out(request, CallKind.PAY_OUT, request.processor_reference, effect, _REFUNDS)
 
     # ---------------------------------------------------------------- look-ups
 
     async def look_up(self, request: LookUpRequest) -> AuthorizationAnswer | None:
+        request = self._in_book(request)
         if request.fence:
             await self._executor.fence(request.merchant_id, CallKind.AUTHORIZE, request.idempotency_key)
         recorded = await self._charge_writer.answer_to(request.merchant_id, request.idempotency_key)
@@ -203,7 +219,7 @@ class SandboxProcessor:
         return await self._look_up(request, CallKind.PAY_OUT, _REFUNDS)
 
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
-        return records(self._executor, since, until)
+        return records(self._executor, since, until, self._book_id)
 
     # ---------------------------------------------------------------- what only a sandbox can do
 
@@ -212,11 +228,11 @@ class SandboxProcessor:
 
         The mode is durable and holds in every process. A processor that is down still answers look-ups.
         """
-        await self._charge_writer.set_mode(merchant_id, mode, times)
+        await self._charge_writer.set_mode(self._book_id or merchant_id, mode, times)
 
     async def order_of(self, merchant_id: UUID, sent_to: str) -> UUID | None:
         """Returns the order for which this merchant's CLABE or reference was issued, None if it is unknown."""
-        owner = await references.reference_owner(self._executor, merchant_id, sent_to)
+        owner = await references.reference_owner(self._executor, self._book_id or merchant_id, sent_to)
         return None if owner is None else owner.order_id
 
     async def deposit(self, sent: Deposit) -> DepositReceived:
@@ -224,6 +240,8 @@ class SandboxProcessor:
 
         A repeated message id sends nothing more. Raises WrongAmount if the reference accepts only another amount.
         """
+        if self._book_id is not None:
+            sent = replace(sent, merchant_id=self._book_id)
         owner = await references.reference_owner(self._executor, sent.merchant_id, sent.sent_to)
         call = SandboxCall(
             merchant_id=sent.merchant_id,
@@ -236,6 +254,10 @@ class SandboxProcessor:
         return message
 
     # ---------------------------------------------------------------- one call
+
+    def _in_book(self, request: R) -> R:
+        """Returns a request as it is recorded: in this account's own book, if it has one."""
+        return request if self._book_id is None else replace(request, merchant_id=self._book_id)
 
     async def _authorize(
         self, request: Request, reference: str, effect: CallEffect, card: TestCard = APPROVED
@@ -272,6 +294,7 @@ class SandboxProcessor:
         return answer
 
     async def _look_up(self, request: LookUpRequest, kind: CallKind, answers: msgspec.json.Decoder[T]) -> T | None:
+        request = self._in_book(request)
         if request.fence:
             await self._executor.fence(request.merchant_id, kind, request.idempotency_key)
         return await self._recorded(request, kind, answers)

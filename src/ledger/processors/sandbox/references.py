@@ -27,8 +27,9 @@ from ledger.processors.clabe import check_digit, is_clabe
 from ledger.processors.contract import PayoutRequest, ReferenceCancellation, ReferenceRequest
 from ledger.processors.messages import DepositReceived
 from ledger.processors.sandbox import outbox
+from ledger.processors.sandbox.books import NAME
 from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one, reference_for
-from ledger.processors.sandbox.charges import NAME, refund_confirmed, refund_failed
+from ledger.processors.sandbox.charges import refund_confirmed, refund_failed
 
 CONVENIO: Final = "1420338"
 """The collection agreement (convenio) between the sandbox's bank and its processor."""
@@ -170,7 +171,7 @@ def deposit(sent: Deposit, owner: ReferenceOwner | None) -> CallEffect:
             processor_reference=f"sbx_dep_{uuid4().hex}",
             sender_clabe=sent.sender_clabe,
         )
-        await outbox.enqueue(connection, message)
+        message = await outbox.enqueue(connection, message)
         return CallResult(message, moved=sent.amount)
 
     return effect

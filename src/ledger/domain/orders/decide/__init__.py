@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `guards`: checks that several deciders share, each with its rejection.
+- `guards`: checks that several deciders share, each with its rejection. `candidates`: the account of a new payment.
 - `payments`: creating an order, opening a payment on it, erasing its payer. `changes`: what a merchant changes of an
   order's terms. `references`: references and deposits.
 - `authorizations`: the outcome of an authorisation. `authentication`: 3-D Secure and redirects.

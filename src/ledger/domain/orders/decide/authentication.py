@@ -119,8 +119,8 @@ def _payment_awaiting_payer(
     named = [p for p in reversed(order.payments) if command.payment_id in {None, p.payment_id}]
     pending = [p for p in named if p.status is PaymentStatus.REQUIRES_ACTION and p.next_action in actions]
     pending = [p for p in pending if p.action_expires_at is None or command.at < p.action_expires_at]
-    if isinstance(command, ValidateAuthentication) and not command.is_simulated:
-        named = [p for p in named if p.session is not None and p.session.transaction_id == command.transaction_id]
+    if isinstance(command, ValidateAuthentication):
+        named = [p for p in named if p.account in command.simulated or _has_session(p, command.transaction_id)]
         if pending and not any(p in named for p in pending):
             raise InvalidField("authenticationTransactionId", "must be the transaction id of the payment's challenge")
         pending = [p for p in pending if p in named]
@@ -137,6 +137,10 @@ def _payment_awaiting_payer(
         "No payment of the order waits for this step of its payer: read nextAction of its payments.",
         *(_STATUS_BY_ACTION[action] for action in actions),
     )
+
+
+def _has_session(payment: Payment, transaction_id: str) -> bool:
+    return payment.session is not None and payment.session.transaction_id == transaction_id
 
 
 _STATUS_BY_ACTION = {
@@ -168,6 +172,7 @@ def _continue_authentication(
         payment_id=payment.payment_id,
         step=step,
         processor=payment.processor,
+        account=payment.account_in_event,
         idempotency_key=command.idempotency_key,
         amount=shortest(payment.amount),
         deadline_at=command.deadline_at,

@@ -52,7 +52,8 @@ def decide_cancellation(order: Order, command: CancelOrder) -> list[OrderEvent]:
     """Cancels an order (contract N40). The same cancellation again, or another one while one is pending, is absorbed.
 
     Raises InvalidOrderState if there is nothing to cancel or a processor carries out a call that cannot be stopped,
-    and OrderHasCapturedFunds if the order is paid, or holds money that the command does not allow to refund.
+    and OrderHasCapturedFunds if the order is paid, or holds money that the command does not allow to refund;
+    OrderNotRefundable if an account gives nothing back.
     """
     latest = order.cancellation
     if order.cancel_requested or (latest is not None and latest.cancellation_id == command.cancellation_id):
@@ -188,7 +189,7 @@ def _refund(command: CancelOrder) -> RefundOrder:
         reason=command.reason or "cancelled",
         deadline_at=command.deadline_at,
         at=command.at,
-        simulates_payouts=command.simulates_payouts,
+        rules=command.rules,
     )
 
 

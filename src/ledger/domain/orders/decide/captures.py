@@ -13,7 +13,13 @@ from ledger.domain.fold import fold
 from ledger.domain.money import shortest
 from ledger.domain.orders.commands import CapturePayment, RecordCaptureOutcome, StartScheduledCapture
 from ledger.domain.orders.decide.closing import with_cancellation_closed
-from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
+from ledger.domain.orders.decide.guards import (
+    require_chargeable,
+    require_multiple,
+    require_payment,
+    rules_of,
+    wrong_state,
+)
 from ledger.domain.orders.decide.releases import released
 from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.declines import decline
@@ -53,8 +59,8 @@ _DOUBLINGS_MAX: Final = 16
 def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
     """Captures an authorisation, all of it or a part (contract N41, amounts gross). The same key again is absorbed.
 
-    Raises InvalidField for `amount`, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized and, if the rest
-    of a partly captured authorisation has been paid otherwise, AmountExceedsPending.
+    Raises InvalidField for `amount`, PaymentNotFound, InvalidOrderState, CaptureExceedsAuthorized, AmountNotChargeable
+    and, if the rest of a partly captured authorisation has been paid otherwise, AmountExceedsPending.
     """
     if any(command.idempotency_key in payment.keys for payment in order.payments):
         return []
@@ -70,6 +76,9 @@ def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
         )
     if payment.captured:
         _require_unpaid(order, payment, amount)
+    rules = rules_of(command.rules, payment)
+    if command.amount is not None:
+        require_chargeable(amount, rules.smallest_amount)
     amount, at, payment_id = shortest(amount), command.at, payment.payment_id
     requested = CaptureRequested(
         payment_id=payment_id,
@@ -77,7 +86,7 @@ def decide_capture(order: Order, command: CapturePayment) -> list[OrderEvent]:
         idempotency_key=command.idempotency_key,
         deadline_at=command.deadline_at,
         at=at,
-        final=command.final,
+        final=command.final or rules.releases_rest,
     )
     if payment.status in {PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED}:
         return [CaptureScheduled(payment_id=payment_id, amount=amount, due_at=at, at=at), requested]

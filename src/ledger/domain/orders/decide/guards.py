@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, plain
-from ledger.domain.orders.commands import NewPayment
+from ledger.domain.orders.capabilities import USUAL, AccountRules, Rules
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
@@ -17,7 +17,6 @@ from ledger.domain.rejections import (
     AmountNotChargeable,
     InvalidField,
     InvalidOrderState,
-    MethodNotEnabled,
     PaymentNotFound,
 )
 
@@ -61,11 +60,9 @@ def require_chargeable(amount: Decimal, smallest: Decimal) -> None:
         )
 
 
-def require_currency(currency: str, payment: NewPayment) -> None:
-    """Raises MethodNotEnabled if the processor does not take the payment's method in the order's currency."""
-    if payment.currencies is not None and currency not in payment.currencies:
-        method, currencies = payment.method.type.lower(), ", ".join(sorted(payment.currencies))
-        raise MethodNotEnabled(f"Payments by {method} are not accepted in {currency}, only in {currencies}.")
+def rules_of(rules: Rules, payment: Payment) -> AccountRules:
+    """Returns the rules of the account at which a payment was made."""
+    return rules.get(payment.account, USUAL)
 
 
 def require_payment(order: Order, payment_id: UUID) -> Payment:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from decimal import Decimal
 
+from ledger.domain.money import is_multiple
 from ledger.domain.orders.commands import RefundOrder, RefundOverpayment
+from ledger.domain.orders.decide.guards import rules_of
 from ledger.domain.orders.decide.refunds import (
     Shares,
     is_free,
-    is_partial_payout,
+    is_kept,
+    is_refused_part,
     is_too_late,
     newest_capture_first,
     refund_requested,
@@ -32,9 +35,7 @@ def decide_overpayment_refund(order: Order, command: RefundOverpayment) -> list[
         reason="overpayment",
         deadline_at=command.deadline_at,
         at=command.at,
-        card_window_s=command.card_window_s,
-        partial_payouts=command.partial_payouts,
-        simulates_payouts=command.simulates_payouts,
+        rules=command.rules,
     )
     return [refund_requested(refund, payment, amount) for payment, amount in _overpayment_shares(order, refund)]
 
@@ -48,9 +49,11 @@ def _overpayment_shares(order: Order, command: RefundOrder) -> Shares:
     overpaid = command.amount
     for payment in sorted(newest_capture_first(order), key=lambda payment: payment.inflows[-1].ordinal, reverse=True):
         amount = _amount_to_give_back(order, payment, overpaid)
-        if amount <= 0 or not is_free(payment) or is_too_late(payment, command):
+        if amount <= 0 or not is_free(payment) or is_kept(payment, command.rules) or is_too_late(payment, command):
             continue
-        if not command.partial_payouts and is_partial_payout(payment, amount):
+        if is_refused_part(payment, amount, command) or not is_multiple(
+            amount, rules_of(command.rules, payment).smallest_amount
+        ):
             continue
         shares.append((payment, amount))
         overpaid -= _overpayment_removed(order, payment, amount)

@@ -14,10 +14,9 @@ from msgspec.structs import asdict
 
 from ledger.domain.money import quantum_of, shortest
 from ledger.domain.orders.commands import AddPayment, ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
+from ledger.domain.orders.decide.candidates import account_in_event, choose
 from ledger.domain.orders.decide.guards import (
     require_amount,
-    require_chargeable,
-    require_currency,
     require_lines,
     require_multiple,
 )
@@ -245,8 +244,6 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
 
     Raises MethodNotEnabled, AmountNotChargeable.
     """
-    require_currency(terms.currency, payment)
-    require_chargeable(subtotal, payment.smallest_amount)
     surcharge = quote(terms.surcharge, payment.method.type, subtotal, quantum_of(terms.amount))
     started = PaymentStarted(
         payment_id=payment.payment_id,
@@ -262,14 +259,15 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
         description=payment.description,
     )
     amount = shortest(subtotal + surcharge)
-    require_chargeable(amount, payment.smallest_amount)
+    chosen = choose(payment, terms.currency, subtotal, amount)
     if payment.method.type is not MethodType.CARD:
-        return [started, reference_requested(terms, payment, amount, at)]
+        return [started, reference_requested(terms, payment, chosen, amount, at)]
     return [
         started,
         AuthorizationRequested(
             payment_id=payment.payment_id,
-            processor=payment.processor,
+            processor=chosen.processor,
+            account=account_in_event(chosen),
             idempotency_key=payment.idempotency_key,
             amount=amount,
             capture=terms.capture_method is CaptureMethod.AUTOMATIC,

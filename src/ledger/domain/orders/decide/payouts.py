@@ -40,6 +40,7 @@ def decide_refund_destination(order: Order, command: ChangeRefundDestination) ->
             request = PayoutRequested(
                 amount=part.amount,
                 processor=payment.processor,
+                account=payment.account_in_event,
                 idempotency_key=f"{refund.refund_id}:{part.payment_id}",
                 deadline_at=command.deadline_at,
                 **about,

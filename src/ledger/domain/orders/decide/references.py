@@ -11,7 +11,9 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import GROSS_MAX, ZERO, shortest
+from ledger.domain.orders.capabilities import Candidate
 from ledger.domain.orders.commands import NewPayment, RecordDeposit, RecordReferenceOutcome
+from ledger.domain.orders.decide.candidates import account_in_event
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
 from ledger.domain.orders.decide.unanswered_calls import call_unanswered
@@ -39,14 +41,17 @@ from ledger.domain.orders.terms import MethodType, Reference
 _ENDED: Final = frozenset({PaymentStatus.EXPIRED, PaymentStatus.CANCELLED})
 
 
-def reference_requested(terms: OrderCreated, payment: NewPayment, amount: Decimal, at: datetime) -> ReferenceRequested:
+def reference_requested(
+    terms: OrderCreated, payment: NewPayment, chosen: Candidate, amount: Decimal, at: datetime
+) -> ReferenceRequested:
     """Returns the intent to get a reference for this payment. It expires no earlier than the order's due date."""
-    expires_at = at + timedelta(seconds=payment.reference_s)
+    expires_at = at + timedelta(seconds=chosen.reference_s)
     if terms.due_date is not None:
         expires_at = max(expires_at, terms.due_date)
     return ReferenceRequested(
         payment_id=payment.payment_id,
-        processor=payment.processor,
+        processor=chosen.processor,
+        account=account_in_event(chosen),
         idempotency_key=payment.idempotency_key,
         amount=amount,
         expires_at=expires_at,

@@ -12,9 +12,16 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import ZERO, shortest
+from ledger.domain.orders.capabilities import Rules
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
 from ledger.domain.orders.decide.closing import with_cancellation_closed
-from ledger.domain.orders.decide.guards import require_multiple, require_payment, wrong_state
+from ledger.domain.orders.decide.guards import (
+    require_chargeable,
+    require_multiple,
+    require_payment,
+    rules_of,
+    wrong_state,
+)
 from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
@@ -72,14 +79,20 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
     if any(payment.is_being_released for payment in asked):
         raise wrong_state(order, "The rest of an authorisation is being released: refund after its outcome.")
     shares = _newest_first(order, command) if requested is None else _require_refundable(requested, command)
-    if not command.partial_payouts:
-        _require_whole_payouts(shares)
+    _require_whole_payouts(shares, command)
+    for payment, amount in shares:
+        require_chargeable(amount, rules_of(command.rules, payment).smallest_amount)
     return [refund_requested(command, payment, amount) for payment, amount in shares]
 
 
 def refund_all(order: Order, command: RefundOrder) -> list[OrderEvent]:
-    """Returns the requests that refund all held money, payment by payment, for a cancellation with `refundCaptured`."""
+    """Returns the requests that refund all held money, payment by payment, for a cancellation with `refundCaptured`.
+
+    Raises OrderNotRefundable if an account gives nothing back.
+    """
     free = [payment for payment in newest_capture_first(order) if is_free(payment) and payment.refundable > 0]
+    for payment in free:
+        require_given_back(payment, command.rules)
     return [refund_requested(command, payment, payment.refundable) for payment in free]
 
 
@@ -185,6 +198,7 @@ def _require_refundable(shares: Shares, command: RefundOrder) -> Shares:
             message = f"A payment that is {payment.status} cannot be refunded."
             raise OrderNotRefundable(message, currentStatus=payment.status)
     for payment, amount in shares:
+        require_given_back(payment, command.rules)
         if is_too_late(payment, command):
             raise RefundWindowExpired("The payment was captured too long ago for a refund to its card.")
         if amount > payment.refundable:
@@ -198,30 +212,53 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
     Disputed payments are left out. Raises RefundInProgress, RefundWindowExpired, RefundExceedsBalance.
     """
     captured = newest_capture_first(order)
-    free = [payment for payment in captured if is_free(payment) and not is_too_late(payment, command)]
+    free = [payment for payment in captured if _gives_back(payment, command)]
     amount, refundable = command.amount, sum((payment.refundable for payment in free), ZERO)
     if amount <= refundable:
         return _allocate(free, amount)
     refundable += sum((payment.refundable for payment in captured if payment.refunding), ZERO)
     if amount <= refundable:
         raise RefundInProgress("A refund of this order is in progress: try again after its outcome.")
+    kept = [payment for payment in captured if is_free(payment) and is_kept(payment, command.rules)]
+    if kept and amount <= refundable + sum((payment.refundable for payment in kept), ZERO):
+        require_given_back(kept[0], command.rules)
     too_late = [payment for payment in captured if is_free(payment) and is_too_late(payment, command)]
     if amount <= refundable + sum((payment.refundable for payment in too_late), ZERO):
         raise RefundWindowExpired("The payment was captured too long ago for a refund to its card.")
     raise RefundExceedsBalance(_EXCEEDS, refundableAmount=shortest(refundable))
 
 
-def _require_whole_payouts(shares: Shares) -> None:
+def _gives_back(payment: Payment, command: RefundOrder) -> bool:
+    return is_free(payment) and not is_kept(payment, command.rules) and not is_too_late(payment, command)
+
+
+def _require_whole_payouts(shares: Shares, command: RefundOrder) -> None:
     """Raises InvalidField for a part of a reference's money: some processors give back all of it or nothing (N39)."""
     for payment, amount in shares:
-        if is_partial_payout(payment, amount):
+        if is_refused_part(payment, amount, command):
             whole = shortest(payment.refundable)
             raise InvalidField("amount", f"must be {whole}: money paid to this reference is refunded only as a whole")
 
 
-def is_partial_payout(payment: Payment, amount: Decimal) -> bool:
-    """Returns whether a part of a reference's money would be transferred back."""
-    return payment.started.method.type is not MethodType.CARD and amount < payment.refundable
+def is_refused_part(payment: Payment, amount: Decimal, command: RefundOrder) -> bool:
+    """Returns whether a part of a reference's money would go back that its account gives back as a whole."""
+    is_part = payment.started.method.type is not MethodType.CARD and amount < payment.refundable
+    return is_part and not rules_of(command.rules, payment).partial_payouts
+
+
+def is_kept(payment: Payment, rules: Rules) -> bool:
+    """Returns whether the payment's account gives nothing back of what was paid by this method."""
+    return payment.started.method.type in rules_of(rules, payment).kept
+
+
+def require_given_back(payment: Payment, rules: Rules) -> None:
+    """Raises OrderNotRefundable if the payment's account gives nothing back of what was paid by this method."""
+    if is_kept(payment, rules):
+        method = payment.started.method.type.lower()
+        raise OrderNotRefundable(
+            f"The account {payment.account} gives back no money that was paid by {method}: refund the payer yourself.",
+            currentStatus=payment.status,
+        )
 
 
 def newest_capture_first(order: Order) -> list[Payment]:
@@ -239,7 +276,7 @@ def is_too_late(payment: Payment, command: RefundOrder) -> bool:
     """Returns whether the refund window of a card payment is over."""
     if payment.started.method.type is not MethodType.CARD or payment.captured_at is None:
         return False
-    return command.at > payment.captured_at + timedelta(seconds=command.card_window_s)
+    return command.at > payment.captured_at + timedelta(seconds=rules_of(command.rules, payment).card_window_s)
 
 
 def _allocate(payments: Iterable[Payment], amount: Decimal) -> Shares:
@@ -262,6 +299,7 @@ def refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) ->
         amount=shortest(amount),
         reason=command.reason,
         processor=payment.processor,
+        account=payment.account_in_event,
         idempotency_key=f"{command.refund_id}:{payment.payment_id}",
         deadline_at=command.deadline_at,
         at=command.at,
@@ -269,7 +307,7 @@ def refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) ->
         payout=payout,
         destination=destination,
         destination_type=to,
-        by_merchant=to is DestinationType.MANUAL and not command.simulates_payouts,
+        by_merchant=to is DestinationType.MANUAL and not rules_of(command.rules, payment).simulates_payouts,
     )
 
 

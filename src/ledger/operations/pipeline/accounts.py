@@ -1,0 +1,121 @@
+"""The accounts of a merchant as operations use them: which may take a payment, and what those of an order allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Final
+from uuid import UUID
+
+from ledger.domain.orders.capabilities import AccountRules, Candidate, Rules
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import MethodType
+from ledger.operations.context.ledger import Ledger
+from ledger.processors.accounts import ProcessorAccount
+from ledger.processors.contract import Capabilities, Processor
+
+_DISCONNECTED: Final = "is disconnected"
+_ELSEWHERE: Final = "is not the account whose token is charged"
+_NO_NUMBERS: Final = "takes no card numbers: it needs a token of the card"
+
+
+async def candidates(
+    ledger: Ledger, merchant_id: UUID, method: MethodType, token_of: str | None = None
+) -> tuple[Candidate, ...]:
+    """Returns the accounts at which a payment may be made, in the order in which they are asked. Raises a Fault.
+
+    A card is a token of the account `token_of`, or one whose number the request brings or the vault has.
+    """
+    accounts = await ledger.processors.of_merchant(merchant_id)
+    return tuple(_candidate(account, method, token_of) for account in accounts)
+
+
+def _candidate(account: ProcessorAccount, method: MethodType, token_of: str | None) -> Candidate:
+    capabilities = account.processor.capabilities
+    return Candidate(
+        account=account.name,
+        processor=capabilities.name,
+        methods=account.takes,
+        refusal=_refusal(account, token_of) if method is MethodType.CARD or not account.is_connected else None,
+        reference_s=int(capabilities.reference_validity_s),
+        smallest_amount=capabilities.smallest_amount,
+    )
+
+
+def _refusal(account: ProcessorAccount, token_of: str | None) -> str | None:
+    """Returns why an account does not take a card, None if it does."""
+    if not account.is_connected:
+        return _DISCONNECTED
+    if token_of is not None:
+        return None if account.name == token_of else _ELSEWHERE
+    return None if account.processor.capabilities.takes_card_numbers else _NO_NUMBERS
+
+
+async def token_account(
+    ledger: Ledger, merchant_id: UUID, names: Sequence[str], currency: str, amount: Decimal | None
+) -> ProcessorAccount | None:
+    """Returns the account whose token is charged: the first one of these that takes the payment, else the first one
+    that takes tokens, which refuses it; None if there is none. Raises a Fault.
+    """
+    found = [
+        account
+        for account in await ledger.processors.of_merchant(merchant_id)
+        if account.name in names and account.is_connected and account.processor.capabilities.takes_card_tokens
+    ]
+    return next((account for account in found if _takes(account, currency, amount)), found[0] if found else None)
+
+
+def _takes(account: ProcessorAccount, currency: str, amount: Decimal | None) -> bool:
+    cards = (each for each in account.takes if each.type is MethodType.CARD)
+    return any(each.takes(currency, amount) for each in cards)
+
+
+async def card_account(ledger: Ledger, merchant_id: UUID) -> ProcessorAccount | None:
+    """Returns the first account that takes cards, in any amount; None if the merchant has none. Raises a Fault."""
+    for account in await ledger.processors.of_merchant(merchant_id):
+        takes_cards = any(each.type is MethodType.CARD for each in account.takes)
+        if account.is_connected and takes_cards and account.processor.capabilities.takes_card_numbers:
+            return account
+    return None
+
+
+async def processor_of(ledger: Ledger, merchant_id: UUID, account: str) -> Processor | None:
+    """Returns the processor of an account, also of a disconnected one; None if there is no such account.
+
+    Raises a Fault, ProcessorUnavailable, ProcessorTimedOut.
+    """
+    found = await ledger.processors.named(merchant_id, account)
+    return None if found is None else found.processor
+
+
+async def rules_of(ledger: Ledger, merchant_id: UUID, order: Order) -> Rules:
+    """Returns what the accounts of an order's payments allow. Raises like `processor_of`."""
+    rules = {}
+    for name in _accounts(order.payments):
+        processor = await processor_of(ledger, merchant_id, name)
+        if processor is not None:
+            rules[name] = _rules(processor.capabilities)
+    return rules
+
+
+async def simulated_accounts(ledger: Ledger, merchant_id: UUID, names: Iterable[str]) -> frozenset[str]:
+    """Returns those of these accounts that are simulated. Raises like `processor_of`."""
+    found = {name: await processor_of(ledger, merchant_id, name) for name in names}
+    return frozenset(name for name, each in found.items() if each is not None and each.capabilities.is_simulated)
+
+
+def _accounts(payments: Iterable[Payment]) -> list[str]:
+    return list(dict.fromkeys(payment.account for payment in payments if payment.account))
+
+
+def _rules(capabilities: Capabilities) -> AccountRules:
+    refundable = {each.type for each in capabilities.methods if each.refundable}
+    return AccountRules(
+        card_window_s=int(capabilities.refund_window_s),
+        partial_payouts=capabilities.partial_payouts,
+        simulates_payouts=capabilities.is_simulated,
+        releases_rest=capabilities.capture_releases_rest,
+        kept=frozenset(each.type for each in capabilities.methods) - refundable,
+        smallest_amount=capabilities.smallest_amount,
+    )
