@@ -18,14 +18,15 @@ from ledger.domain.orders.events import AuthorizationRequested, RefundRequested
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import AmountNotChargeable, MethodNotEnabled, OrderNotFound, OrderNotRefundable
-from ledger.operations.context.inputs import Actor, CancelInput, CaptureInput, PaymentInput, RefundInput
+from ledger.operations.context.inputs import AccountToken, Actor, CancelInput, CaptureInput, PaymentInput, RefundInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.cancel import cancel_order
 from ledger.operations.orders.capture import capture_order
-from ledger.operations.orders.create import create_order
+from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.operations.processor_accounts.connect import ConnectInput, connect_account
 from ledger.processors.accounts import ProcessorAccount
+from ledger.processors.contract import CardToken
 from ledger.processors.registry import AccountKeys
 
 pytestmark = pytest.mark.anyio
@@ -128,6 +129,32 @@ async def test_the_first_account_that_can_takes_a_payment_and_if_none_can_each_h
         await order_named(ledger, merchant, "refused")
     again = await create_order(ledger, merchant, an_order("above", by_card(), amount=Decimal(10_000)))
     assert again.replayed, "an order that exists is shown, whichever accounts the merchant has now"
+
+
+async def test_a_token_is_charged_at_its_account_and_of_several_at_the_first_that_takes_the_amount(
+    ledger: Ledger, merchant: Actor
+) -> None:
+    await with_backup(ledger, merchant, methods=(CARD,))
+
+    def tokens(*accounts: str) -> PaymentInput:
+        token = CardToken(token="tok_visa")
+        return PaymentInput(
+            type=MethodType.CARD, card_tokens=tuple(AccountToken(account=each, token=token) for each in accounts)
+        )
+
+    for name, payment, amount, account in (
+        ("own", tokens("sandbox"), 5_000, "sandbox"),
+        ("both", tokens("sandbox", "backup"), 5_000, "backup"),
+        ("above", tokens("sandbox", "backup"), 10_000, "sandbox"),
+    ):
+        request = an_order(name, payment, amount=Decimal(amount))
+        assert (await create_order(ledger, merchant, request)).order.payments[0].account == account
+    await create_order(ledger, merchant, an_order("later", amount=Decimal(10_000)))
+    charged = (await charge_order(ledger, merchant, "later", tokens("backup", "sandbox"))).order
+    assert charged.payments[0].account == "sandbox"
+    with pytest.raises(MethodNotEnabled) as raised:
+        await create_order(ledger, merchant, an_order("refused", tokens("backup"), amount=Decimal(10_000)))
+    assert [each["account"] for each in raised.value.facts["accounts"]] == ["backup", "sandbox"]
 
 
 async def test_an_account_moves_its_own_units_and_may_give_nothing_back(ledger: Ledger, merchant: Actor) -> None:
