@@ -126,3 +126,20 @@ async def test_a_merchant_of_tokens_alone_is_sent_no_number(store: Storefront) -
 
 def test_a_token_prints_as_stars() -> None:
     assert "tok_visa" not in repr(CardToken(token="tok_visa"))
+
+
+async def test_the_first_connected_account_with_a_token_is_asked_and_only_it_gets_the_card(merchant: Merchant) -> None:
+    connected = await merchant.put("/api/v1/processor-accounts/second", {"processor": "sandbox"})
+    assert connected.status_code == 201, connected.text
+    both = [{"account": "second", "token": "tok_mastercard"}, {"account": "sandbox", "token": "tok_visa"}]
+    made = (await merchant.create(paid_order(paymentMethod={"type": "card", "cardTokens": both}))).json()
+    assert (made["payment"]["processorAccount"], made["paymentMethod"]["cardDetails"]["brand"]) == ("sandbox", "VISA")
+    only = by_token("tok_mastercard", account="second")
+    made = (await merchant.create(paid_order(externalId="order-2", paymentMethod=only))).json()
+    assert (made["payment"]["processorAccount"], made["paymentMethod"]["cardDetails"]["brand"]) == (
+        "second",
+        "MASTERCARD",
+    )
+    assert (await merchant.delete("/api/v1/processor-accounts/second")).status_code == 200
+    answer = await merchant.create(paid_order(externalId="order-3", paymentMethod=only))
+    assert (answer.status_code, answer.json()["code"]) == (422, "CARD_TOKEN_INVALID")
