@@ -6,7 +6,9 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
 
 from campaigns.fake_stripe.clock import Action, Clock
 from campaigns.fake_stripe.errors import StripeError, invalid, missing
@@ -14,6 +16,7 @@ from campaigns.fake_stripe.record import Movement, Record
 from campaigns.fake_stripe.specification import object_violations, version
 
 Object = dict[str, Any]
+T = TypeVar("T")
 Announce = Callable[[Object], None]
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -62,7 +65,10 @@ class Book:
 
         A declined card (402) is no refusal: the payment shows it. Events are announced once the request is through.
         """
-        kept = (*changed, *(self.details[each["id"]] for each in changed if each["id"] in self.details))
+        kept: tuple[Object, ...] = (
+            *changed,
+            *(self.details[each["id"]] for each in changed if each["id"] in self.details),
+        )
         before = [copy.deepcopy(each) for each in kept]
         self._added, self._undoing = [], []
         try:
@@ -143,7 +149,7 @@ class Book:
             "event",
             type=kind,
             api_version=version(),
-            data={"object": copy.deepcopy(about), **({"previous_attributes": previous} if previous else {})},
+            data={"object": copied(about), **({"previous_attributes": previous} if previous else {})},
             pending_webhooks=0,
             request={"id": request, "idempotency_key": key},
         )
@@ -164,6 +170,11 @@ class Book:
             currency=about["currency"],
             metadata=about.get("metadata") or {},
         )
+
+
+def copied(value: T) -> T:
+    """Returns a copy of an object as JSON has it, many times faster than `deepcopy` is."""
+    return cast("T", msgspec.json.decode(msgspec.json.encode(value)))
 
 
 def _ignore(_: Object) -> None:

@@ -96,7 +96,10 @@ def capture(book: Book, intent: Object, charge: Object, amount: int) -> None:
 
 
 def release(book: Book, intent: Object, charge: Object) -> None:
-    """Releases a whole authorisation. The charge stays as it was: uncaptured."""
+    """Releases a whole authorisation. The charge stays as it was, uncaptured, and there is no refund.
+
+    Source: https://docs.stripe.com/changelog/basil/2025-03-31/remove-refund-from-partial-capture-and-payment-cancellation-flow.
+    """
     book.moved("RELEASED", charge, charge["amount"], of=intent["id"])
 
 

@@ -211,7 +211,7 @@ def _lapse(book: Book, intent: Object, charge: Object) -> None:
         charges.release(book, intent, charge)
         book.event("charge.expired", charge)
         now = book.clock.seconds()
-        intent |= {"status": "canceled", "amount_capturable": 0, "canceled_at": now, "cancellation_reason": "automatic"}
+        intent |= {"status": "canceled", "amount_capturable": 0, "canceled_at": now, "cancellation_reason": "expired"}
         book.event("payment_intent.canceled", intent)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Final
 
-from campaigns.fake_stripe.books import Book, Object
+from campaigns.fake_stripe.books import Book, Object, copied
 from campaigns.fake_stripe.calls import Call
 from campaigns.fake_stripe.errors import invalid
 from campaigns.fake_stripe.lists import page
@@ -27,7 +26,7 @@ _DEEPEST: Final = 4
 
 def expanded(call: Call, answer: Object) -> Object:
     """Returns a copy of the answer, expanded as the parameters ask. Raises StripeError for what cannot be expanded."""
-    found = copy.deepcopy(answer)
+    found = copied(answer)
     for name in call.get("expand") or []:
         steps = name.split(".")
         if len(steps) - (steps[0] == "data") > _DEEPEST:
@@ -57,8 +56,8 @@ def _expand(call: Call, place: Any, steps: list[str], name: str) -> None:
 def _object(book: Book, place: Object, step: str) -> Any:
     if step == "refunds":
         mine = [each for each in book.all("refund") if each["charge"] == place["id"]]
-        return copy.deepcopy(page(mine, {}, f"/v1/charges/{place['id']}/refunds"))
+        return copied(page(mine, {}, f"/v1/charges/{place['id']}/refunds"))
     if step == "cash_balance":
         return shown_balance(book, place["id"])
     value = place.get(step)
-    return copy.deepcopy(book.by_id(value) or value) if isinstance(value, str) else value
+    return copied(book.by_id(value) or value) if isinstance(value, str) else value

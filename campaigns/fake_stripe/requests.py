@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import traceback
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
@@ -284,7 +284,7 @@ def _broken() -> StripeError:
 
 
 def _encoded(body: Any) -> bytes:
-    return json.dumps(body, indent=2, ensure_ascii=False).encode()
+    return msgspec.json.format(msgspec.json.encode(body), indent=2)
 
 
 def _response(answer: Answer, headers: dict[str, str]) -> Response:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import json
 import time
 from random import Random
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 from msgspec import Struct
 
 from campaigns.fake_stripe.account import matches
@@ -84,7 +84,7 @@ class Sender:
         for endpoint in book.all("webhook_endpoint"):
             if any(matches(event["type"], one) for one in endpoint["enabled_events"]):
                 event["pending_webhooks"] += 1
-                body = json.dumps(event, indent=2).encode()
+                body = msgspec.json.format(msgspec.json.encode(event), indent=2)
                 self._take(Message(endpoint["url"], tuple(book.secrets[endpoint["id"]]), body, event))
 
     def release(self) -> int:

@@ -14,8 +14,10 @@ from tests.campaigns.fake_stripe.conftest import Fake
 CARD: dict[str, Any] = {"amount": 25_000, "currency": "mxn", "payment_method_types": ["card"]}
 
 
-def paid(client: stripe.StripeClient, card: str = "pm_card_visa", **more: Any) -> stripe.PaymentIntent:
-    return client.v1.payment_intents.create({**CARD, "payment_method": card, "confirm": True, **more})
+def paid(
+    client: stripe.StripeClient, card: str = "pm_card_visa", *, options: Any = None, **more: Any
+) -> stripe.PaymentIntent:
+    return client.v1.payment_intents.create({**CARD, "payment_method": card, "confirm": True, **more}, options)
 
 
 def keyed(key: str) -> dict[str, Any]:
@@ -269,4 +271,34 @@ def test_lists_are_newest_first_in_pages_and_refunds_of_some_cards_end_later(
     held = paid(client, capture_method="manual")
     fake.control("clock", {"seconds": 7 * 86_400})
     lapsed = client.v1.payment_intents.retrieve(held.id)
-    assert (lapsed.status, lapsed.cancellation_reason) == ("canceled", "automatic")
+    assert (lapsed.status, lapsed.cancellation_reason) == ("canceled", "expired")
+
+
+SUDDEN = ["ok", "error_before", "error_after", "reset_before", "reset_after", "rate_limited", "conflict", "garbage"]
+
+
+def test_no_key_is_charged_twice_whatever_fails_on_the_way(
+    fake: Fake, account: str, client: stripe.StripeClient
+) -> None:
+    """Each payment is tried until its key has an answer. A stored 500 is one, and only a list shows what it did."""
+    fake.control("trouble", {"probability": 0.6, "seed": 7, "faults": SUDDEN})
+    succeeded = set()
+    for number in range(40):
+        for _ in range(50):
+            try:
+                paid(client, metadata={"n": str(number)}, options={"idempotency_key": f"n{number}"})
+            except stripe.APIError as error:
+                if (error.headers or {}).get("idempotent-replayed") == "true":
+                    break
+            except stripe.StripeError:
+                continue
+            else:
+                succeeded.add(str(number))
+                break
+    fake.control("faults", method="DELETE")
+    listed = client.v1.payment_intents.list({"limit": 100}).data
+    numbers = [each.metadata["n"] for each in listed if each.metadata]
+    assert len(numbers) == len(set(numbers))
+    assert succeeded < set(numbers), "some were paid behind a stored 500"
+    captured = {line.about: line.amount for line in fake.lines(account) if line.moved == "CAPTURED"}
+    assert captured == {each.id: each.amount_received for each in listed}

@@ -57,6 +57,8 @@ def test_transfers_in_parts_too_much_and_late_are_told_apart(fake: Fake, client:
     client.v1.test_helpers.customers.fund_cash_balance(customer, {"amount": 10_000, "currency": "mxn"})
     partly = client.v1.payment_intents.retrieve(waiting.id)
     assert (partly.status, instructions(partly).amount_remaining) == ("requires_action", 20_000)
+    again = client.v1.payment_intents.confirm(waiting.id)
+    assert instructions(again).amount_remaining == 20_000, "a second confirmation keeps what has come"
     fake.control("transfers", {"clabe": clabe, "amount": 25_000, "reference": "RENTA"})
     paid = client.v1.payment_intents.retrieve(waiting.id, {"expand": ["latest_charge"]})
     charge: Any = paid.latest_charge
