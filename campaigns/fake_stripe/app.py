@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from campaigns.fake_stripe.accounts import Accounts
@@ -24,7 +26,10 @@ _TICK_S = 0.05
 
 
 def create_app(record: Record, *names: str, seed: int = 1) -> Starlette:
-    """Creates the fake with these accounts. It writes what happens to `record`."""
+    """Creates the fake with these accounts. It writes what happens to `record`.
+
+    As at Stripe, any page may ask it with a publishable key.
+    """
     clock, faults, sender = Clock(), Faults(), Sender()
     accounts = Accounts(clock, record, sender, seed)
     for name in names:
@@ -50,6 +55,7 @@ def create_app(record: Record, *names: str, seed: int = 1) -> Starlette:
             Route("/vouchers/{account}/{intent}", pages.voucher),
             Route("/transfers/{account}/{intent}", pages.transfer),
         ],
+        middleware=[Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])],
         lifespan=lifespan,
     )
 

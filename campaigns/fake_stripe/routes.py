@@ -32,7 +32,7 @@ _PAGE: Final = "limit starting_after ending_before created"
 _METHOD: Final = "payment_method payment_method_data payment_method_options"
 _CONFIRM: Final = (
     f"{_METHOD} confirmation_token return_url off_session error_on_requires_action use_stripe_sdk setup_future_usage receipt_email "
-    "shipping mandate_data"
+    "shipping mandate_data radar_options"
 )
 _SHOWN: Final = "description metadata statement_descriptor statement_descriptor_suffix"
 _CREATE: Final = (

@@ -22,6 +22,8 @@ from campaigns.fake_stripe.account import matches
 from campaigns.fake_stripe.books import Book, Object
 
 _ATTEMPTS: Final = 6
+_AT_ONCE: Final = 16
+"""The client's time for a request grows with the number of those that wait in it, so no more than these do."""
 _FIRST_PAUSE_S: Final = 0.5
 _PATIENCE_S: Final = 10.0
 
@@ -60,6 +62,7 @@ class Sender:
         self._held: list[Message] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._client: httpx.AsyncClient | None = None
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def __aenter__(self) -> Self:
         self._client = httpx.AsyncClient(timeout=_PATIENCE_S, trust_env=False)
@@ -114,7 +117,9 @@ class Sender:
     async def _send(self, message: Message, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
         for attempt in range(_ATTEMPTS):
-            if await self._post(message):
+            async with self._slots:
+                taken = await self._post(message)
+            if taken:
                 message.event["pending_webhooks"] = max(0, message.event["pending_webhooks"] - 1)
                 return
             await asyncio.sleep(_FIRST_PAUSE_S * 2**attempt)

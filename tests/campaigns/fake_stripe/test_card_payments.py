@@ -138,6 +138,9 @@ def test_a_token_of_the_payers_browser_pays_once_and_a_kept_card_again(
     method = browser.v1.payment_methods.create(typed)
     with pytest.raises(stripe.AuthenticationError):
         browser.v1.payment_intents.list()
+    page = {"Origin": "http://127.0.0.1:9", "Access-Control-Request-Method": "POST"}
+    asked = httpx.options(f"{fake.address}/v1/payment_methods", headers=page)
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, "*"), "a page may ask"
     assert paid(client, method.id).status == "succeeded"
     with pytest.raises(stripe.InvalidRequestError, match="may not be used again"):
         paid(client, method.id)
