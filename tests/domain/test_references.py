@@ -6,6 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from tests.domain.action_builders import deposit, expire, record_reference, reference_outcome
 from tests.domain.builders import (
     NOON,
@@ -74,6 +75,12 @@ def test_an_issued_reference_is_shown_to_the_payer() -> None:
         )
     )
     assert order.status is OrderStatus.REFERENCE_GENERATED
+
+
+def test_a_voucher_keeps_its_network_and_its_page() -> None:
+    issued = replace(reference_outcome(), clabe=None, channel="OXXO", voucher_url="https://vouchers.example/1")
+    order = given(*ASKED).when(record_reference(issued)).then_events()
+    assert (order[0].reference.channel, order[0].reference.voucher_url) == ("OXXO", "https://vouchers.example/1")
 
 
 def test_a_refused_reference_fails_the_payment() -> None:

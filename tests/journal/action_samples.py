@@ -100,7 +100,13 @@ ACTIONS: dict[str, Any] = {
     ),
     "reference-issued.v1": orders.ReferenceIssued(
         payment_id=PAYMENT,
-        reference=Reference(clabe=CLABE, reference="9000000001", convenio="1234567"),
+        reference=Reference(
+            clabe=CLABE,
+            reference="9000000001",
+            convenio="1234567",
+            channel="OXXO",
+            voucher_url="https://payments.stripe.com/oxxo/voucher/test",
+        ),
         expires_at=LATER,
         processor_reference="sbx-1",
         at=AT,

@@ -136,6 +136,7 @@ def with_reference(type_: MethodType, reference: Reference) -> tuple[Any, ...]:
 
 
 FULL = Reference(clabe="646180157000000004", reference="99000000001", convenio="1234567")
+VOUCHER = Reference(reference="98000000021234567890", channel="OXXO", voucher_url="https://vouchers.example/1")
 
 
 @pytest.mark.parametrize(
@@ -145,12 +146,24 @@ FULL = Reference(clabe="646180157000000004", reference="99000000001", convenio="
         (
             MethodType.PAYCASH,
             "cieDetails",
-            {"reference": "99000000001", "convenio": None, "clabe": None, "channel": "PAYCASH"},
+            {
+                "reference": "99000000001",
+                "convenio": None,
+                "clabe": None,
+                "channel": "PAYCASH",
+                "voucherUrl": None,
+            },
         ),
         (
             MethodType.CIE_CASH_NET,
             "cieDetails",
-            {"reference": "99000000001", "convenio": "1234567", "clabe": "646180157000000004", "channel": None},
+            {
+                "reference": "99000000001",
+                "convenio": "1234567",
+                "clabe": "646180157000000004",
+                "channel": None,
+                "voucherUrl": None,
+            },
         ),
     ],
 )
@@ -167,6 +180,13 @@ def test_a_payment_shows_its_reference_once_it_is_issued(
     assert payment[other] is None
     assert payment["paymentMethodId"] == (shown["clabe"] if type_ is MethodType.SPEI else "99000000001")
     assert json.loads(render_head(folded(events)))["paymentMethod"][place] == payment[place]
+
+
+def test_a_voucher_of_another_network_shows_it_and_its_page() -> None:
+    events = with_reference(MethodType.PAYCASH, VOUCHER)
+    (payment,) = json.loads(render_payments(folded(events)))
+    shown = payment["cieDetails"]
+    assert (shown["channel"], shown["voucherUrl"]) == ("OXXO", "https://vouchers.example/1")
 
 
 AUTHENTICATED = e.PayerAuthenticated(payment_id=ONE, at=NOON, eci="05")

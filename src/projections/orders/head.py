@@ -18,7 +18,7 @@ from ledger.domain.orders.events import PaymentStarted
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.orders.terms import BillingAddress, CaptureMethod, FiscalData, LineItem, MethodType
+from ledger.domain.orders.terms import BillingAddress, CaptureMethod, FiscalData, LineItem
 from ledger.domain.subscriptions.charge_ids import subscription_in
 from projections.formats import (
     Amount,
@@ -51,6 +51,7 @@ from projections.orders.payer_actions import (
     CieDocument,
     PayerAuthenticationDocument,
     SpeiDocument,
+    channel_of,
     cie_details,
     payer_authentication,
     spei_details,
@@ -83,7 +84,7 @@ class PaymentMethodDocument(Struct, frozen=True, kw_only=True, rename="camel", g
 
     id: Annotated[UUID, Meta(description="The id of the saved or one-time payment method; never a card number.")]
     type: MethodKind
-    channel: Annotated[str | None, Meta(description="PAYCASH for a reference of that network, else null.")]
+    channel: Annotated[str | None, Meta(description="The network of cash: PAYCASH or OXXO, else null.")]
     card_details: CardDocument | None
     spei_details: Annotated[SpeiDocument | None, Meta(description="The account for a bank transfer.")] = None
     cie_details: Annotated[CieDocument | None, Meta(description="The reference for a payment in cash.")] = None
@@ -249,7 +250,7 @@ def _method(payment: Payment) -> PaymentMethodDocument:
     return PaymentMethodDocument(
         id=method.method_id,
         type=method_kind(method),
-        channel="PAYCASH" if method.type is MethodType.PAYCASH else None,
+        channel=channel_of(payment),
         card_details=_card(started),
         spei_details=spei_details(payment),
         cie_details=cie_details(payment),

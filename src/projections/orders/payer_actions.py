@@ -44,7 +44,8 @@ class CieDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     reference: Annotated[str | None, Meta(description="The reference that the payer gives at the counter.")]
     convenio: Annotated[str | None, Meta(description="The bank's number for payments from the same bank.")]
     clabe: Annotated[str | None, Meta(description="The account for payments from another bank.")]
-    channel: Annotated[str | None, Meta(description="PAYCASH for a reference of that network, else null.")]
+    channel: Annotated[str | None, Meta(description="The network of cash: PAYCASH or OXXO, else null.")]
+    voucher_url: Annotated[str | None, Meta(description="The page of the voucher that the payer shows at the store.")]
     expires_at: Annotated[
         Moment | None,
         Meta(description="The end of the time that the payer is given. Money that arrives later still counts."),
@@ -107,11 +108,19 @@ def cie_details(payment: Payment) -> CieDocument | None:
         reference=reference.reference,
         convenio=None if paycash else reference.convenio,
         clabe=None if paycash else reference.clabe,
-        channel="PAYCASH" if paycash else None,
+        channel=channel_of(payment),
+        voucher_url=reference.voucher_url,
         expires_at=moment_or_null(payment.reference_expires_at),
         created_at=moment(at),
         updated_at=moment(at),
     )
+
+
+def channel_of(payment: Payment) -> str | None:
+    """Returns the network at which a payment in cash is paid: the processor's own, or the method's (contract N16)."""
+    if payment.started.method.type is not MethodType.PAYCASH:
+        return None
+    return (payment.reference and payment.reference.channel) or "PAYCASH"
 
 
 def payer_authentication(payment: Payment) -> PayerAuthenticationDocument | None:

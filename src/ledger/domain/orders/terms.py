@@ -134,11 +134,16 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class Reference(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What a payer pays to: a CLABE of 18 digits, or the reference (and `convenio`) of a cash network."""
+    """What a payer pays to: a CLABE of 18 digits, or the reference (and `convenio`) of a cash network.
+
+    `channel` is the network of a cash reference that is not the method's own, `voucher_url` the page of its voucher.
+    """
 
     clabe: str | None = None
     reference: str | None = None
     convenio: str | None = None
+    channel: str | None = None
+    voucher_url: str | None = None
 
 
 class AuthenticationSession(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -50,6 +50,9 @@ OXXO_MIN, OXXO_MAX = 1_000, 1_000_000
 OXXO_DAYS_MAX: Final = 7
 """Source: docs.stripe.com/payments/oxxo ("from 1 to 7 days")."""
 
+OXXO: Final = "OXXO"
+"""The channel of a voucher, which serves the method PAYCASH."""
+
 _MEXICO: Final = ZoneInfo("America/Mexico_City")
 _EXPIRES: Final = "ledger_expires"
 _THROUGH_INTENT, _FROM_BALANCE = "refund", "refund-balance"
@@ -308,6 +311,8 @@ def _issued(intent: Intent, expires_at: datetime | None) -> ReferenceIssued | No
             reference=voucher.number,
             processor_reference=intent.id,
             expires_at=datetime.fromtimestamp(voucher.expires_after, UTC),
+            channel=OXXO,
+            voucher_url=voucher.hosted_voucher_url,
         )
     clabe = _clabe(action)
     if clabe is None or expires_at is None:

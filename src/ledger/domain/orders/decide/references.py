@@ -146,7 +146,13 @@ def _issued(payment: Payment, command: RecordReferenceOutcome) -> list[OrderEven
     return [
         ReferenceIssued(
             payment_id=payment.payment_id,
-            reference=Reference(clabe=outcome.clabe, reference=outcome.reference, convenio=outcome.convenio),
+            reference=Reference(
+                clabe=outcome.clabe,
+                reference=outcome.reference,
+                convenio=outcome.convenio,
+                channel=outcome.channel,
+                voucher_url=outcome.voucher_url,
+            ),
             expires_at=outcome.expires_at,
             processor_reference=outcome.processor_reference,
             at=command.at,
