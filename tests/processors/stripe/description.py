@@ -50,7 +50,13 @@ _OBJECTS = {
     "billing_details": "name",
     "confirmation_token": "id object created expires_at livemode payment_intent setup_intent payment_method_preview",
     "confirmation_tokens_resource_payment_method_preview": "type card customer billing_details",
-    "payment_method_details": "type card",
+    "payment_method_details": "type card oxxo",
+    "payment_method_details_oxxo": "number",
+    "customer_cash_balance_transaction": "id object type customer net_amount currency created",
+    "funding_instructions": "object currency bank_transfer",
+    "funding_instructions_bank_transfer": "country financial_addresses type",
+    "dispute": "id object status amount reason payment_intent",
+    "payout": "id object status",
     "payment_method_details_card": "authorization_code capture_before network_transaction_id three_d_secure exp_month "
     "exp_year",
     "three_d_secure_details_charge": "electronic_commerce_indicator version",
@@ -83,7 +89,12 @@ _REQUESTS = {
     "GET customers/{customer}": "",
     "GET payment_methods/{payment_method}": "",
     "GET confirmation_tokens/{confirmation_token}": "",
-    "GET balance_transactions": "created expand limit starting_after",
+    "POST customers/{customer}/funding_instructions": "currency funding_type bank_transfer",
+    "GET refunds/{refund}": "",
+    "GET disputes/{dispute}": "",
+    "GET payouts/{payout}": "",
+    "GET events/{id}": "",
+    "GET balance_transactions": "created payout expand limit starting_after",
     "GET events": "created type limit starting_after",
     "GET account": "",
 }
@@ -160,6 +171,9 @@ def wrong_with_request(method: str, path: str, form: dict[str, str]) -> list[str
     """Returns what Stripe's description forbids in a request."""
     route = re.sub(r"(?<=intents/)\w+_\d+", "{intent}", path.removeprefix("/v1/"))
     route = re.sub(r"(?<=customers/)\w+_\d+", "{customer}", route)
+    for name in ("refund", "dispute", "payout"):
+        route = re.sub(rf"(?<={name}s/)\w+", f"{{{name}}}", route)
+    route = re.sub(r"(?<=events/)\w+", "{id}", route)
     route = re.sub(r"(?<=payment_methods/)\w+", "{payment_method}", route)
     route = re.sub(r"(?<=confirmation_tokens/)\w+", "{confirmation_token}", route)
     schema = description()["requests"].get(f"{method} {route}")

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 CUT_BEFORE, CUT_AFTER, FAILS_BEFORE, FAILS_AFTER = "CUT_BEFORE", "CUT_AFTER", "FAILS_BEFORE", "FAILS_AFTER"
-BUSY, IN_USE, HELD = "BUSY", "IN_USE", "HELD"
+BUSY, IN_USE, HELD, REFUSED = "BUSY", "IN_USE", "HELD", "REFUSED"
 
 DECLINED = {"pm_insufficient": "insufficient_funds", "pm_fraudulent": "fraudulent"}
 
@@ -37,6 +37,9 @@ class Double:
         self.intents: dict[str, dict[str, Any]] = {}
         self.refunds: dict[str, dict[str, Any]] = {}
         self.customers: dict[str, dict[str, Any]] = {}
+        self.clabes: dict[str, dict[str, Any]] = {}
+        self.disputes: dict[str, dict[str, Any]] = {}
+        self.payouts: dict[str, dict[str, Any]] = {}
         self.tokens: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.transactions: list[dict[str, Any]] = []
@@ -84,6 +87,8 @@ class Double:
                     {"error": {"type": "idempotency_error", "code": "idempotency_key_in_use"}},
                     {"Retry-After": "0"},
                 )
+            case "REFUSED":
+                return _json(400, {"error": {"type": "invalid_request_error", "message": "This is not allowed."}})
             case "CUT_BEFORE":
                 return self._cut(request)
             case "HELD":
@@ -139,6 +144,11 @@ class Double:
             ("GET", "payment_methods/*"): lambda i, _: self._token(i),
             ("GET", "confirmation_tokens/*"): lambda i, _: self._token(i),
             ("POST", "refunds"): self._refund,
+            ("GET", "refunds/*"): lambda i, _: self.refunds[i],
+            ("GET", "disputes/*"): lambda i, _: self.disputes[i],
+            ("GET", "payouts/*"): lambda i, _: self.payouts[i],
+            ("GET", "events/*"): lambda i, _: self._event(i),
+            ("POST", "customers/*/funding_instructions"): self._funding,
             ("GET", "refunds"): lambda f: self._page(self.refunds.values(), f),
             ("POST", "customers"): self._customer,
             ("POST", "customers/*"): self._describe,
@@ -156,6 +166,24 @@ class Double:
             raise Refusal(404, type="invalid_request_error", code="resource_missing", message="No such token")
         return self.tokens[token]
 
+    def happen(self, kind: str, value: dict[str, Any]) -> str:
+        """Records an event with its object, and returns its id."""
+        event = {"id": self._id("evt"), "object": "event", "type": kind, "created": self.now}
+        self.events.append({**event, "data": {"object": json.loads(json.dumps(value))}})
+        return str(event["id"])
+
+    def _event(self, event_id: str) -> dict[str, Any]:
+        for event in self.events:
+            if event["id"] == event_id:
+                return event
+        raise Refusal(404, type="invalid_request_error", code="resource_missing", message="No such event")
+
+    def _funding(self, customer: str, _form: dict[str, str]) -> dict[str, Any]:
+        [intent] = [each for each in self.intents.values() if each["customer"] == customer]
+        addresses = [{"type": "spei", "spei": self.clabes[intent["id"]]}]
+        transfer = {"type": "mx_bank_transfer", "country": "MX", "financial_addresses": addresses}
+        return {"object": "funding_instructions", "currency": "mxn", "bank_transfer": transfer}
+
     def _id(self, prefix: str) -> str:
         return f"{prefix}_{next(self._ids)}"
 
@@ -168,6 +196,7 @@ class Double:
         checks = {"gte": int.__ge__, "lte": int.__le__, "lt": int.__lt__}
         found = [i for i in found if all(checks[how](i["created"], at) for how, at in bounds.items())]
         found = [i for i in found if form.get("payment_intent") in {None, i.get("payment_intent")}]
+        found = [i for i in found if form.get("payout") in {None, i.get("payout")}]
         after = [i["id"] for i in found].index(form["starting_after"]) + 1 if "starting_after" in form else 0
         size = min(int(form.get("limit", "10")), 2)  # small pages, so that each list has several
         return {
@@ -310,8 +339,7 @@ class Double:
             raise _unexpected(intent)
         intent |= {"status": "canceled", "next_action": None}
         intent |= {"canceled_at": self.now} if intent["object"] == "payment_intent" else {}
-        event = {"id": self._id("evt"), "object": "event", "type": "payment_intent.canceled", "created": self.now}
-        self.events.append({**event, "data": {"object": intent}})
+        self.happen("payment_intent.canceled", intent)
         return intent
 
     def _refund(self, form: dict[str, str]) -> dict[str, Any]:
@@ -364,6 +392,7 @@ class Double:
             spei |= {"account_holder_name": "Stripe", "account_holder_address": {}, "bank_address": {}}
             transfer = {"type": "mx_bank_transfer", "financial_addresses": [{"type": "spei", "spei": spei}]}
             action = {"type": "display_bank_transfer_instructions", "display_bank_transfer_instructions": transfer}
+            self.clabes[intent["id"]] = spei
         intent |= {"status": "requires_action", "next_action": action}
         return intent
 

@@ -16,6 +16,7 @@ from tests.processors.stripe.double import (
     FAILS_BEFORE,
     HELD,
     IN_USE,
+    REFUSED,
     Double,
 )
 
@@ -145,6 +146,19 @@ async def test_a_fence_holds_although_stripe_fails_at_it(shop: Shop, stripe: Str
     for _ in range(100):  # the request that waits at the double goes on
         await asyncio.sleep(0)
     assert (double.intents["pi_1"]["status"], charged(double)) == ("canceled", 0)
+
+
+async def test_an_intent_that_stripe_does_not_cancel_is_not_fenced(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    double.faults["/confirm"] = [CUT_BEFORE] * 2
+    request = shop.pay()
+    with pytest.raises(ProcessorTimedOut):
+        await stripe.authorize(request)
+    double.faults["/cancel"] = [REFUSED]
+    with pytest.raises(ProcessorTimedOut):
+        await stripe.look_up(shop.question(request, fence=True))
+    assert await stripe.look_up(shop.question(request, fence=True)) is None
 
 
 async def test_a_payer_who_is_quicker_than_the_fence_has_paid(

@@ -35,6 +35,12 @@ _NAMES = {
     objects.Refund: ("refund",),
     objects.BalanceTransaction: ("balance_transaction",),
     objects.Account: ("account",),
+    objects.OxxoDetails: ("payment_method_details_oxxo",),
+    objects.CashTransaction: ("customer_cash_balance_transaction",),
+    objects.FundingInstructions: ("funding_instructions",),
+    objects.FundingTransfer: ("funding_instructions_bank_transfer",),
+    objects.Dispute: ("dispute",),
+    objects.Payout: ("payout",),
     objects.Event: ("event",),
     objects.EventData: ("notification_event_data",),
 }

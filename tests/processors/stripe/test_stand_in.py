@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 from campaigns.fake_stripe.running import control, fake_stripe
+from msgspec.structs import replace
 from tests.processors.stripe.conftest import Shop
 
 from ledger.domain.orders.processor_outcomes import (
@@ -39,7 +40,15 @@ from ledger.processors.contract import (
     ReleaseRequest,
     Request,
 )
+from ledger.processors.messages import (
+    DepositReceived,
+    DisputeLost,
+    RefundConfirmed,
+    SettlementListed,
+    SettlementMatched,
+)
 from ledger.processors.stripe.account import check
+from ledger.processors.stripe.objects import Event
 from ledger.processors.stripe.processor import StripeProcessor
 from ledger.processors.stripe.transport import Connections, KeyRefused, Transport
 
@@ -204,6 +213,50 @@ async def test_references_and_payouts(stand_in: StandIn, shop: Shop) -> None:
     assert await stripe.cancel_reference(cancellation) == ReferenceCancelled(
         processor_reference=shown.processor_reference
     )
+
+
+async def test_events(stand_in: StandIn, shop: Shop) -> None:
+    """Every event that Stripe has recorded, asked for twice, means the same: what has happened to the payments."""
+    stripe = stand_in.stripe
+    transfer, voucher = shop.reference(), shop.reference(MethodType.PAYCASH)
+    issued, shown = await stripe.issue_reference(transfer), await stripe.issue_reference(voucher)
+    assert isinstance(issued, ReferenceIssued)
+    assert isinstance(shown, ReferenceIssued)
+    for amount in (20_000, 31_500):
+        stand_in.control("transfers", {"clabe": issued.clabe, "amount": amount, "reference": "1"})
+    stand_in.control("vouchers", {"payment_intent": shown.processor_reference, "action": "pay"})
+    payout = PayoutRequest(
+        **about(shop.void("x")), processor_reference=issued.processor_reference, amount=Decimal(51_000), currency="MXN"
+    )
+    assert isinstance(await stripe.pay_out(payout), RefundPending)
+    paid, contested = await shop.authorized(token="pm_card_visa"), await shop.authorized(token="pm_card_visa")
+    dispute = {"payment_intent": contested, "reason": "fraudulent", "amount": 10_000}
+    name = stand_in.control("disputes", dispute)["id"]
+    stand_in.control("dispute_ends", {"dispute": name, "won": False})
+    stand_in.control("clock", {"seconds": 5 * 86_400})
+    batch = stand_in.control("payouts", {"account": "fake", "mode": "test", "currency": "mxn"})["payout"]["id"]
+    stand_in.control("payout_ends", {"payout": batch, "paid": True})
+    await asyncio.sleep(2)
+    deadline_at = datetime.now(UTC) + timedelta(seconds=60)
+    transport = Transport(stand_in.connections, "sk_test_fake")
+    names = [event.id async for event in transport.list("/v1/events", {}, Event, deadline_at=deadline_at)]
+    found = dict[tuple[type, str], Any]()
+    for event_id in (*names, *names):
+        for message in await stripe.messages(shop.merchant_id, event_id, deadline_at):
+            before = found.setdefault((type(message), message.message_id), message)
+            assert replace(before, occurred_at=message.occurred_at) == message
+    deposits = sorted(m.amount for m in found.values() if isinstance(m, DepositReceived))
+    assert deposits == [20_000, 31_500, 50_000]
+    assert {m.payment_id for m in found.values() if isinstance(m, DepositReceived)} == {
+        transfer.payment_id,
+        voucher.payment_id,
+    }
+    [confirmed] = [m for m in found.values() if isinstance(m, RefundConfirmed)]
+    assert (confirmed.idempotency_key, confirmed.amount) == (payout.idempotency_key, 51_000)
+    assert [m.processor_reference for m in found.values() if isinstance(m, DisputeLost)] == [contested]
+    for kind in (SettlementListed, SettlementMatched):
+        lines = {m.processor_reference for m in found.values() if isinstance(m, kind) and m.batch_id == batch}
+        assert {paid, contested} <= lines
 
 
 async def test_an_account_is_checked(stand_in: StandIn, shop: Shop) -> None:

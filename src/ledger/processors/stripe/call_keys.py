@@ -27,6 +27,7 @@ _MERCHANT, _KEY, _ORDER, _PAYMENT = "ledger_merchant", "ledger_key", "ledger_ord
 CAPTURE_KEY: Final = "ledger_capture"
 VOID_KEY: Final = "ledger_void"
 FENCED: Final = "ledger_fenced"
+WHOLE_AMOUNT: Final = "ledger_amount"
 
 
 def key_of(request: Request, step: str) -> str:
@@ -59,10 +60,23 @@ def named_key(metadata: Mapping[str, str] | None) -> tuple[UUID, str] | None:
 
 
 def merchant_of(metadata: Mapping[str, str] | None) -> UUID | None:
+    return _uuid(metadata or {}, _MERCHANT)
+
+
+def _uuid(metadata: Mapping[str, str], name: str) -> UUID | None:
     try:
-        return UUID((metadata or {})[_MERCHANT])
+        return UUID(metadata[name])
     except (KeyError, ValueError):
         return None
+
+
+def about_of(metadata: Mapping[str, str]) -> dict[str, UUID | None]:
+    """Returns the merchant, the order and the payment that the metadata of an object of the ledger's name."""
+    return {
+        "merchant_id": _uuid(metadata, _MERCHANT),
+        "order_id": _uuid(metadata, _ORDER),
+        "payment_id": _uuid(metadata, _PAYMENT),
+    }
 
 
 def is_remembered(request: LookUpRequest) -> bool:

@@ -64,8 +64,13 @@ class CardDetails(Struct, frozen=True, kw_only=True):
     three_d_secure: ThreeDSecure | None = None
 
 
+class OxxoDetails(Struct, frozen=True, kw_only=True):
+    number: str | None = None
+
+
 class MethodDetails(Struct, frozen=True, kw_only=True):
     card: CardDetails | None = None
+    oxxo: OxxoDetails | None = None
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -190,16 +195,51 @@ class BalanceTransaction(Struct, frozen=True, kw_only=True):
 
 
 class EventData(Struct, frozen=True, kw_only=True):
-    object: Intent
+    object: Raw
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something that happened to an intent, with the intent as it was then."""
+    """Something that happened, with its object as it was then. The type decides what the object is."""
 
     id: str
     type: str
     created: int
     data: EventData
+
+
+class CashTransaction(Struct, frozen=True, kw_only=True):
+    """A change of a customer's balance. Money that arrived has the type `funded`."""
+
+    id: str
+    type: str
+    customer: str
+    net_amount: int
+    currency: str
+
+
+class FundingTransfer(Struct, frozen=True, kw_only=True):
+    financial_addresses: list[FinancialAddress] = field(default_factory=list)
+
+
+class FundingInstructions(Struct, frozen=True, kw_only=True):
+    """Where a customer sends transfers to."""
+
+    bank_transfer: FundingTransfer
+
+
+class Dispute(Struct, frozen=True, kw_only=True):
+    """A payment that the payer contests. `warning_…` are inquiries, which take no money."""
+
+    id: str
+    status: str
+    amount: int
+    reason: str = ""
+    payment_intent: str | None = None
+
+
+class Payout(Struct, frozen=True, kw_only=True):
+    id: str
+    status: str
 
 
 class Card(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from ledger.processors.contract import Capabilities
 from ledger.processors.stripe.account import MEXICO, capabilities_of, methods_of
 from ledger.processors.stripe.cards import Cards
 from ledger.processors.stripe.charges import Charges
+from ledger.processors.stripe.events import Events
 from ledger.processors.stripe.records import Records
 from ledger.processors.stripe.references import References
 from ledger.processors.stripe.tokens import Tokens
@@ -43,6 +44,7 @@ class StripeProcessor:
         self.look_up_cancellation = references.look_up_cancellation
         self.look_up_payout = references.look_up_payout
         self.records = Records(transport).records
+        self.messages = Events(transport).messages
 
     @property
     def alive(self) -> bool:

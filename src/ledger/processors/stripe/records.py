@@ -63,7 +63,7 @@ class Records(Intents):
                 if record is not None:
                     found.append(record)
             async for event in self.transport.list(_EVENTS, cancelled, Event, deadline_at=deadline_at):
-                record = _voided(event.data.object, _time(event.created))
+                record = _voided(_cancelled(event), _time(event.created))
                 if record is not None:
                     found.append(record)
         except Refused as refusal:
@@ -73,9 +73,9 @@ class Records(Intents):
     async def _moved(self, transaction: BalanceTransaction, deadline_at: datetime) -> ProcessorRecord | None:
         """Returns the record of a transaction, None if it is not about a call of the ledger's."""
         if transaction.type == _CAPTURED:
-            return await self._captured(_source(transaction, Charge), _time(transaction.created), deadline_at)
+            return await self._captured(source_of(transaction, Charge), _time(transaction.created), deadline_at)
         if transaction.type in _REFUNDED:
-            return _refunded(_source(transaction, Refund), _time(transaction.created))
+            return _refunded(source_of(transaction, Refund), _time(transaction.created))
         return None
 
     async def _captured(self, charge: Charge, at: datetime, deadline_at: datetime) -> ProcessorRecord | None:
@@ -96,7 +96,7 @@ class Records(Intents):
         )
 
 
-def _source(transaction: BalanceTransaction, type_: type[T]) -> T:
+def source_of(transaction: BalanceTransaction, type_: type[T]) -> T:
     """Returns what a transaction is about. Raises ProcessorTimedOut if Stripe did not expand it."""
     try:
         return msgspec.json.decode(transaction.source, type=type_)
@@ -120,6 +120,13 @@ def _refunded(refund: Refund, at: datetime) -> ProcessorRecord | None:
 def _capture_key(metadata: dict[str, str]) -> tuple[UUID, str] | None:
     merchant, key = merchant_of(metadata), metadata.get(CAPTURE_KEY)
     return None if merchant is None or key is None else (merchant, key)
+
+
+def _cancelled(event: Event) -> Intent:
+    try:
+        return msgspec.json.decode(event.data.object, type=Intent)
+    except msgspec.DecodeError as fault:
+        raise ProcessorTimedOut(f"the intent of the event {event.id} is unreadable") from fault
 
 
 def _voided(intent: Intent, at: datetime) -> ProcessorRecord | None:

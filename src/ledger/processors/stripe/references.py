@@ -36,7 +36,15 @@ from ledger.processors.contract import (
     ReferenceRequest,
     Request,
 )
-from ledger.processors.stripe.call_keys import is_of, is_remembered, key_of, made_about, made_since, metadata_of
+from ledger.processors.stripe.call_keys import (
+    WHOLE_AMOUNT,
+    is_of,
+    is_remembered,
+    key_of,
+    made_about,
+    made_since,
+    metadata_of,
+)
 from ledger.processors.stripe.charges import REFUNDS, refunded, words
 from ledger.processors.stripe.forms import Form, Value
 from ledger.processors.stripe.intents import PAYMENTS, Intents, path_of
@@ -116,13 +124,13 @@ class References(Intents):
             made, others = await self._refunds(intent.id, request)
             through = min(amount, intent.amount_received - others) if made is None else made.amount
             rest = amount - through
-            answers = []
+            answers, marks = [], {**metadata_of(request), WHOLE_AMOUNT: str(amount)}
             if rest:  # first, because only this part can be refused: then nothing is given back
                 form: Form = {"customer": intent.customer, "origin": "customer_balance", "amount": rest}
-                form = {**form, "currency": request.currency.lower(), "metadata": metadata_of(request)}
+                form = {**form, "currency": request.currency.lower(), "metadata": marks}
                 answers.append(await self._refund(form, request, _FROM_BALANCE))
             if through and made is None:
-                form = {"payment_intent": intent.id, "amount": through, "metadata": metadata_of(request)}
+                form = {"payment_intent": intent.id, "amount": through, "metadata": marks}
                 made = await self._refund(form, request, _THROUGH_INTENT)
         except Refused as failure:
             if failure.error.type == "idempotency_error":

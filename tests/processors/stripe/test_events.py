@@ -1,0 +1,185 @@
+"""What Stripe's events mean for the ledger's payments, asked at Stripe: deposits, refunds, disputes and payouts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.processors.stripe.conftest import Shop
+from tests.processors.stripe.double import FAILS_BEFORE, Double
+from tests.processors.stripe.test_references import _fund, _payout
+
+from ledger.domain.orders.processor_outcomes import ReferenceIssued
+from ledger.domain.orders.terms import MethodType
+from ledger.processors.contract import ProcessorTimedOut
+from ledger.processors.messages import (
+    DepositReceived,
+    DisputeLost,
+    DisputeOpened,
+    DisputeWon,
+    Message,
+    RefundConfirmed,
+    RefundFailed,
+    SettlementListed,
+    SettlementMatched,
+    SettlementRefused,
+)
+from ledger.processors.stripe.processor import StripeProcessor
+
+pytestmark = pytest.mark.anyio
+
+
+async def asked(shop: Shop, event_id: str, **given: Any) -> list[Message]:
+    deadline_at = datetime.now(UTC) + timedelta(seconds=10)
+    return list(
+        await shop.stripe.messages(
+            **{"merchant_id": shop.merchant_id, **given}, event_id=event_id, deadline_at=deadline_at
+        )
+    )
+
+
+def cash(double: Double, customer: str, amount: int, kind: str = "funded") -> str:
+    moved = {"id": double._id("ccsbtxn"), "object": "customer_cash_balance_transaction", "type": kind}
+    moved |= {"customer": customer, "net_amount": amount, "currency": "mxn", "created": double.now}
+    return double.happen("customer_cash_balance_transaction.created", moved)
+
+
+async def test_each_transfer_is_one_deposit_of_its_reference(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    request = shop.reference()
+    issued = await stripe.issue_reference(request)
+    assert isinstance(issued, ReferenceIssued)
+    [customer] = double.customers
+    first, second = cash(double, customer, 20_000), cash(double, customer, 31_500)
+    for event, amount in ((first, 20_000), (first, 20_000), (second, 31_500)):
+        [deposit] = await asked(shop, event)
+        assert isinstance(deposit, DepositReceived)
+        assert (deposit.reference, deposit.amount, deposit.currency) == (issued.clabe, amount, "MXN")
+        assert (deposit.order_id, deposit.payment_id) == (request.order_id, request.payment_id)
+    [one], [other] = await asked(shop, first), await asked(shop, second)
+    assert one.processor_reference != other.processor_reference
+    assert await asked(shop, cash(double, customer, -5_000, "applied_to_payment")) == []
+    assert await asked(shop, first, merchant_id=uuid4()) == []  # another merchant's account has the same keys
+    double.customers[customer]["metadata"] = {}
+    assert await asked(shop, first) == []
+
+
+async def test_cash_under_a_voucher_is_a_deposit(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    request = shop.reference(MethodType.PAYCASH)
+    issued = await stripe.issue_reference(request)
+    assert isinstance(issued, ReferenceIssued)
+    intent = double.intents[issued.processor_reference]
+    details = {"type": "oxxo", "oxxo": {"number": issued.reference}}
+    charge = {"id": "ch_77", "object": "charge", "amount": 50_000, "payment_method_details": details}
+    intent |= {"status": "succeeded", "amount_received": 50_000, "next_action": None, "latest_charge": charge}
+    [deposit] = await asked(shop, double.happen("payment_intent.succeeded", intent))
+    assert isinstance(deposit, DepositReceived)
+    assert (deposit.reference, deposit.amount, deposit.processor_reference) == (issued.reference, 50_000, "ch_77")
+    await stripe.authorize(shop.pay())
+    assert await asked(shop, double.happen("payment_intent.succeeded", list(double.intents.values())[-1])) == []
+    intent["latest_charge"] = "ch_77"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [("succeeded", RefundConfirmed), ("failed", RefundFailed), ("canceled", RefundFailed), ("pending", None)],
+)
+async def test_a_refund_has_an_end(
+    shop: Shop, stripe: StripeProcessor, double: Double, status: str, kind: type | None
+) -> None:
+    request = shop.refund(await shop.authorized())
+    await stripe.refund(request)
+    [refund] = double.refunds.values()
+    event = double.happen("refund.updated", refund)  # the event shows it as it was: what is true now counts
+    refund["status"] = status
+    messages = await asked(shop, event)
+    assert [type(message) for message in messages] == ([] if kind is None else [kind])
+    assert {(m.idempotency_key, m.order_id) for m in messages} <= {(request.idempotency_key, request.order_id)}  # type: ignore[union-attr]
+    refund["metadata"]["ledger_amount"] = "changed by hand"
+    assert len(await asked(shop, event)) == len(messages)
+    refund["metadata"] = {}
+    assert await asked(shop, event) == []
+
+
+async def test_a_payout_in_two_parts_ends_when_both_have(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    issued = await stripe.issue_reference(shop.reference())
+    assert isinstance(issued, ReferenceIssued)
+    double.balances[_fund(double, issued.processor_reference, 50_000)] = 1_500
+    await stripe.pay_out(_payout(shop, issued.processor_reference, 51_500))
+    first, second = double.refunds.values()
+    first["status"], second["status"] = "pending", "succeeded"
+    event = double.happen("refund.updated", second)
+    assert await asked(shop, event) == []
+    first["status"] = "succeeded"
+    [confirmed] = await asked(shop, event)
+    assert isinstance(confirmed, RefundConfirmed)
+    assert confirmed.amount == 51_500
+    [again] = await asked(shop, double.happen("refund.updated", first))
+    assert again == confirmed
+
+
+@pytest.mark.parametrize(
+    ("status", "kinds"),
+    [
+        ("warning_needs_response", []),
+        ("needs_response", [DisputeOpened]),
+        ("under_review", [DisputeOpened]),
+        ("won", [DisputeOpened, DisputeWon]),
+        ("lost", [DisputeOpened, DisputeLost]),
+    ],
+)
+async def test_a_dispute_has_an_end(
+    shop: Shop, stripe: StripeProcessor, double: Double, status: str, kinds: list[type]
+) -> None:
+    reference = await shop.authorized()
+    dispute = {"id": "dp_5", "object": "dispute", "status": "needs_response", "amount": 9_000, "reason": "fraudulent"}
+    dispute["payment_intent"] = reference
+    double.disputes["dp_5"] = {**dispute, "status": status}
+    messages = await asked(shop, double.happen("charge.dispute.created", dispute))
+    assert [type(message) for message in messages] == kinds
+    assert len({message.message_id for message in messages}) == len(kinds)
+    for message in messages:
+        assert (message.dispute_id, message.processor_reference) == ("dp_5", reference)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("status", "kinds"),
+    [
+        ("in_transit", [SettlementListed]),
+        ("paid", [SettlementListed, SettlementMatched]),
+        ("failed", [SettlementListed, SettlementRefused]),
+    ],
+)
+async def test_a_payout_to_the_merchant_lists_its_payments(
+    shop: Shop, stripe: StripeProcessor, double: Double, status: str, kinds: list[type]
+) -> None:
+    references = [await shop.authorized() for _ in range(3)]
+    await stripe.refund(shop.refund(references[0]))
+    double.transactions = [{**line, "payout": "po_9"} for line in double.transactions]
+    double.payouts["po_9"] = {"id": "po_9", "object": "payout", "status": status}
+    messages = await asked(shop, double.happen("payout.paid", double.payouts["po_9"]))
+    assert {type(message) for message in messages} == set(kinds)
+    assert sorted(m.processor_reference for m in messages if isinstance(m, SettlementListed)) == sorted(references)
+    assert len({message.message_id for message in messages}) == len(messages) == 3 * len(kinds)
+
+
+async def test_an_event_that_is_unknown_or_of_another_kind_means_nothing(shop: Shop, double: Double) -> None:
+    for event_id in ("evt_99", "", "evt_1/../account", "x" * 300, double.happen("customer.created", {"id": "cus_1"})):
+        assert await asked(shop, event_id) == []
+    assert {path for _, path, _ in double.requests} <= {"/v1/events/evt_99", "/v1/events/evt_1"}
+
+
+async def test_what_stripe_does_not_show_is_asked_for_again(shop: Shop, double: Double) -> None:
+    event = double.happen("refund.updated", {"object": "refund"})
+    with pytest.raises(ProcessorTimedOut):
+        await asked(shop, event)
+    double.faults["/funding_instructions"] = [FAILS_BEFORE]
+    await shop.stripe.issue_reference(shop.reference())
+    [customer] = double.customers
+    deposit = cash(double, customer, 100)
+    with pytest.raises(ProcessorTimedOut):
+        await asked(shop, deposit)
+    assert len(await asked(shop, deposit)) == 1
