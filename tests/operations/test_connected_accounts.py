@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from copy import copy
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 from tests.operations.conftest import an_order, by_card, register
+from tests.operations.test_action_recovery import order_named
 from tests.processors.acme import GOOD, OTHER, Acme
 
 from ledger.domain.rejections import MethodNotEnabled
-from ledger.operations.context.inputs import Actor
+from ledger.operations.context.inputs import Actor, RefundInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
+from ledger.operations.orders.refund import refund_order
 from ledger.operations.processor_accounts.connect import ConnectInput, connect_account
 from ledger.operations.processor_accounts.disconnect import disconnect_account
 from ledger.processors.connected_accounts import ConnectedAccounts
+from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.registry import AccountKeys
+from ledger.ttl_cache import TtlCache
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +57,9 @@ async def test_accounts_come_in_the_order_of_connection_each_with_its_own_keys(l
     assert [each.name for each in found] == ["sandbox", "acme-mx", "backup"]
     assert (await accounts.named(actor.merchant_id, "acme-mx")).processor is found[1].processor
     assert accounts.opened == [("acme-mx", GOOD)], "opened once"
+    executor, accounts.simulated._executor = accounts.simulated._executor, None
+    assert len(await accounts.of_merchant(actor.merchant_id)) == 3, "no statement for an account that is open"
+    accounts.simulated._executor = executor
     await connected(ledger, actor, "acme-mx", "acme", OTHER)
     changed = await accounts.named(actor.merchant_id, "acme-mx")
     assert changed.processor is not found[1].processor
@@ -77,13 +85,25 @@ async def test_a_disconnected_account_takes_no_new_payment(ledger: Ledger, actor
 async def test_an_account_that_cannot_be_opened_leaves_the_others(ledger: Ledger, actor: Actor) -> None:
     accounts: Any = ledger.processors
     await connected(ledger, actor, "acme-mx", "acme", GOOD)
-    accounts._adapters = {}
+    adapters, accounts._adapters = accounts._adapters, {}
+
+    async def only_acme(merchant_id: Any) -> Any:
+        return [await accounts.named(merchant_id, "acme-mx")]
+
     with capture_logs() as logs:
         found = await accounts.of_merchant(actor.merchant_id)
         assert await accounts.named(actor.merchant_id, "acme-mx") is None
     assert [each.name for each in found] == ["sandbox"]
     assert {line["event"] for line in logs} == {"processor_account_not_opened"}
     assert GOOD not in str(logs)
+    accounts._adapters = adapters
+    accounts.of_merchant = only_acme
+    await create_order(ledger, actor, an_order("acme", by_card()))
+    accounts._adapters, accounts._opened = {}, TtlCache(1, 1.0)
+    with pytest.raises(ProcessorUnavailable):
+        await refund_order(ledger, actor, "acme", RefundInput(amount=Decimal(1)))
+    assert (await order_named(ledger, actor, "acme")).refunds == ()
+    del accounts.of_merchant
     assert (await create_order(ledger, actor, an_order("1", by_card()))).order.payments[0].account == "sandbox"
 
 

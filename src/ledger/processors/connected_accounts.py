@@ -7,7 +7,6 @@ logged: the merchant's other accounts go on.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +15,7 @@ import structlog
 from ledger.domain.orders.capabilities import MethodCapability
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.processor_accounts import state
-from ledger.domain.processor_accounts.terms import AccountStatus
+from ledger.domain.processor_accounts.terms import AccountStatus, AccountTerms
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import Processor
@@ -60,7 +59,7 @@ class ConnectedAccounts:
         self._adapters = adapters
         self._find_merchants = find_merchants
         self._trace = trace
-        self._opened = TtlCache[UUID, tuple[datetime, Processor]](_OPENED_MAX, _OPENED_TTL_S)
+        self._opened = TtlCache[UUID, tuple[AccountTerms, Processor]](_OPENED_MAX, _OPENED_TTL_S)
 
     @property
     def alive(self) -> bool:
@@ -125,7 +124,7 @@ class ConnectedAccounts:
 
     async def _processor(self, merchant_id: UUID, account: state.ProcessorAccount) -> Processor | None:
         known = self._opened.get(account.account_id)
-        if known is not None and known[0] == account.updated_at:
+        if known is not None and known[0] == account.terms:
             return known[1]
         open_adapter, secret_id = self._adapters.get(account.processor), account.terms.secret_id
         keys = None
@@ -142,7 +141,7 @@ class ConnectedAccounts:
         processor = open_adapter(account, keys)
         if self._trace is not None:
             self._trace(processor, account.name)
-        self._opened.put(account.account_id, (account.updated_at, processor))
+        self._opened.put(account.account_id, (account.terms, processor))
         return processor
 
 

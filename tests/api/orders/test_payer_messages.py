@@ -140,6 +140,6 @@ async def test_production_without_a_processor_names_what_is_missing(settings: Se
             refused = await merchant.create(body)
             assert (refused.status_code, refused.json()["code"]) == (422, "METHOD_NOT_ENABLED")
             assert refused.json()["message"] == (
-                f"No {kind} processor is connected in production: the operator of the service has to connect one."
+                f"No {kind} processor is connected: connect an account by PUT /v1/processor-accounts/{{name}} first."
             )
         assert (await merchant.create(order())).status_code == 201, "an order can be created and paid later"

@@ -13,7 +13,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType
 from ledger.operations.context.ledger import Ledger
 from ledger.processors.accounts import ProcessorAccount
-from ledger.processors.contract import Capabilities, Processor
+from ledger.processors.contract import Capabilities, Processor, ProcessorUnavailable
 
 _DISCONNECTED: Final = "is disconnected"
 _ELSEWHERE: Final = "is not the account whose token is charged"
@@ -90,12 +90,17 @@ async def processor_of(ledger: Ledger, merchant_id: UUID, account: str) -> Proce
 
 
 async def rules_of(ledger: Ledger, merchant_id: UUID, order: Order) -> Rules:
-    """Returns what the accounts of an order's payments allow. Raises like `processor_of`."""
+    """Returns what the accounts of an order's payments allow.
+
+    Raises like `processor_of`, and ProcessorUnavailable for an account that cannot be opened: nothing is decided by
+    rules that may be others.
+    """
     rules = {}
     for name in _accounts(order.payments):
         processor = await processor_of(ledger, merchant_id, name)
-        if processor is not None:
-            rules[name] = _rules(processor.capabilities)
+        if processor is None:
+            raise ProcessorUnavailable(f"the account {name} cannot be opened")
+        rules[name] = _rules(processor.capabilities)
     return rules
 
 

@@ -72,8 +72,9 @@ class SandboxAccounts:
         """
         if name == NAME:
             return self.shared
-        async with self._executor.connection() as connection:
-            await open_book(connection, merchant_id, name)
+        if name not in self._opened.get(merchant_id, {}):
+            async with self._executor.connection() as connection:
+                await open_book(connection, merchant_id, name)
         return self._add(merchant_id, name)
 
     @property

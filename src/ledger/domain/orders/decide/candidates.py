@@ -89,7 +89,9 @@ def _range(lowest: Decimal | None, highest: Decimal | None) -> str:
 def _refused(method: MethodType, refusals: list[_Refusal]) -> MethodNotEnabled | AmountNotChargeable:
     name = method.lower()
     if not refusals:
-        return MethodNotEnabled(f"No {name} processor is connected: connect an account with one first.")
+        return MethodNotEnabled(
+            f"No {name} processor is connected: connect an account by PUT /v1/processor-accounts/{{name}} first."
+        )
     fractions = [each.of_fraction for each in refusals if each.of_fraction is not None]
     if len(fractions) == len(refusals):
         return fractions[0]
