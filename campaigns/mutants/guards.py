@@ -885,8 +885,8 @@ FENCE: Final = (
         "disconnected-account-charged",
         "a disconnected account takes no new payment",
         "src/ledger/operations/pipeline/accounts.py",
-        "    refusal = None if account.is_connected else _DISCONNECTED\n",
-        "    refusal: str | None = None\n",
+        "    if not account.is_connected:\n        return _DISCONNECTED\n",
+        "",
         ("tests/operations/test_accounts.py",),
     ),
     Mutant(
