@@ -726,8 +726,8 @@ IDEMPOTENCY: Final = (
         "message-stored-twice",
         "a message with a known id changes nothing",
         _INBOX,
-        "values (%s, %s, %s, %s, %s)\non conflict do nothing",
-        "values (%s, %s, %s || clock_timestamp()::text, %s, %s)\non conflict do nothing",
+        "values (%s, %s, %s, %s, %s, %s)\non conflict do nothing",
+        "values (%s, %s, %s, %s || clock_timestamp()::text, %s, %s)\non conflict do nothing",
         ("tests/processors/test_inbox_store.py",),
     ),
     Mutant(

@@ -174,7 +174,7 @@ def _out_of_range(option: Json) -> Iterator[tuple[str, Any]]:
         if "maxLength" in option:
             yield "length", "x" * (option["maxLength"] + 1)
         if "pattern" in option or option.get("format") in _FORMATS:
-            yield "format", "not-one"
+            yield "format", "not one"
 
 
 def query_mistakes(parameters: Sequence[Json], count: int, random: Random) -> tuple[str, list[Mistake]]:
