@@ -72,6 +72,9 @@ def test_a_flag_overrides_its_variable_unless_it_is_absent():
         ("LEDGER_DATABASE_APP_URL", "host=elsewhere"),
         ("LEDGER_FILES_URL", "ftp://files"),
         ("LEDGER_STAMPING_PROVIDER", "another"),
+        ("LEDGER_STRIPE_URL", "api.stripe.com"),
+        ("LEDGER_STRIPE_URL", "http://api.stripe.com"),
+        ("LEDGER_STRIPE_URL", "https://user@stripe.example"),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_line_that_names_its_variable(variable, value):

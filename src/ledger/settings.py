@@ -271,6 +271,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(pattern=_WEB_ADDRESS, description="Another address of the provider's service than its published one."),
     ] = ""
+    stripe_url: Annotated[
+        str,
+        Meta(
+            pattern=r"^https?://[^/?#\s]+$",
+            description="The address of Stripe's interface. Another one is for tests with a substitute.",
+        ),
+    ] = "https://api.stripe.com"
     smtp_url: Annotated[
         str | None,
         Meta(
@@ -557,6 +564,7 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
     _check_stamping(settings)
     _check_mail(settings)
+    _check_stripe(settings)
     for variable, url in (
         ("LEDGER_DATABASE_URL", settings.database_url),
         ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
@@ -566,6 +574,20 @@ def _check_together(settings: Settings) -> None:
             raise SettingWrong(variable, "needs LEDGER_DATABASE_URL beside it")
         if url and (wrong := wrong_with(url)):
             raise SettingWrong(variable, wrong)
+
+
+def _check_stripe(settings: Settings) -> None:
+    try:
+        server = urlsplit(settings.stripe_url)
+        host, _ = server.hostname, server.port
+    except ValueError:
+        host = None
+    if not host or "@" in settings.stripe_url:
+        raise SettingWrong(
+            "LEDGER_STRIPE_URL", "must name a host without a user, and a port up to 65535 if it names one"
+        )
+    if server.scheme != "https" and host not in _LOOPBACK:
+        raise SettingWrong("LEDGER_STRIPE_URL", "must begin with https://: the accounts' secret keys are sent to it")
 
 
 def _check_mail(settings: Settings) -> None:

@@ -36,11 +36,12 @@ from ledger.processors.account_keys import AccountKeyStore
 from ledger.processors.connected_accounts import ConnectedAccounts
 from ledger.processors.contract import Processor
 from ledger.processors.merchant_accounts import MerchantAccounts
-from ledger.processors.registry import Kinds
+from ledger.processors.registry import AccountKind, Kinds
 from ledger.processors.sandbox import account_kind
 from ledger.processors.sandbox.accounts import SandboxAccounts
 from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.processor import SandboxProcessor
+from ledger.processors.stripe.account_kind import StripeKind
 from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
 from ledger.settings import Settings, public_url
 from ledger.vault.vault import Vault
@@ -142,21 +143,22 @@ async def _accounts(settings: Settings, url: str, stack: AsyncExitStack) -> Merc
     keys = AccountKeyStore(url, sealing)
     stack.push_async_callback(keys.stop)
     is_sandbox = settings.environment == "sandbox"
+    kinds = processor_kinds(settings)
+    for kind in kinds.values():
+        stack.push_async_callback(kind.stop)
     return MerchantAccounts(
         reads.get,
         keys,
-        processor_kinds(settings),
+        kinds,
         mode=AccountMode.TEST if is_sandbox else AccountMode.LIVE,
         built_in=account_kind.TERMS if is_sandbox else None,
     )
 
 
 def processor_kinds(settings: Settings) -> Kinds:
-    """Returns the processors with which merchants of this installation can connect accounts."""
-    if settings.environment == "production":
-        return {}
-    simulated = account_kind.SandboxKind()
-    return {simulated.name: simulated}
+    """Returns the processors with which merchants of this installation can connect accounts, by their names."""
+    simulated: list[AccountKind] = [account_kind.SandboxKind()] if settings.environment == "sandbox" else []
+    return {kind.name: kind for kind in [*simulated, StripeKind(settings.stripe_url)]}
 
 
 def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitStack) -> Invoicing:
@@ -208,7 +210,8 @@ async def _processors(
         async with await connect(url, "ledger-processor-accounts") as connection:
             return await merchants_with_accounts(connection)
 
-    return ConnectedAccounts(accounts, simulated, {}, find_merchants, trace)
+    adapters = {name: kind.open for name, kind in accounts.kinds.items() if isinstance(kind, StripeKind)}
+    return ConnectedAccounts(accounts, simulated, adapters, find_merchants, trace)
 
 
 async def _simulated_accounts(

@@ -1,7 +1,6 @@
 """The rows of merchants' accounts with processors, without their secrets, and the accounts as they are answered.
 
-A row has the account's state, of which the answer is made when it is read: its address for messages follows from the
-installation's settings.
+A row has the account's state, of which the answer is made when it is read.
 """
 
 from __future__ import annotations
@@ -87,13 +86,6 @@ class ProcessorAccountDocument(Struct, frozen=True, kw_only=True, rename="camel"
     publishable_key: Annotated[
         str | None, Meta(description="The key for the processor's script in the payer's browser.")
     ]
-    messages_url: Annotated[
-        str | None,
-        Meta(
-            description="The address to which the processor sends its messages; `null` for a simulated processor, which "
-            "needs none."
-        ),
-    ]
     created_at: Annotated[Moment, Meta(description="When the account was first connected.")]
     updated_at: Annotated[Moment, Meta(description="When it was last connected, changed or disconnected.")]
 
@@ -134,7 +126,7 @@ async def merchants_with_accounts(connection: Connection) -> Sequence[UUID]:
     return [merchant_id for (merchant_id,) in await (await connection.execute(_MERCHANTS)).fetchall()]
 
 
-def account_document(account: ProcessorAccount, messages_url: str | None) -> ProcessorAccountDocument:
+def account_document(account: ProcessorAccount) -> ProcessorAccountDocument:
     """Returns an account as it is answered."""
     terms = account.terms
     return ProcessorAccountDocument(
@@ -145,7 +137,6 @@ def account_document(account: ProcessorAccount, messages_url: str | None) -> Pro
         country=terms.country,
         methods=method_documents(terms.methods),
         publishable_key=terms.publishable_key,
-        messages_url=messages_url,
         created_at=moment(account.created_at),
         updated_at=moment(account.updated_at),
     )

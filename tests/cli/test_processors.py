@@ -25,7 +25,7 @@ def test_a_simulated_account_is_connected_listed_checked_and_disconnected(ledger
     assert ledger("processors", "check", merchant, "second").done == "reachable\nTEST  MX\n"
     assert ledger("processors", "disconnect", merchant, "second").done == "second  sandbox  DISCONNECTED  TEST\n"
     for arguments, reason in (
-        ((*connect, "other", "--processor", "stripe"), "--processor is unknown; use sandbox"),
+        ((*connect, "other", "--processor", "conekta"), "--processor is unknown; use sandbox, stripe"),
         ((*connect, "Other", "--processor", "sandbox"), "NAME must have"),
         (("processors", "check", merchant, "none"), "no account with a processor under this name"),
         (("processors", "list", UNKNOWN), f"there is no merchant {UNKNOWN}"),

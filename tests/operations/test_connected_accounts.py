@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from tests.operations.conftest import an_order, by_card, register
+from tests.operations.conftest import Open, an_order, by_card, register
 from tests.operations.test_action_recovery import order_named
 from tests.processors.acme import GOOD, OTHER, Acme
 
@@ -70,6 +70,17 @@ async def test_accounts_come_in_the_order_of_connection_each_with_its_own_keys(l
         if each.merchant_id in {None, actor.merchant_id}
     ]
     assert every == [("sandbox", None), ("acme-mx", actor.merchant_id), ("backup", actor.merchant_id)]
+
+
+async def test_another_process_finds_an_account_that_was_connected_after_it_had_read(
+    ledger: Ledger, actor: Actor, open_another: Open
+) -> None:
+    other = await open_another()
+    assert await other.processors.named(actor.merchant_id, "backup") is None
+    await connected(ledger, actor, "backup", "sandbox")
+    found = await other.processors.named(actor.merchant_id, "backup")
+    assert found is not None, "a payment at an account can be captured by every process at once"
+    assert found.merchant_id == actor.merchant_id
 
 
 async def test_a_disconnected_account_takes_no_new_payment(ledger: Ledger, actor: Actor) -> None:

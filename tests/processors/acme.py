@@ -38,8 +38,11 @@ class Acme:
     def publishable_key_problem(self, key: str) -> str | None:
         return None if key.startswith("pk_") else "must be a publishable key, which begins with pk_"
 
-    def mode_of(self, secret_key: str) -> AccountMode:
-        return AccountMode.LIVE if secret_key.startswith("sk_live_") else AccountMode.TEST
+    def webhook_secret_problem(self, secret: str) -> str | None:
+        return "must not be empty" if not secret else None
+
+    def mode_of(self, key: str) -> AccountMode:
+        return AccountMode.LIVE if "_live_" in key else AccountMode.TEST
 
     async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:
         assert keys.secret_key is not None, "it was checked"
@@ -51,3 +54,6 @@ class Acme:
             raise KeyRefused(f"Invalid API Key provided: {keys.secret_key}, signed with {SIGNING}\n")
         problems = () if keys.webhook_secrets else ("No webhook secret is stored: messages are refused.",)
         return AccountFacts(mode=self.mode_of(keys.secret_key), country="MX", methods=(CARDS, SPEI), problems=problems)
+
+    async def stop(self) -> None:
+        pass

@@ -25,7 +25,7 @@ from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.postgres.listener import Listener
 from ledger.security.api_keys import NewKey, new_key
 from ledger.security.secrets import Purpose, load_secrets
-from ledger.settings import Settings, public_url, request_limits
+from ledger.settings import Settings, request_limits
 from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.wiring import open_ledger
 from projections.merchants import CHANGES, merchant_in
@@ -52,8 +52,6 @@ class Dependencies(Struct, frozen=True):
     fingerprint_key: bytes
     """Hashes the requests that come with an Idempotency-Key."""
     environment: Literal["sandbox", "production"]
-    public_url: str
-    """The address of the interface, with its base path, as others reach it."""
     new_key: Callable[[], NewKey]
     """Draws a new API key of this installation."""
     delivery: MessageDelivery
@@ -117,7 +115,6 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             import_body_limit=settings.import_body_limit,
             fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
             environment=settings.environment,
-            public_url=public_url(settings),
             new_key=partial(new_key, settings.environment, secrets.key(Purpose.API_KEY_PEPPER)),
             delivery=delivery,
             clock_control=clock_control,

@@ -83,7 +83,7 @@ class ConnectProcessorAccount(Struct, frozen=True, kw_only=True, rename="camel",
         Annotated[list[_SecretText], Meta(max_length=2)] | None,
         Meta(
             description="The secrets that sign the processor's messages: one, or two while one replaces the other. Stored "
-            "sealed and never returned. Without one, the processor's messages are refused."
+            "sealed and never returned."
         ),
     ] = None
     publishable_key: Annotated[

@@ -81,9 +81,9 @@ class ConnectedAccounts:
 
     async def named(self, merchant_id: UUID, name: str) -> ProcessorAccount | None:
         """Returns a merchant's account, also a disconnected one; None if there is none, or if it cannot be opened."""
-        for each in await self._accounts.stored(merchant_id):
-            if each.name == name:
-                return await self._open(merchant_id, each)
+        account = await self._stored(merchant_id, name)
+        if account is not None:
+            return await self._open(merchant_id, account)
         return self.simulated.shared if self.simulated is not None and name == state.SANDBOX else None
 
     async def every(self) -> AsyncIterator[ProcessorAccount]:
@@ -94,6 +94,18 @@ class ConnectedAccounts:
             for account in await self.of_merchant(merchant_id):
                 if account.merchant_id is not None:
                     yield account
+
+    async def _stored(self, merchant_id: UUID, name: str) -> state.ProcessorAccount | None:
+        """Returns what is stored of an account. One that is not known here is read again: another process may just have
+        connected it, and have made a payment there.
+        """
+        for is_known in (True, False):
+            for account in await self._accounts.stored(merchant_id):
+                if account.name == name:
+                    return account
+            if is_known and name != state.SANDBOX:
+                self._accounts.forget(merchant_id)
+        return None
 
     async def _open(self, merchant_id: UUID, account: state.ProcessorAccount) -> ProcessorAccount | None:
         if account.processor == state.SANDBOX:

@@ -64,8 +64,12 @@ class AccountKind(Protocol):
         """Returns the same of a key that is public: a secret key in its place above all."""
         ...
 
-    def mode_of(self, secret_key: str) -> AccountMode:
-        """Returns the mode of a secret key without `key_problem`."""
+    def webhook_secret_problem(self, secret: str) -> str | None:
+        """Returns the same of a secret that signs the processor's messages."""
+        ...
+
+    def mode_of(self, key: str) -> AccountMode:
+        """Returns the mode of a secret or a publishable key of the right form."""
         ...
 
     async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:
@@ -73,6 +77,10 @@ class AccountKind(Protocol):
 
         Raises KeyRefused, ProcessorUnavailable and ProcessorTimedOut: a check changes nothing at the processor.
         """
+        ...
+
+    async def stop(self) -> None:
+        """Closes the connections of this process to the processor."""
         ...
 
 

@@ -13,7 +13,6 @@ from tests.processors.acme import BAD, DOWN, GOOD, NEXT_SIGNING, OTHER, SECRETS,
 
 from ledger import wiring
 from ledger.processors.merchant_accounts import ACCOUNTS_MAX
-from ledger.processors.sandbox.account_kind import SandboxKind
 from ledger.security.api_keys import Scope
 from ledger.settings import Settings
 
@@ -34,7 +33,8 @@ BODY = {
 async def store(settings: Settings) -> AsyncIterator[Storefront]:
     """An installation that can also connect accounts of another processor, with keys."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "processor_kinds", lambda _: {"sandbox": SandboxKind(), "acme": Acme()})
+        known = wiring.processor_kinds
+        patch.setattr(wiring, "processor_kinds", lambda settings: {**known(settings), "acme": Acme()})
         async with opened(settings) as storefront:
             yield storefront
 
@@ -60,7 +60,6 @@ async def test_an_account_is_connected_changed_checked_and_disconnected(store: S
             {"type": "CARD", "currencies": ["MXN"], "amountMin": 1000, "amountMax": 500000, "installments": [3]}
         ],
         "publishableKey": "pk_test_1",
-        "messagesUrl": f"http://127.0.0.1:8000/api/processor-messages/{merchant.merchant_id}/acme-mx",
     }.items()  # fmt: skip
     again = await merchant.put(ONE, account | BODY)
     assert (again.status_code, again.json()) == (200, account), "what was read can be sent back, and changes nothing"
@@ -84,7 +83,7 @@ async def test_an_account_is_connected_changed_checked_and_disconnected(store: S
 async def test_every_merchant_of_the_sandbox_has_an_account_and_can_connect_another(merchant: Merchant):
     (first,) = (await merchant.get(PATH)).json()["data"]
     assert first.items() >= {"name": "sandbox", "processor": "sandbox", "status": "CONNECTED", "mode": "TEST"}.items()
-    assert (first["country"], first["publishableKey"], first["messagesUrl"]) == ("MX", None, None)
+    assert (first["country"], first["publishableKey"]) == ("MX", None)
     assert {method["type"] for method in first["methods"]} == {"CARD", "SPEI", "PAYCASH", "CIE_CASH_NET"}
     same = await merchant.put(f"{PATH}/sandbox", {"processor": "sandbox"})
     assert (same.status_code, same.json()) == (200, first)
@@ -120,13 +119,14 @@ async def test_a_name_stays_with_its_processor_and_a_merchant(store: Storefront,
     ("name", "changes", "fields"),
     [
         ("acme-mx", {"processor": None}, ["processor"]),
-        ("acme-mx", {"processor": "stripe"}, ["processor"]),
+        ("acme-mx", {"processor": "conekta"}, ["processor"]),
         ("acme-mx", {"secretKey": None}, ["secretKey"]),
         ("acme-mx", {"secretKey": "pk_test_2"}, ["secretKey"]),
         ("acme-mx", {"secretKey": GOOD.replace("test", "live")}, ["secretKey"]),
         ("acme-mx", {"secretKey": f"{GOOD}\n"}, ["secretKey"]),
         ("acme-mx", {"publishableKey": GOOD}, ["publishableKey"]),
         ("acme-mx", {"publishableKey": SIGNING}, ["publishableKey"]),
+        ("acme-mx", {"publishableKey": "pk_live_1"}, ["publishableKey"]),
         ("acme-mx", {"webhookSecrets": [SIGNING, NEXT_SIGNING, "whsec_3"]}, ["webhookSecrets"]),
         ("acme-mx", {"webhookSecrets": ["pk_test_1"]}, ["publishableKey"]),
         ("acme-mx", {"webhookSecrets": [SIGNING, ""]}, ["webhookSecrets[1]"]),
@@ -137,7 +137,7 @@ async def test_a_name_stays_with_its_processor_and_a_merchant(store: Storefront,
         ("Acme_MX", {}, ["name"]),
         ("4242424242424242", {}, ["name"]),
         ("a" * 33, {}, ["name"]),
-        ("second", {"processor": "sandbox"}, ["secretKey", "webhookSecrets", "publishableKey"]),
+        ("second", {"processor": "sandbox"}, ["secretKey", "webhookSecrets[0]", "publishableKey"]),
     ],
 )  # fmt: skip
 async def test_a_wrong_field_is_named_and_its_value_not_repeated(

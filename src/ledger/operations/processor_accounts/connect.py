@@ -5,7 +5,7 @@ Ask the processor before anything is stored, and store the keys before the event
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -111,25 +111,33 @@ def _kind(accounts: MerchantAccounts, request: ConnectInput) -> AccountKind:
     kind = accounts.kinds.get(request.processor)
     if kind is None:
         known = ", ".join(accounts.kinds)
-        advice = f"use {known}" if known else "no processor can be connected to this installation"
-        raise InvalidField("processor", f"is unknown; {advice}")
-    keys = request.keys
-    problems = []
+        raise InvalidField("processor", f"is unknown; use {known}")
+    refuse_fields([*_key_problems(accounts, kind, request.keys), *_publishable_key_problems(accounts, kind, request)])
+    return kind
+
+
+def _key_problems(accounts: MerchantAccounts, kind: AccountKind, keys: AccountKeys) -> Iterator[InvalidField]:
     if keys.secret_key is None:
         if kind.takes_keys:
-            problems.append(InvalidField("secretKey", "is required"))
+            yield InvalidField("secretKey", "is required")
     elif problem := kind.key_problem(keys.secret_key) or _mode_problem(accounts, kind.mode_of(keys.secret_key)):
-        problems.append(InvalidField("secretKey", problem))
-    if keys.webhook_secrets and not kind.takes_keys:
-        problems.append(InvalidField("webhookSecrets", "must be left out: a simulated account has no keys"))
-    if request.publishable_key is not None:
-        problem = kind.publishable_key_problem(request.publishable_key)
-        if problem is None and request.publishable_key in (keys.secret_key, *keys.webhook_secrets):
-            problem = "must not be a secret: everyone can read it"
-        if problem is not None:
-            problems.append(InvalidField("publishableKey", problem))
-    refuse_fields(problems)
-    return kind
+        yield InvalidField("secretKey", problem)
+    for at, secret in enumerate(keys.webhook_secrets):
+        if problem := kind.webhook_secret_problem(secret):
+            yield InvalidField(f"webhookSecrets[{at}]", problem)
+
+
+def _publishable_key_problems(
+    accounts: MerchantAccounts, kind: AccountKind, request: ConnectInput
+) -> Iterator[InvalidField]:
+    key, keys = request.publishable_key, request.keys
+    if key is None:
+        return
+    problem = kind.publishable_key_problem(key) or _mode_problem(accounts, kind.mode_of(key))
+    if problem is None and key in (keys.secret_key, *keys.webhook_secrets):
+        problem = "must not be a secret: everyone can read it"
+    if problem is not None:
+        yield InvalidField("publishableKey", problem)
 
 
 def _mode_problem(accounts: MerchantAccounts, mode: AccountMode) -> str | None:

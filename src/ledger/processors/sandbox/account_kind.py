@@ -31,8 +31,14 @@ class SandboxKind:
     def publishable_key_problem(self, key: str) -> str | None:
         return self.key_problem(key)
 
-    def mode_of(self, secret_key: str) -> AccountMode:  # noqa: ARG002 - it moves no money under any key
+    def webhook_secret_problem(self, secret: str) -> str | None:
+        return self.key_problem(secret)
+
+    def mode_of(self, key: str) -> AccountMode:  # noqa: ARG002 - it moves no money under any key
         return AccountMode.TEST
 
     async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:  # noqa: ARG002 - it makes no call
         return AccountFacts(mode=AccountMode.TEST, country=COUNTRY, methods=METHODS)
+
+    async def stop(self) -> None:
+        pass

@@ -11,5 +11,5 @@ In reading order:
 - `declines`: Stripe's decline codes in the ledger's words.
 - `records`: what Stripe carried out, for the daily comparison. `account`: what an account can do.
 - `signatures`: the signature of Stripe's messages. `events`: what they are about.
-- `processor`: all of it as one processor.
+- `processor`: all of it as one processor. `account_kind`: what connecting an account needs.
 """

@@ -1,0 +1,90 @@
+"""Stripe as a processor with which merchants connect accounts: the forms of its keys, their check, and its adapter.
+
+Nothing here imports the HTTP client before the first account is checked or opened.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from ledger.domain.orders.terms import MethodType
+from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.domain.processor_accounts.terms import AccountMode
+from ledger.processors.account_methods import account_methods
+from ledger.processors.contract import Processor
+from ledger.processors.registry import AccountFacts, AccountKeys, KeyRefused
+
+if TYPE_CHECKING:
+    from ledger.processors.stripe.transport import Connections
+
+_SECRET: Final = re.compile(r"(?:sk|rk)_(?:test|live)_\w+", re.ASCII)
+_PUBLISHABLE: Final = re.compile(r"pk_(?:test|live)_\w+", re.ASCII)
+_TAKEN: Final = frozenset({MethodType.CARD})
+"""What works without Stripe's messages. They alone report the money that arrives at a CLABE or in a store, and the
+service does not take them yet: a deposit would be recorded nowhere.
+"""
+_SIGNING: Final = re.compile(r"whsec_\w+", re.ASCII)
+
+
+class StripeKind:
+    """Stripe as an `AccountKind`. `url` is its address, which another one takes the place of in tests."""
+
+    name = "stripe"
+    takes_keys = True
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connections: Connections | None = None
+
+    def key_problem(self, secret_key: str) -> str | None:
+        if _SECRET.fullmatch(secret_key):
+            return None
+        return "must be a secret or a restricted key of Stripe, which begins with sk_ or rk_"
+
+    def publishable_key_problem(self, key: str) -> str | None:
+        return None if _PUBLISHABLE.fullmatch(key) else "must be a publishable key of Stripe, which begins with pk_"
+
+    def webhook_secret_problem(self, secret: str) -> str | None:
+        return None if _SIGNING.fullmatch(secret) else "must be a signing secret of Stripe, which begins with whsec_"
+
+    def mode_of(self, key: str) -> AccountMode:
+        return AccountMode.LIVE if key.split("_")[1] == "live" else AccountMode.TEST
+
+    async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:
+        from ledger.processors.stripe import account, transport
+        from ledger.processors.stripe.units import UNIT
+
+        assert keys.secret_key is not None, "an account of Stripe has a key"
+        try:
+            found = await account.check(transport.Transport(self._open_connections(), keys.secret_key), deadline_at)
+        except transport.KeyRefused as refused:
+            raise KeyRefused(str(refused)) from None
+        return AccountFacts(
+            mode=self.mode_of(keys.secret_key),
+            country=found.country,
+            methods=account_methods((method for method in found.methods if method.type in _TAKEN), UNIT),
+            problems=found.problems,
+        )
+
+    def open(self, account: ProcessorAccount, keys: AccountKeys) -> Processor:
+        """Returns the adapter of an account with these keys. Makes no call."""
+        from ledger.processors.stripe.account import capabilities_of, methods_of
+        from ledger.processors.stripe.processor import StripeProcessor
+
+        assert keys.secret_key is not None, "an account of Stripe has a key"
+        capabilities = capabilities_of(methods_of(account.terms.country))
+        return StripeProcessor(self._open_connections(), keys.secret_key, capabilities)
+
+    async def stop(self) -> None:
+        """Closes the connections of all accounts."""
+        if self._connections is not None:
+            await self._connections.close()
+
+    def _open_connections(self) -> Connections:
+        from ledger.processors.stripe.transport import Connections
+
+        if self._connections is None:
+            self._connections = Connections(self._url)
+        return self._connections

@@ -1,0 +1,91 @@
+"""Accounts with Stripe over HTTP: connected, checked and refused by what stands in for Stripe."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
+from tests.api.bodies import paid_order
+from tests.api.storefront import ORDERS, Merchant, Storefront, opened
+from tests.processors.stripe.double import Double
+from tests.processors.stripe.test_tokens import method
+
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+ONE = "/api/v1/processor-accounts/stripe-mx"
+BODY = {"processor": "stripe", "secretKey": "sk_test_1", "publishableKey": "pk_test_1", "webhookSecrets": ["whsec_1"]}
+
+
+@pytest.fixture(scope="module")
+async def double() -> Double:
+    double = Double()
+    double.account = {"id": "acct_1", "object": "account", "country": "MX", "charges_enabled": True}
+    double.account["capabilities"] = {"card_payments": "active", "mx_bank_transfer_payments": "active"}
+    return double
+
+
+@pytest.fixture(scope="module")
+async def store(settings: Settings, double: Double) -> AsyncIterator[Storefront]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", double.serve)
+    async with (
+        TestServer(app) as server,
+        opened(replace(settings, stripe_url=str(server.make_url("")).rstrip("/"))) as store,
+    ):
+        yield store
+
+
+async def test_an_account_is_connected_if_stripe_accepts_its_key(merchant: Merchant, double: Double):
+    account = await merchant.put(ONE, BODY)
+    assert account.status_code == 201, account.text
+    shown = account.json()
+    assert (shown["processor"], shown["mode"], shown["country"]) == ("stripe", "TEST", "MX")
+    methods = {(method["type"], *method["currencies"]): method for method in shown["methods"]}
+    assert set(methods) == {("CARD", "MXN"), ("CARD", "USD")}
+    assert methods["CARD", "MXN"].items() >= {"amountMin": 1000, "installments": [3, 6, 9, 12, 18, 24]}.items()
+    double.account["capabilities"] |= {"oxxo_payments": "pending"}
+    check = (await merchant.post(f"{ONE}/check", {})).json()
+    assert (check["reachable"], len(check["problems"])) == (True, 1)
+    spei = await merchant.put(ONE, BODY | {"methods": [{"type": "SPEI"}]})
+    assert [each["field"] for each in spei.json()["errors"]] == ["methods[0].type"]
+
+
+async def test_keys_of_the_wrong_kind_are_named_and_a_refused_one_has_stripes_words(merchant: Merchant, double: Double):
+    for field, value in (
+        ("secretKey", "pk_test_2"),
+        ("secretKey", "sk_live_1"),
+        ("publishableKey", "sk_test_1"),
+        ("publishableKey", "pk_live_1"),
+        ("webhookSecrets[0]", ["sk_test_1"]),
+    ):
+        refused = await merchant.put(ONE, BODY | {field.partition("[")[0]: value})
+        assert [each["field"] for each in refused.json()["errors"]] == [field], value
+    refused = await merchant.put(ONE, BODY | {"secretKey": "sk_test_unknown"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "PROCESSOR_KEY_REFUSED")
+    assert "sk_test_unknown" not in refused.text
+    asked = len(double.requests)
+    assert (await merchant.get(ONE)).status_code == 404
+    assert len(double.requests) == asked, "only PUT and check ask Stripe"
+
+
+async def test_payments_go_to_the_account_and_are_captured_and_refunded_there(merchant: Merchant, double: Double):
+    assert (await merchant.put(ONE, BODY)).status_code == 201
+    double.tokens["pm_1"] = method("pm_1")
+    token = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_1"}]}
+    paid = await merchant.create(paid_order(externalId="card", amount=150_000, paymentMethod=token))
+    assert (paid.status_code, paid.json()["status"]) == (201, "COMPLETED"), paid.text
+    [payment] = paid.json()["payments"]
+    assert (payment["processor"], payment["processorAccount"]) == ("stripe", "stripe-mx")
+    assert double.intents[payment["processorReference"]]["amount"] == 150_000
+    assert (await merchant.create(paid_order(externalId="number"))).json()["payments"][0]["processor"] == "sandbox"
+    assert (await merchant.delete(ONE)).json()["status"] == "DISCONNECTED"
+    refunded = await merchant.post(f"{ORDERS}/card/refund", {"amount": 50_000})
+    assert refunded.status_code == 200, refunded.text
+    assert [refund["amount"] for refund in double.refunds.values()] == [50_000]
+    refused = await merchant.create(paid_order(externalId="late", paymentMethod=token))
+    assert (refused.status_code, refused.json()["code"]) == (422, "CARD_TOKEN_INVALID")
