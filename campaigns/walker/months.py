@@ -25,6 +25,8 @@ from ledger.domain.orders.state import Order
 Report = Mapping[str, Any]
 _Line = tuple[str, str, str]
 _TAXES: Final = ("iva", "ieps", "ivaWithheld", "isrWithheld")
+_REFUSED_GLOBAL: Final = ("INVOICE_GLOBAL", "FAILED")
+"""It states nothing for good: its orders are free, and another global invoice or their own invoices state them."""
 _SIGNS: Final = {"PAYMENT": 1, "REFUND": -1, "CHARGEBACK": 0}
 """A chargeback has no document, and is no movement of an order's documents."""
 
@@ -66,6 +68,8 @@ def report_wrong(report: Report, documents: Iterable[Stamped]) -> Iterator[str]:
         line.update({"documents": 1, "total": stated_by.total, **stated_by.taxes})
     for line in report["lines"]:
         place = line["kind"], line["state"], line["currency"]
+        if place[:2] == _REFUSED_GLOBAL:
+            continue
         found = sums.pop(place, Counter())
         for name in ("documents", "total", *_TAXES):
             if Decimal(str(line[name])) != found[name]:
