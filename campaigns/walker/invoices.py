@@ -58,8 +58,7 @@ async def cancel_documents(walk: Walk) -> None:
     order = walk.some(lambda each: each["invoiceStatus"] == "INVOICED")
     if order is None:
         return
-    # A cancellation waits for the provider, and is rightly 503 while that is down.
-    await walk.post(f"{SANDBOX}/stamping", {"mode": "OK"})
+    await _set_provider(walk, "OK")
     for body, is_further in list(_cancellations(await walk.show(order))):
         motive = {"motive": walk.random.choice(["02", "03"])}
         cancelled = await walk.twice_or_once(path_of(order, "cfdi-cancel"), motive | body)
@@ -92,8 +91,13 @@ def _is_cancelled(row: Json) -> bool:
 async def provider(walk: Walk) -> None:
     """Lets the stamping provider refuse documents or fail, or work again."""
     mode = walk.random.choice(["OK", "REFUSE", "DOWN"])
-    times = {} if mode == "OK" else {"times": walk.random.randint(1, 3)}
+    await _set_provider(walk, mode, **({} if mode == "OK" else {"times": walk.random.randint(1, 3)}))
+
+
+async def _set_provider(walk: Walk, mode: str, **times: int) -> None:
+    """Sets the provider's mode. While it is down, 503 is the right answer to a request about documents."""
     await walk.post(f"{SANDBOX}/stamping", {"mode": mode, **times})
+    walk.provider_is_down = mode == "DOWN"
 
 
 async def self_invoice(walk: Walk) -> None:
@@ -145,7 +149,7 @@ async def read(walk: Walk) -> None:
 
 async def settle(walk: Walk) -> None:
     """Ends the provider's troubles, stamps what is not stamped, and lets the pauses of what is under way pass."""
-    await walk.post(f"{SANDBOX}/stamping", {"mode": "OK"})
+    await _set_provider(walk, "OK")
     for _ in range(_SETTLING):
         await walk.move("PT8H")
     place: str | None = f"{bodies.ORDERS}?limit=100"
