@@ -53,7 +53,7 @@ class ThroughProxy(Service):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         place = make_data_dir(self.home / "postgres")
-        self._server = server.start(cluster.open_cluster(place))
+        self._server = server.start(cluster.open_cluster(place), settings={"max_connections": "200"})
         self._ended = threading.Event()
         self._proxying = threading.Thread(target=lambda: asyncio.run(self._proxy_until_ended()))
         self._proxying_loop: asyncio.AbstractEventLoop | None = None
