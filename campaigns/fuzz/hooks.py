@@ -35,6 +35,11 @@ EXCUSED = {
     "follow from its length",
     r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (moves money in other APIs|did you mean) .*": "any other member is "
     "accepted, and a description lists no names that are refused",
+    r"400 VALIDATION_ERROR INVALID_VALUE methods\[.*": "a method and currency is limited once, to what the processor takes",
+    r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.(persist|cardTokens\S*) .*": "a card comes by its number or by its "
+    "tokens, one for each account",
+    r"400 VALIDATION_ERROR INVALID_(VALUE|FORMAT) (processor|secretKey|webhookSecrets\S*|publishableKey) .*": "the processor decides "
+    "which keys an account has, and their form",
     r"400 VALIDATION_ERROR INVALID_VALUE cursor .*": "a cursor has to be one that was answered",
     r"400 VALIDATION_ERROR (INVALID_VALUE|OUT_OF_RANGE) advance(To|By) .*": "a clock goes neither back nor beyond 2200",
     r"400 VALIDATION_ERROR INVALID_FORMAT advance(To|By) .*": "a format is only a hint, and a pattern may be followed by a line end",

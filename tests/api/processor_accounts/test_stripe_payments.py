@@ -1,0 +1,132 @@
+"""Payments at Stripe from the request to the recovery, at the fake of Stripe: what is shown, and what Stripe has recorded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from campaigns.fake_stripe.running import control, fake_stripe
+from msgspec.structs import replace
+from tests.api.bodies import paid_order
+from tests.api.storefront import ORDERS, Merchant, Storefront, opened
+from tests.background.test_recovery import AFTERWARDS, sweep
+
+from ledger.settings import Settings
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+CONFIRM, CAPTURE, REFUNDS = "/v1/payment_intents/*/confirm", "/v1/payment_intents/*/capture", "/v1/refunds"
+
+
+class Shop:
+    """A merchant with an account at the fake of Stripe."""
+
+    def __init__(self, store: Storefront, merchant: Merchant, url: str, record: Path) -> None:
+        self.store, self.merchant, self.url, self._record = store, merchant, url, record
+
+    def fail(self, fault: str, path: str) -> None:
+        """Plans a fault for the next request; a connection that breaks is tried twice."""
+        times = 2 if fault.startswith("reset") else 1
+        control(self.url, "faults", [{"fault": fault, "method": "POST", "path": path, "times": times, "seconds": 3}])
+
+    async def recover(self) -> None:
+        control(self.url, "faults", None, "DELETE")
+        assert self.store.settings.database_url is not None
+        await sweep(self.store.ledger, self.store.settings.database_url, AFTERWARDS)
+
+    async def create(self, name: str, token: str = "pm_card_visa", **changes: Any) -> Any:
+        method = {"type": "card", "cardTokens": [{"account": "mx", "token": token}]}
+        return await self.merchant.create(paid_order(**{"externalId": name, "paymentMethod": method, **changes}))
+
+    async def shown(self, name: str) -> tuple[str, str]:
+        order = (await self.merchant.get(f"{ORDERS}/{name}")).json()
+        return order["status"], order["payments"][-1]["status"]
+
+    def moved(self) -> Counter[tuple[str, str]]:
+        """What Stripe has carried out, how often: the kind, and the intent."""
+        lines = [json.loads(line) for line in self._record.read_text().splitlines() if '"moved"' in line]
+        return Counter((line["moved"], line["about"]) for line in lines)
+
+
+@pytest.fixture
+async def shop(settings: Settings, tmp_path: Path) -> AsyncIterator[Shop]:
+    with fake_stripe(tmp_path / "record.jsonl", tmp_path / "log") as running:
+        [url] = running.wait_ready()
+        async with opened(replace(settings, stripe_url=url, processor_timeout_s=2.0)) as store:
+            merchant = await store.register()
+            body = {"processor": "stripe", "secretKey": "sk_test_fake"}
+            answer = await merchant.client.put("/api/v1/processor-accounts/mx", json=body, headers=merchant.key)
+            assert answer.status_code == 201, answer.text
+            yield Shop(store, merchant, url, tmp_path / "record.jsonl")
+        assert control(url, "state", None, "GET")["violations"] == 0
+
+
+async def test_a_card_is_paid_captured_cancelled_and_refunded(shop: Shop) -> None:
+    paid = (await shop.create("paid")).json()
+    assert (paid["status"], paid["payment"]["processorAccount"]) == ("COMPLETED", "mx")
+    assert paid["payment"]["processorReference"].startswith("pi_")
+    refunded = await shop.merchant.post(f"{ORDERS}/paid/refund", {"amount": 50_000, "reason": "x"})
+    assert refunded.json()["status"] == "PARTIALLY_REFUNDED"
+    for name, action, status in (("held", "capture", "PARTIALLY_PAID"), ("left", "cancel", "CANCELLED")):
+        await shop.create(name, captureMethod="MANUAL")
+        done = await shop.merchant.post(f"{ORDERS}/{name}/{action}", {"amount": 50_000} if action == "capture" else {})
+        assert done.json()["status"] == status
+    declined = (await shop.create("declined", "pm_card_decline_lost_card__do_not_try_again")).json()
+    assert (declined["declineCode"], declined["advice"]) == ("CARD_LOST_OR_STOLEN", "DO_NOT_RETRY")
+    unknown = await shop.create("unknown", "pm_nobody")
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "CARD_TOKEN_INVALID")
+
+
+async def test_a_payer_is_authenticated(shop: Shop) -> None:
+    asked = (await shop.create("asked", "pm_card_authenticationRequired", returnUrl="https://shop.example/x")).json()
+    session = asked["payerAuthentication"]
+    assert asked["status"] == "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED"
+    assert session["stepUpUrl"].startswith(shop.url)
+    name = session["authenticationTransactionId"]
+    control(shop.url, "authentications", {"payment_intent": name, "passed": True})
+    path = f"{ORDERS}/asked/payer-authentication/validate"
+    validated = await shop.merchant.post(path, {"authenticationTransactionId": name})
+    assert validated.json()["status"] == "COMPLETED"
+
+
+async def test_transfers_and_vouchers_wait_for_the_messages_that_report_their_money(shop: Shop) -> None:
+    await shop.merchant.client.delete("/api/v1/processor-accounts/sandbox", headers=shop.merchant.key)
+    for kind in ("spei", "paycash"):
+        refused = await shop.create(kind, paymentMethod={"type": kind})
+        assert (refused.status_code, refused.json()["code"]) == (422, "METHOD_NOT_ENABLED")
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        ("error_after", "COMPLETED"),
+        ("reset_after", "COMPLETED"),
+        ("error_before", "FAILED"),
+        ("reset_before", "FAILED"),
+        ("silent_before", "FAILED"),
+    ],
+)
+async def test_a_payment_without_an_answer_is_found(shop: Shop, fault: str, status: str) -> None:
+    shop.fail(fault, CONFIRM)
+    assert (await shop.create("order")).json()["status"] == "PROCESSING"
+    await shop.recover()
+    assert (await shop.shown("order"))[0] == status
+    assert sum(shop.moved().values()) == (1 if status == "COMPLETED" else 0)
+
+
+async def test_a_capture_and_a_refund_without_an_answer_are_carried_out_once(shop: Shop) -> None:
+    await shop.create("held", captureMethod="MANUAL")
+    shop.fail("error_before", CAPTURE)  # Stripe repeats this failure for a day
+    await shop.merchant.post(f"{ORDERS}/held/capture", {"amount": 50_000})
+    await shop.recover()
+    assert await shop.shown("held") == ("PARTIALLY_PAID", "PARTIALLY_CAPTURED")
+    await shop.create("paid")
+    shop.fail("reset_after", REFUNDS)
+    await shop.merchant.post(f"{ORDERS}/paid/refund", {"amount": 50_000, "reason": "x"})
+    await shop.recover()
+    assert await shop.shown("paid") == ("PARTIALLY_REFUNDED", "PARTIALLY_REFUNDED")
+    assert set(shop.moved().values()) == {1}
