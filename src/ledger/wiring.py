@@ -156,9 +156,16 @@ async def _accounts(settings: Settings, url: str, stack: AsyncExitStack) -> Merc
 
 
 def processor_kinds(settings: Settings) -> Kinds:
-    """Returns the processors with which merchants of this installation can connect accounts, by their names."""
-    simulated: list[AccountKind] = [account_kind.SandboxKind()] if settings.environment == "sandbox" else []
-    return {kind.name: kind for kind in [*simulated, StripeKind(settings.stripe_url)]}
+    """Returns the processors with which merchants of this installation can connect accounts, by their names.
+
+    None in production: a payer who is authenticated at Stripe after his session has ended here, a refund that fails
+    later and a dispute are reported by Stripe's messages alone, which the service does not take yet. Such money would
+    be recorded nowhere.
+    """
+    if settings.environment == "production":
+        return {}
+    kinds: list[AccountKind] = [account_kind.SandboxKind(), StripeKind(settings.stripe_url)]
+    return {kind.name: kind for kind in kinds}
 
 
 def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitStack) -> Invoicing:

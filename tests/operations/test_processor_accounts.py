@@ -14,7 +14,7 @@ from tests.processors.acme import GOOD, OTHER, SIGNING, Acme
 from tests.sealing import MASTER_KEY
 
 from ledger.domain.processor_accounts.state import ProcessorAccount, account_id
-from ledger.domain.rejections import ConcurrentUpdate
+from ledger.domain.rejections import ConcurrentUpdate, InvalidField
 from ledger.domain.streams import PROCESSOR_ACCOUNTS
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.encryption.rewrapping import rewrap
@@ -29,6 +29,7 @@ from ledger.processors.account_keys import PROCESSOR_KEYS, AccountKeyStore
 from ledger.processors.registry import AccountKeys
 from ledger.security.secrets import Purpose, load_sealing_keys
 from ledger.settings import Settings
+from ledger.wiring import processor_kinds
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +154,16 @@ async def test_keys_that_do_not_open_are_a_problem_and_can_be_replaced(ledger: L
     account = (await connect_account(ledger, actor, NAME, REQUEST)).account
     assert await keys_in(ledger, actor, account) == KEYS
     await ledger.accounts.keys.stop()
+
+
+async def test_production_connects_no_processor_before_its_messages_are_taken(ledger: Ledger, actor: Actor):
+    settings = Settings(database_url="postgresql://x/y")
+    assert processor_kinds(settings).keys() == {"sandbox", "stripe"}
+    production = processor_kinds(replace(settings, environment="production"))
+    assert ledger.accounts is not None
+    ledger.accounts.kinds = production
+    with pytest.raises(InvalidField, match="processor cannot be connected in production in this release"):
+        await connect_account(ledger, actor, NAME, REQUEST)
 
 
 def test_words_of_a_processor_show_no_key_and_no_card():
