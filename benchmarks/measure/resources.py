@@ -21,12 +21,6 @@ _NAN = float("nan")
 _PARTS: Final = ("API", "worker", "Postgres")
 
 
-def largest_child(pid: int) -> int | None:
-    """Returns the child of a process that holds the most memory: the API process of the service."""
-    held = [(resident_mb(child), child) for child in _children(pid)]
-    return max(held)[1] if held else None
-
-
 def child_of(pid: int, role: str) -> int | None:
     """Returns a child of the service's process that has this role, `api` or `worker`."""
     return next((child for child in _children(pid) if _last_argument(child) == role), None)

@@ -30,7 +30,7 @@ from benchmarks.load.processes import run_one
 from benchmarks.load.requests import ORDER, UNIQUE, LoadPlan, Step
 from benchmarks.measure.budget import CARD, CREATE, READ, cost_ratios
 from benchmarks.measure.report import Ratio, Report, Target
-from benchmarks.measure.resources import Costs, largest_child, resident_mb
+from benchmarks.measure.resources import Costs, child_of, resident_mb
 from benchmarks.measure.samples import Sample, in_turns, show_progress, typical
 from benchmarks.suites.journal import CLIENTS, IN_FLIGHT, compare, p50, p99, per_second
 from ledger.domain.orders.statuses import OrderStatus
@@ -202,7 +202,7 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, rounds: i
         under_test.create(1, IN_FLIGHT)
         under_test.create(1, IN_FLIGHT, "card")
         ids = order_ids(url, under_test.merchant_id)
-        api = largest_child(under_test.process.pid)
+        api = child_of(under_test.process.pid, "api")
         costs = Costs(under_test.process.pid, url, echo.pid)
         taken = in_turns(
             rounds,

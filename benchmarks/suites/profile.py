@@ -21,7 +21,7 @@ from benchmarks.load import order_body
 from benchmarks.load.limits import EchoLimit, echo_limit
 from benchmarks.load.requests import UNIQUE
 from benchmarks.measure.report import Report
-from benchmarks.measure.resources import Costs, largest_child
+from benchmarks.measure.resources import Costs, child_of
 from benchmarks.measure.samples import Sample, show_progress
 from benchmarks.suites.http import Service, newest_orders, order_ids, service
 from benchmarks.suites.journal import IN_FLIGHT
@@ -72,7 +72,7 @@ def report(url: str, settings: Settings, folder: Path, seconds: float, names: Co
     with service(url, settings, folder) as under_test, echo_limit() as echo:
         under_test.create(1, IN_FLIGHT)
         under_test.create(1, IN_FLIGHT, "card")
-        api = largest_child(under_test.process.pid)
+        api = child_of(under_test.process.pid, "api")
         costs = Costs(under_test.process.pid, url, echo.pid)
         body = order_body.body(f"pedido-{UNIQUE}")
         costs.of_echo(partial(EchoLimit.run, echo, body, IN_FLIGHT, min(seconds, 2)))()

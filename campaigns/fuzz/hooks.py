@@ -35,7 +35,7 @@ EXCUSED = {
     "follow from its length",
     r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (moves money in other APIs|did you mean) .*": "any other member is "
     "accepted, and a description lists no names that are refused",
-    r"400 VALIDATION_ERROR INVALID_VALUE methods\[.*": "a method and currency is limited once, to what the processor takes",
+    r"400 VALIDATION_ERROR \w+ methods\[.*": "a method and currency is limited once, to what the processor takes",
     r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.(persist|cardTokens\S*) .*": "a card comes by its number or by its "
     "tokens, one for each account",
     r"400 VALIDATION_ERROR INVALID_(VALUE|FORMAT) (processor|secretKey|webhookSecrets\S*|publishableKey) .*": "the processor decides "

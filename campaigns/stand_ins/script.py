@@ -189,7 +189,8 @@ def _late_cancel() -> Scenario:
 def _refunded() -> Scenario:
     it = Scenario("refund")
     it.card("tok_visa")
-    it.post("/v1/payment_intents", {**_CARD, "payment_method": "{card.id}", "confirm": "true"}, name="made")
+    settled = {**_CARD, "capture_method": "automatic", "payment_method": "{card.id}", "confirm": "true"}
+    it.post("/v1/payment_intents", settled, name="made")
     it.post(
         "/v1/refunds",
         {"payment_intent": "{made.id}", "amount": "5000", "metadata[n]": "1", "reason": "duplicate"},

@@ -28,6 +28,7 @@ PRACTISED = (
     "practise-in-the-sandbox",
     "import-products",
     "save-and-charge-cards",
+    "take-cards-by-token",
     "bill-subscriptions",
     "manage-customers",
     "stamp-invoices",

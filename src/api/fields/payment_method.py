@@ -163,7 +163,7 @@ def _saved_method(method: PaymentMethod, errors: FieldErrors) -> PaymentInput | 
 
 def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: FieldErrors) -> PaymentInput | None:
     before = len(errors)
-    if method.type != "card":
+    if method.type != "card" and not errors.has("paymentMethod.type"):
         errors.add(invalid(_TOKENS, "is for the type card alone: leave it out"))
     if method.card_details is not None or method.options is not None:
         number = _CARD if method.card_details is not None else "paymentMethod.options"
