@@ -189,7 +189,8 @@ def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> Pay
     option = None if method.options is None else method.options.card
     details = method.card_details or option
     if details is None:
-        errors.add(required(_CARD))
+        if not errors.has(_TOKENS):
+            errors.add(required(_CARD))
         return None
     if option is not None and option is not details:
         details = _merged(details, option)

@@ -96,6 +96,7 @@ async def test_a_processor_that_cannot_read_a_token_is_a_503_and_nothing_is_reco
         (by_token(persist=True), "VALIDATION_ERROR", {"paymentMethod.persist"}),
         (by_token() | {"type": "spei"}, "VALIDATION_ERROR", {TOKENS}),
         (by_token() | {"cardTokens": []}, "VALIDATION_ERROR", {TOKENS}),
+        (by_token() | {"cardTokens": "tok_visa"}, "VALIDATION_ERROR", {TOKENS}),
         (by_token() | {"cardTokens": [{"account": "sandbox"}]}, "VALIDATION_ERROR", {f"{TOKENS}[0].token"}),
         (by_token() | {"cardTokens": [{"token": "tok_visa"}]}, "VALIDATION_ERROR", {f"{TOKENS}[0].account"}),
         (by_token("tok visa"), "VALIDATION_ERROR", {f"{TOKENS}[0].token"}),
