@@ -61,7 +61,7 @@ _PAYMENTS: Final = """
     PARTIALLY_CAPTURED:    CAPTURED=deposit CAPTURING=capture PENDING_SETTLEMENT=settlement
     PARTIALLY_CAPTURED:    PENDING_REFUND=refund,cancel DISPUTED=dispute
     PENDING_SETTLEMENT:    SETTLED=settlement CAPTURED=settlement PENDING_REFUND=refund,cancel DISPUTED=dispute
-    SETTLED:               PENDING_REFUND=refund,cancel DISPUTED=dispute
+    SETTLED:               CAPTURED=settlement PENDING_REFUND=refund,cancel DISPUTED=dispute
     PENDING_CANCELLATION:  CANCELLED=cancel,due,recovery AUTHORIZED=cancel,due,recovery
     PENDING_CANCELLATION:  PARTIALLY_AUTHORIZED=cancel,due,recovery
     PENDING_REFUND:        REFUNDED=refund,cancel,confirmation,recovery

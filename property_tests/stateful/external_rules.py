@@ -62,7 +62,7 @@ class ExternalRules(BaseMachine):
     def _lines(self) -> list[tuple[Order, Payment, str]]:
         """Returns the payments with each stage of a settlement batch that their status allows."""
         stages = dict.fromkeys(("CAPTURED", "PARTIALLY_CAPTURED"), ("LISTED",))
-        stages |= {"PENDING_SETTLEMENT": ("MATCHED", "REFUSED")}
+        stages |= {"PENDING_SETTLEMENT": ("MATCHED", "REFUSED"), "SETTLED": ("REFUSED",)}
         return [(order, p, stage) for order, p in self._held() for stage in stages.get(p.status, ())]
 
     def _held(self) -> list[OrderPayment]:

@@ -47,6 +47,7 @@ SEQUENCES = [
     ("opened", "lost"),
     ("listed", "matched"),
     ("listed", "refused"),
+    ("matched", "refused"),
     ("deposit", "deposit"),
 ]
 ORDERS = ["forwards", "backwards", "backwards", "the end only"]

@@ -400,8 +400,8 @@ class Model:
             payment.decided[payment.dispute] = payment.contested if outcome == "LOST" else 0
 
     def settle(self, payment: Payment, stage: str) -> Expected:
-        """POST /sandbox/settlements: LISTED, then MATCHED or REFUSED."""
-        listed = payment.status == "PENDING_SETTLEMENT"
+        """POST /sandbox/settlements: LISTED, then MATCHED or REFUSED; also REFUSED after MATCHED."""
+        listed = payment.status == "PENDING_SETTLEMENT" or (payment.status == "SETTLED" and stage == "REFUSED")
         if stage == "LISTED" and payment.status in {"CAPTURED", "PARTIALLY_CAPTURED"}:
             payment.status, payment.batch, payment.batch_ended = "PENDING_SETTLEMENT", "the sandbox's", None
         elif stage != "LISTED" and listed:

@@ -14,6 +14,7 @@ from property_tests.stateful.model_order import HELD, Order, Payment
 
 DISPUTES = ("opened", "won", "lost")
 BATCHES = {"listed": "PENDING_SETTLEMENT", "matched": "SETTLED", "refused": "CAPTURED"}
+SETTLING = ("CAPTURED", "PARTIALLY_CAPTURED", "PENDING_SETTLEMENT", "SETTLED")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,17 +90,23 @@ class Inbox:
         return payment.deposits[sent.name] == sent.amount
 
     def _batch(self, sent: SentMessage, payment: Payment) -> bool:
-        same = payment.batch == sent.name
-        listed = same and payment.status == "PENDING_SETTLEMENT"
-        if sent.kind == "listed" and same:
-            return True
-        if (sent.kind != "listed" and listed) or (
-            sent.kind == "listed" and payment.status in {"CAPTURED", "PARTIALLY_CAPTURED"}
-        ):
-            payment.batch, payment.batch_ended = sent.name, None if sent.kind == "listed" else sent.kind
+        same, ended = payment.batch == sent.name, payment.batch_ended
+        if sent.kind == "listed":
+            if same:
+                return True
+            is_free = payment.batch is None or ended == "refused"
+            if not is_free or not payment.captured or payment.status in {"PENDING_CAPTURE", "CAPTURING"}:
+                return False
+        elif not same or ended == sent.kind:
+            return same
+        elif sent.kind == "matched" and ended == "refused":
+            return False
+        payment.batch, payment.batch_ended = sent.name, None if sent.kind == "listed" else sent.kind
+        if payment.status in SETTLING:
             payment.status = BATCHES[sent.kind]
-            return True
-        return same and payment.batch_ended == sent.kind
+        if payment.returns_to in SETTLING:
+            payment.returns_to = BATCHES[sent.kind]
+        return True
 
     def _dispute(self, sent: SentMessage, payment: Payment) -> bool:
         if sent.name in payment.decided:

@@ -175,8 +175,8 @@ def dispute(stage: c.DisputeStage, amount: Number | None = None, n: int = 1, nam
     return c.RecordDispute(payment_id=payment_id(n), dispute_id=name, stage=stage, at=NOON, amount=contested)
 
 
-def settlement(stage: c.SettlementStage, n: int = 1, name: str = BATCH) -> c.RecordSettlement:
-    return c.RecordSettlement(payment_id=payment_id(n), batch_id=name, stage=stage, at=NOON)
+def settlement(stage: c.SettlementStage, n: int = 1, name: str = BATCH, **fee: Any) -> c.RecordSettlement:
+    return c.RecordSettlement(payment_id=payment_id(n), batch_id=name, stage=stage, at=NOON, **fee)
 
 
 def expire(n: int = 1, after: timedelta = timedelta(days=8)) -> c.ExpirePayment:

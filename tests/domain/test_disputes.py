@@ -17,6 +17,7 @@ from tests.domain.builders import (
     paid,
     payment_id,
     refund_requested,
+    refunded,
 )
 from tests.domain.scenario import given
 from tests.domain.transition_rows import (
@@ -35,6 +36,7 @@ from tests.domain.transition_rows import (
 
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events as e
+from ledger.domain.orders.refund import SettlementBatch
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, OrderStatus, PaymentStatus
 from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRefundable, PaymentNotFound
 
@@ -158,6 +160,66 @@ def test_an_older_line_of_a_batch_does_not_undo_a_later_one() -> None:
     listed = e.SettlementListed(payment_id=ONE, batch_id=BATCH, at=NOON)
     for ended in (e.SettlementMatched, e.SettlementRefused):
         given(*PAID, listed, ended(payment_id=ONE, batch_id=BATCH, at=NOON)).when(settlement(LISTED)).then()
+
+
+FEE = {"fee": Decimal(36), "fee_tax": Decimal(5), "fee_currency": "MXN"}
+
+
+def test_a_batch_brings_the_fee_and_a_later_report_corrects_it() -> None:
+    order = (
+        given(*PAID)
+        .when(settlement(LISTED, **FEE))
+        .then(e.SettlementListed(payment_id=ONE, batch_id=BATCH, at=NOON, **FEE))
+    )
+    listed = e.SettlementListed(payment_id=ONE, batch_id=BATCH, at=NOON, **FEE)
+    matched = e.SettlementMatched(payment_id=ONE, batch_id=BATCH, at=NOON)
+    assert order.payments[0].batch == SettlementBatch(BATCH, PaymentStatus.PENDING_SETTLEMENT, *FEE.values())
+    given(*PAID, listed).when(settlement(LISTED, **FEE)).then()
+    given(*PAID, listed).when(settlement(LISTED)).then()
+    [settled] = folded((*PAID, listed, matched)).payments
+    assert settled.batch == SettlementBatch(BATCH, PaymentStatus.SETTLED, *FEE.values()), "the line named the fee"
+    other = {**FEE, "fee": Decimal(40)}
+    given(*PAID, listed, matched).when(settlement(LISTED, **other)).then()
+    corrected = e.SettlementMatched(payment_id=ONE, batch_id=BATCH, at=NOON, **other)
+    order = given(*PAID, listed, matched).when(settlement(MATCHED, **other)).then(corrected)
+    assert order.payments[0].batch == SettlementBatch(BATCH, PaymentStatus.SETTLED, *other.values())
+    assert order.payments[0].entries == settled.entries, "no second step in its history"
+
+
+def test_a_payout_that_the_bank_sends_back_is_refused_after_it_was_matched() -> None:
+    listed = e.SettlementListed(payment_id=ONE, batch_id=BATCH, at=NOON)
+    matched = e.SettlementMatched(payment_id=ONE, batch_id=BATCH, at=NOON)
+    refused = e.SettlementRefused(payment_id=ONE, batch_id=BATCH, at=NOON)
+    order = given(*PAID, listed, matched).when(settlement(REFUSED)).then(refused)
+    assert order.payments[0].status is PaymentStatus.CAPTURED
+    given(*PAID, listed, matched, refused).when(settlement(REFUSED)).then()
+    given(*PAID, listed, matched, refused).when(settlement(LISTED)).then()
+    given(*PAID, listed, matched, refused).when(settlement(MATCHED)).then_rejected(
+        InvalidOrderState, currentStatus=PaymentStatus.CAPTURED, allowedStatuses=ALLOWED
+    )
+    again = e.SettlementListed(payment_id=ONE, batch_id="lote-2", at=NOON)
+    given(*PAID, listed, matched).when(settlement(LISTED, name="lote-2")).then_rejected(
+        InvalidOrderState, currentStatus=PaymentStatus.SETTLED, allowedStatuses=ALLOWED
+    )
+    given(*PAID, listed, matched, refused).when(settlement(LISTED, name="lote-2")).then(again)
+
+
+@pytest.mark.parametrize("status", [PaymentStatus.PENDING_REFUND, PaymentStatus.DISPUTED, PaymentStatus.REFUNDED])
+def test_a_batch_pays_out_a_payment_whose_money_was_returned_meanwhile(status: PaymentStatus) -> None:
+    """Its status stays: only the status to which it returns moves with the batch."""
+    after = {
+        PaymentStatus.PENDING_REFUND: (refund_requested(1, 10000),),
+        PaymentStatus.DISPUTED: (e.DisputeOpened(payment_id=ONE, dispute_id=DISPUTE, amount=Decimal(10000), at=NOON),),
+        PaymentStatus.REFUNDED: (refund_requested(1, 10000), refunded(1, 10000)),
+    }[status]
+    history = (*PAID, *after)
+    for stage, reached in ((LISTED, PaymentStatus.PENDING_SETTLEMENT), (MATCHED, PaymentStatus.SETTLED)):
+        events = given(*history).when(settlement(stage)).then_events()
+        history = (*history, *events)
+        [payment] = folded(history).payments
+        assert (payment.status, payment.batch) == (status, SettlementBatch(BATCH, reached))
+        assert payment.returns_to is (None if status is PaymentStatus.REFUNDED else reached)
+        given(*history).when(settlement(stage)).then()
 
 
 def test_late_money_on_a_failed_payment_is_refundable_and_the_payment_stays_failed() -> None:

@@ -419,6 +419,14 @@ PAYMENT_ROWS: list[Row] = [
     ),
     (P.PENDING_SETTLEMENT, "batch refused", "", P.CAPTURED, LISTED_IN_BATCH, settlement(REFUSED, name="lote-0")),
     (
+        P.SETTLED,
+        "paid-out batch sent back by the bank",
+        "",
+        P.CAPTURED,
+        HELD_HISTORIES[P.SETTLED],
+        settlement(REFUSED, name="lote-0"),
+    ),
+    (
         P.PENDING_CANCELLATION,
         "processor confirms",
         "",

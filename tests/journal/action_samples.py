@@ -19,6 +19,7 @@ LATER = datetime(2026, 1, 31, 18, 45, 15, tzinfo=UTC)
 PAYMENT, REFUND, CANCELLATION = (UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in (4, 7, 8))
 AMOUNT = Decimal("156.03")
 CLABE = "646180157000000004"
+FEE: dict[str, Any] = {"fee": Decimal("7.64"), "fee_tax": Decimal("1.05"), "fee_currency": "MXN"}
 
 ACTIONS: dict[str, Any] = {
     "payer-action-required.v1": orders.PayerActionRequired(
@@ -187,9 +188,9 @@ ACTIONS: dict[str, Any] = {
     "dispute-opened.v1": orders.DisputeOpened(payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT),
     "dispute-won.v1": orders.DisputeWon(payment_id=PAYMENT, dispute_id="dsp-1", at=AT),
     "dispute-lost.v1": orders.DisputeLost(payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT),
-    "settlement-listed.v1": orders.SettlementListed(payment_id=PAYMENT, batch_id="lote-1", at=AT),
-    "settlement-matched.v1": orders.SettlementMatched(payment_id=PAYMENT, batch_id="lote-1", at=AT),
-    "settlement-refused.v1": orders.SettlementRefused(payment_id=PAYMENT, batch_id="lote-1", at=AT),
+    "settlement-listed.v1": orders.SettlementListed(payment_id=PAYMENT, batch_id="lote-1", at=AT, **FEE),
+    "settlement-matched.v1": orders.SettlementMatched(payment_id=PAYMENT, batch_id="lote-1", at=AT, **FEE),
+    "settlement-refused.v1": orders.SettlementRefused(payment_id=PAYMENT, batch_id="lote-1", at=AT, **FEE),
     "cancellation-requested.v1": orders.CancellationRequested(
         cancellation_id=CANCELLATION, refund_captured=True, at=AT, reason="ya no"
     ),

@@ -27,7 +27,9 @@ EACH = [
     messages.DisputeWon(**SENT, message_id="5", dispute_id="d", **REFERENCE),
     messages.DisputeLost(**SENT, message_id="6", dispute_id="d", amount=Decimal(10), **REFERENCE),
     messages.SettlementListed(**SENT, message_id="7", batch_id="b", **REFERENCE),
-    messages.SettlementMatched(**SENT, message_id="8", batch_id="b", **REFERENCE),
+    messages.SettlementMatched(
+        **SENT, message_id="8", batch_id="b", **REFERENCE, fee=Decimal("36.5"), fee_tax=Decimal(5), fee_currency="MXN"
+    ),
     messages.SettlementRefused(**SENT, message_id="9", batch_id="b", **REFERENCE),
 ]
 BODY = messages.encode(EACH[0])
@@ -93,3 +95,30 @@ def test_a_timestamp_that_is_not_a_number_is_invalid(timestamp: str):
 def test_a_signed_message_with_invalid_content_is_unreadable(body: bytes):
     with pytest.raises(MessageUnreadable):
         verify(sign(body, [OURS], NOW), [OURS], NOW)
+
+
+@pytest.mark.parametrize(
+    ("fee", "tax", "currency", "is_read"),
+    [
+        ("0", "0", "MXN", True),
+        ("36", None, None, True),
+        ("36", "36", "USD", True),
+        ("-1", None, "MXN", False),
+        ("NaN", None, "MXN", False),
+        ("1E+2", None, "MXN", False),
+        ("0.00001", None, "MXN", False),
+        ("36", "37", "MXN", False),
+        (None, "1", "MXN", False),
+        ("36", "5", "mxn", False),
+        ("36", "5", "PESO", False),
+    ],
+)
+def test_a_fee_is_zero_or_more_and_contains_its_tax(fee, tax, currency, is_read):
+    fees = {"fee": fee, "fee_tax": tax, "fee_currency": currency}
+    given = {name: Decimal(value) if name != "fee_currency" else value for name, value in fees.items() if value}
+    signed = sign(messages.encode(msgspec.structs.replace(EACH[6], **given)), [OURS], NOW)
+    if is_read:
+        assert verify(signed, [OURS], NOW).fee == Decimal(fee)
+    else:
+        with pytest.raises(MessageUnreadable):
+            verify(signed, [OURS], NOW)

@@ -32,6 +32,7 @@ from tests.domain.builders import (
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.ids import entry_id
+from ledger.domain.orders.events import SettlementListed, SettlementRefused
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress, FiscalAddress, FiscalData, LineItem, MethodType, Tax
 from projections.formats import for_people, moment
@@ -175,6 +176,7 @@ def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history
             "billingState",
             "billingPostalCode",
             "billingCountry",
+            "settlement",
             "description",
             "metadata",
         ]
@@ -204,6 +206,19 @@ def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history
         "paymentEvents": events,
         **nulls,
     }
+
+
+def test_a_settlement_batch_is_shown_with_its_fee() -> None:
+    sale = (created(10_000, pending=False), *paid(1, 10_000))
+    fee = {"fee": Decimal("4.87"), "fee_tax": Decimal("0.67")}
+    listed = SettlementListed(payment_id=payment_id(1), batch_id="po_1", at=NOON, **fee)
+    [payment] = payments(*sale, listed)
+    shown = {"batchId": "po_1", "status": "LISTED", "fee": "4.87", "feeTax": "0.67", "feeCurrency": "MXN"}
+    assert payment["settlement"] == shown
+    refused = SettlementRefused(payment_id=payment_id(1), batch_id="po_2", at=NOON)
+    [payment] = payments(*sale, listed, refused)
+    nothing = {"fee": None, "feeTax": None, "feeCurrency": None}
+    assert payment["settlement"] == {"batchId": "po_2", "status": "REFUSED", **nothing}
 
 
 def test_a_declined_payment_shows_the_reason() -> None:

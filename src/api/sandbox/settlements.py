@@ -125,10 +125,11 @@ async def _settle(deps: Dependencies, merchant_id: UUID, sent: Settle, seed: UUI
 def _require_listed(chosen: Sequence[tuple[Order, Payment]], stage: str | None) -> None:
     """Raises InvalidOrderState if a matched or refused batch has a payment that no batch has listed.
 
-    No order could ever apply such a line.
+    No order could ever apply such a line. The bank can send back a batch that was paid out: that is refused too.
     """
     for _, payment in chosen:
-        if _ends_a_batch(stage) and not _is_listed(payment):
+        is_sent_back = stage == "REFUSED" and _is_paid_out(payment)
+        if _ends_a_batch(stage) and not _is_listed(payment) and not is_sent_back:
             raise InvalidOrderState(
                 "The payment is not listed in a batch: list it first with stage LISTED.",
                 currentStatus=payment.status,
@@ -142,7 +143,11 @@ def _ends_a_batch(stage: str | None) -> bool:
 
 
 def _is_listed(payment: Payment) -> bool:
-    return payment.status is PaymentStatus.PENDING_SETTLEMENT
+    return payment.batch is not None and payment.batch.status is PaymentStatus.PENDING_SETTLEMENT
+
+
+def _is_paid_out(payment: Payment) -> bool:
+    return payment.batch is not None and payment.batch.status is PaymentStatus.SETTLED
 
 
 async def _settling(deps: Dependencies, merchant_id: UUID) -> list[tuple[Order, Payment]]:
@@ -180,7 +185,7 @@ async def _report(
     deps: Dependencies, merchant_id: UUID, order: Order, payment: Payment, stages: Sequence[_Stage], seed: UUID
 ) -> list[SettlementLine]:
     """Reports a payment's line, stage by stage; a payment that is listed already goes on in its own batch."""
-    listed = payment.batch if _is_listed(payment) else None
+    listed = payment.batch if _is_listed(payment) or (_is_paid_out(payment) and stages == ("REFUSED",)) else None
     lines: list[SettlementLine] = []
     for stage in stages:
         if stage == "LISTED" and listed is not None and len(stages) > 1:

@@ -22,6 +22,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from ledger.domain.money import ZERO
 from ledger.processors.card_data import masked
 
 REPLAY_WINDOW: Final = timedelta(minutes=5)
@@ -104,25 +105,30 @@ class DisputeLost(_Sent, frozen=True, kw_only=True, tag="dispute-lost"):
     amount: Decimal
 
 
-class SettlementListed(_Sent, frozen=True, kw_only=True, tag="settlement-listed"):
-    """A settlement batch lists a payment. `processor_reference` is the payment's."""
+class _SettlementLine(_Sent, frozen=True, kw_only=True):
+    """The line of a settlement batch about one payment. `processor_reference` is the payment's.
+
+    `fee` is what the processor keeps for the payment, its tax included; `fee_tax` is that tax. Both are minor units of
+    `fee_currency`, without it of the payment's currency, and absent if the processor does not show them.
+    """
 
     batch_id: str
     processor_reference: str
+    fee: Decimal | None = None
+    fee_tax: Decimal | None = None
+    fee_currency: str | None = None
 
 
-class SettlementMatched(_Sent, frozen=True, kw_only=True, tag="settlement-matched"):
+class SettlementListed(_SettlementLine, frozen=True, kw_only=True, tag="settlement-listed"):
+    """A settlement batch lists a payment."""
+
+
+class SettlementMatched(_SettlementLine, frozen=True, kw_only=True, tag="settlement-matched"):
     """The listed payment was paid out to the merchant's account."""
 
-    batch_id: str
-    processor_reference: str
 
-
-class SettlementRefused(_Sent, frozen=True, kw_only=True, tag="settlement-refused"):
-    """The batch was refused. Another batch will list the payment."""
-
-    batch_id: str
-    processor_reference: str
+class SettlementRefused(_SettlementLine, frozen=True, kw_only=True, tag="settlement-refused"):
+    """The batch was refused, or the bank sent it back. Another batch will list the payment."""
 
 
 Message = (
@@ -170,6 +176,8 @@ def decode(body: bytes) -> Message:
         raise MessageUnreadable(type(fault).__name__) from None
     if not _is_valid_time(message.occurred_at) or not _is_plain(getattr(message, "amount", None)):
         raise MessageUnreadable("a time without a zone, or an amount outside the allowed range")
+    if isinstance(message, _SettlementLine) and not _has_valid_fee(message):
+        raise MessageUnreadable("a fee outside the allowed range, a tax above it, or no currency of ISO 4217")
     if not all(_is_text(value) for value in msgspec.structs.astuple(message) if isinstance(value, str)):
         raise MessageUnreadable(f"a text with control characters, or of more than {_TEXT_MAX} characters")
     return masked(message)
@@ -220,8 +228,8 @@ def _is_valid_time(at: datetime) -> bool:
 def _is_named(message: Message) -> bool:
     """Returns whether every required field is filled: two messages or deposits with empty ids would count as one."""
     values = {name: getattr(message, name) for name in _required(type(message))}
-    amount = values.get("amount")
-    return "" not in values.values() and (amount is None or "E" not in str(amount))
+    amounts = [getattr(message, name, None) for name in ("amount", "fee", "fee_tax")]
+    return "" not in values.values() and not any("E" in str(each) for each in amounts if each is not None)
 
 
 @cache
@@ -240,3 +248,17 @@ def _is_plain(amount: Decimal | None) -> bool:
         return True
     exponent = amount.as_tuple().exponent
     return isinstance(exponent, int) and amount > 0 and exponent >= -4 and amount.adjusted() <= 12
+
+
+def _has_valid_fee(line: _SettlementLine) -> bool:
+    """Returns whether fee and tax are absent, zero or plain, the tax is in the fee, and the currency is a code."""
+    fees = [each for each in (line.fee, line.fee_tax) if each is not None]
+    if not all(_is_zero(each) or _is_plain(each) for each in fees):
+        return False
+    code, tax = line.fee_currency, line.fee_tax or ZERO
+    is_currency = code is None or (len(code) == 3 and code.isascii() and code.isalpha() and code.isupper())
+    return is_currency and tax <= (line.fee or ZERO)
+
+
+def _is_zero(amount: Decimal) -> bool:
+    return amount.is_finite() and amount == 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -31,6 +32,14 @@ from projections.orders.payer_actions import CieDocument, SpeiDocument, cie_deta
 
 _HAS_TEXT: Final = b'"payerMessage":"'
 
+_Stage = Literal["LISTED", "MATCHED", "REFUSED"]
+_STAGES: Final[Mapping[PaymentStatus, _Stage]] = {
+    PaymentStatus.PENDING_SETTLEMENT: "LISTED",
+    PaymentStatus.SETTLED: "MATCHED",
+    PaymentStatus.CAPTURED: "REFUSED",
+}
+"""The stage that a batch has reported, by how far it is (`SettlementBatch.status`)."""
+
 
 class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """One step in the history of a payment."""
@@ -54,6 +63,30 @@ class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
     currency: Annotated[Currency | None, Meta(description="The currency of the amount.")]
     created_at: Moment
     reason: Annotated[str | None, Meta(description="The reason, for example of a failure.")]
+
+
+class SettlementDocument(Struct, rename="camel"):
+    """The settlement batch that last listed a payment."""
+
+    batch_id: Annotated[str, Meta(description="The batch, as its processor names it: a payout's id at Stripe.")]
+    status: Annotated[
+        _Stage,
+        Meta(
+            description="LISTED: it will be paid out. MATCHED: it was paid out to the merchant's account. REFUSED: it "
+            "was not paid out, or the bank sent it back."
+        ),
+    ]
+    fee: Annotated[
+        AmountText | None,
+        Meta(
+            description="What the processor keeps for the payment, with its tax, as a decimal string in minor units of "
+            "feeCurrency; null if the processor does not show it."
+        ),
+    ]
+    fee_tax: Annotated[AmountText | None, Meta(description="The tax in the fee; null if it is not shown.")]
+    fee_currency: Annotated[
+        str | None, Meta(description="The currency of the fee, in which the account is paid out; null without a fee.")
+    ]
 
 
 class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -121,6 +154,10 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     processor_account: Annotated[str | None, Meta(description="The merchant's account with the processor.")]
     processor_reference: Annotated[
         str | None, Meta(description="The processor's own id of the payment; null until it has one.")
+    ]
+    settlement: Annotated[
+        SettlementDocument | None,
+        Meta(description="The settlement batch that last listed the payment; null before one has."),
     ]
     description: Annotated[str | None, Meta(description="Free text that came with the payment.")]
     metadata: Annotated[Raw | None, Meta(description="JSON, exactly as the merchant sent it with the payment.")]
@@ -203,11 +240,25 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         processor=payment.processor or None,
         processor_account=payment.account or None,
         processor_reference=payment.processor_reference,
+        settlement=_settlement(payment, currency),
         description=started.description,
         metadata=metadata_or_null(started.metadata),
         created_at=moment(started.at),
         updated_at=moment(payment.updated_at),
         payment_events=_events(payment, currency),
+    )
+
+
+def _settlement(payment: Payment, currency: str) -> SettlementDocument | None:
+    batch = payment.batch
+    if batch is None:
+        return None
+    return SettlementDocument(
+        batch_id=batch.batch_id,
+        status=_STAGES[batch.status],
+        fee=None if batch.fee is None else plain(batch.fee),
+        fee_tax=None if batch.fee_tax is None else plain(batch.fee_tax),
+        fee_currency=None if batch.fee is None else batch.fee_currency or currency,
     )
 
 

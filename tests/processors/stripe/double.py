@@ -321,6 +321,8 @@ class Double:
                 "amount": amount,
                 "created": self.now,
                 "fee": 36,
+                "fee_details": [{"type": "stripe_fee", "amount": 31}, {"type": "tax", "amount": 5}],
+                "currency": "mxn",
                 "source": source,
             }
         )

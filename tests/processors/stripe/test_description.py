@@ -34,6 +34,7 @@ _NAMES = {
     objects.ConfirmationToken: ("confirmation_token",),
     objects.Refund: ("refund",),
     objects.BalanceTransaction: ("balance_transaction",),
+    objects.FeeDetail: ("fee",),
     objects.Account: ("account",),
     objects.OxxoDetails: ("payment_method_details_oxxo",),
     objects.CashTransaction: ("customer_cash_balance_transaction",),

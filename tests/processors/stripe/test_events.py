@@ -145,25 +145,61 @@ async def test_a_dispute_has_an_end(
         assert (message.dispute_id, message.processor_reference) == ("dp_5", reference)  # type: ignore[union-attr]
 
 
+def paid_out(double: Double, payout_id: str, status: str, **changes: Any) -> str:
+    """Makes a payout of all transactions that are in none, and returns its event."""
+    for line in double.transactions:
+        line.setdefault("payout", payout_id)
+    payout = {"id": payout_id, "object": "payout", "status": status, "created": double.now, "automatic": True}
+    double.payouts[payout_id] = payout | {"reconciliation_status": "completed"} | changes
+    return double.happen("payout.updated", double.payouts[payout_id])
+
+
 @pytest.mark.parametrize(
     ("status", "kinds"),
     [
         ("in_transit", [SettlementListed]),
         ("paid", [SettlementListed, SettlementMatched]),
         ("failed", [SettlementListed, SettlementRefused]),
+        ("canceled", [SettlementListed, SettlementRefused]),
     ],
 )
-async def test_a_payout_to_the_merchant_lists_its_payments(
+async def test_a_payout_to_the_merchant_lists_its_payments_with_their_fees(
     shop: Shop, stripe: StripeProcessor, double: Double, status: str, kinds: list[type]
 ) -> None:
     references = [await shop.authorized() for _ in range(3)]
     await stripe.refund(shop.refund(references[0]))
-    double.transactions = [{**line, "payout": "po_9"} for line in double.transactions]
-    double.payouts["po_9"] = {"id": "po_9", "object": "payout", "status": status}
-    messages = await asked(shop, double.happen("payout.paid", double.payouts["po_9"]))
+    double._move("adjustment", {"id": "dp_1", "object": "dispute"}, -9_000)
+    double._move("stripe_fee", {"id": "fee_1", "object": "fee"}, -100)
+    event = paid_out(double, "po_9", status)
+    messages = await asked(shop, event)
     assert {type(message) for message in messages} == set(kinds)
     assert sorted(m.processor_reference for m in messages if isinstance(m, SettlementListed)) == sorted(references)
     assert len({message.message_id for message in messages}) == len(messages) == 3 * len(kinds)
+    assert {(m.fee, m.fee_tax, m.fee_currency) for m in messages} == {(36, 5, "MXN")}  # type: ignore[union-attr]
+    assert await asked(shop, event) == messages, "the same messages each time"
+
+
+async def test_a_payout_without_lines_settles_nothing(shop: Shop, double: Double) -> None:
+    """Stripe refuses the list of a manual payout, and completes that of an automatic one later."""
+    await shop.authorized()
+    manual = paid_out(double, "po_1", "paid", automatic=False, reconciliation_status="not_applicable")
+    assert await asked(shop, manual) == []
+    assert await asked(shop, paid_out(double, "po_1", "paid", reconciliation_status="in_progress")) == []
+    assert not [path for _, path, _ in double.requests if path.endswith("/balance_transactions")]
+    assert len(await asked(shop, paid_out(double, "po_1", "paid"))) == 2
+
+
+async def test_money_of_a_payout_that_was_sent_back_is_settled_by_a_later_one(shop: Shop, double: Double) -> None:
+    reference = await shop.authorized()
+    paid_out(double, "po_1", "failed")
+    double._move("payout_failure", double.payouts["po_1"], 9_964)
+    other = await shop.authorized()
+    [listed, matched, *others] = await asked(shop, paid_out(double, "po_2", "paid"))
+    assert {listed.processor_reference, *(m.processor_reference for m in others)} == {reference, other}  # type: ignore[union-attr]
+    assert {m.batch_id for m in (listed, matched, *others)} == {"po_2"}  # type: ignore[union-attr]
+    double._move("payout_failure", double.payouts["po_2"], 9_964)
+    double.transactions[-1]["payout"] = "po_1"
+    assert len(await asked(shop, paid_out(double, "po_2", "paid"))) == 4, "two payouts in each other's lines end"
 
 
 async def test_an_event_that_is_unknown_or_of_another_kind_means_nothing(shop: Shop, double: Double) -> None:

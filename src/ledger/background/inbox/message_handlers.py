@@ -251,8 +251,15 @@ def _settlement(order: Order, message: _Settlement, at: datetime) -> list[OrderE
         SettlementMatched: SettlementStage.MATCHED,
         SettlementRefused: SettlementStage.REFUSED,
     }
-    payment_id = _payment_of(order, message).payment_id
-    command = RecordSettlement(payment_id=payment_id, batch_id=message.batch_id, stage=stages[type(message)], at=at)
+    command = RecordSettlement(
+        payment_id=_payment_of(order, message).payment_id,
+        batch_id=message.batch_id,
+        stage=stages[type(message)],
+        at=at,
+        fee=message.fee,
+        fee_tax=message.fee_tax,
+        fee_currency=message.fee_currency,
+    )
     return decide_settlement(order, command)
 
 

@@ -334,12 +334,15 @@ class SettlementStage(StrEnum):
 
 
 class RecordSettlement(Struct, frozen=True, kw_only=True):
-    """Records the stage of a settlement batch for a payment that it lists."""
+    """Records the stage of a settlement batch for a payment that it lists, with the processor's fee for the payment."""
 
     payment_id: UUID
     batch_id: str
     stage: SettlementStage
     at: datetime
+    fee: Decimal | None = None
+    fee_tax: Decimal | None = None
+    fee_currency: str | None = None
 
 
 class ErasePayer(Struct, frozen=True, kw_only=True):

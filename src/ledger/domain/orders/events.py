@@ -746,11 +746,18 @@ class DisputeLost(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class SettlementListed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor listed the captured payment in a batch that it will pay out."""
+    """The processor listed the captured payment in a batch that it will pay out.
+
+    `fee` is what it keeps for the payment, with its tax, and `fee_tax` that tax: minor units of `fee_currency`, without
+    it of the payment's currency. They are absent if the processor does not show them, here and in the events below.
+    """
 
     payment_id: UUID
     batch_id: str
     at: datetime
+    fee: Decimal | None = None
+    fee_tax: Decimal | None = None
+    fee_currency: str | None = None
 
 
 class SettlementMatched(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -759,14 +766,20 @@ class SettlementMatched(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     payment_id: UUID
     batch_id: str
     at: datetime
+    fee: Decimal | None = None
+    fee_tax: Decimal | None = None
+    fee_currency: str | None = None
 
 
 class SettlementRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The batch was refused: the payment waits for another one."""
+    """The batch was refused, or sent back after it was paid out: the payment waits for another one."""
 
     payment_id: UUID
     batch_id: str
     at: datetime
+    fee: Decimal | None = None
+    fee_tax: Decimal | None = None
+    fee_currency: str | None = None
 
 
 class CancellationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -42,10 +42,17 @@ class ClosedDispute(Struct, frozen=True):
 
 
 class SettlementBatch(Struct, frozen=True):
-    """The settlement batch that last listed the payment, and the `status` that the payment got by it."""
+    """The settlement batch that last listed the payment, and how far it is: PENDING_SETTLEMENT, SETTLED or CAPTURED.
+
+    CAPTURED is a batch that was refused. `fee` is what the processor keeps for the payment, with its tax, None if it is
+    not known: minor units of `fee_currency`, None for the payment's own.
+    """
 
     batch_id: str
     status: PaymentStatus
+    fee: Decimal | None = None
+    fee_tax: Decimal | None = None
+    fee_currency: str | None = None
 
 
 class RefundSuccess(Struct, frozen=True, kw_only=True):

@@ -97,6 +97,16 @@ CAPTURED_STATUSES: Final = frozenset(
 )
 """Captured, and neither being refunded nor disputed (contract 2.1)."""
 
+SETTLEMENT_STATUSES: Final = frozenset(
+    {
+        PaymentStatus.CAPTURED,
+        PaymentStatus.PARTIALLY_CAPTURED,
+        PaymentStatus.PENDING_SETTLEMENT,
+        PaymentStatus.SETTLED,
+    }
+)
+"""The statuses that a settlement batch changes. A payment in another one has the batch beside its status."""
+
 _S = TypeVar("_S", bound=StrEnum)
 
 
@@ -125,7 +135,7 @@ PAYMENT_EDGES: Final = _edges(
     CAPTURED:              PENDING_SETTLEMENT PENDING_REFUND DISPUTED
     PARTIALLY_CAPTURED:    CAPTURED CAPTURING PENDING_SETTLEMENT PENDING_REFUND DISPUTED
     PENDING_SETTLEMENT:    SETTLED CAPTURED PENDING_REFUND DISPUTED
-    SETTLED:               PENDING_REFUND DISPUTED
+    SETTLED:               CAPTURED PENDING_REFUND DISPUTED
     PENDING_CANCELLATION:  CANCELLED AUTHORIZED PARTIALLY_AUTHORIZED
     PENDING_REFUND:        REFUNDED CAPTURED PARTIALLY_CAPTURED PENDING_SETTLEMENT SETTLED PARTIALLY_REFUNDED
     PARTIALLY_REFUNDED:    PENDING_REFUND DISPUTED

@@ -10,6 +10,7 @@ In reading order:
 - `charges`: captures, voids, releases, refunds. `references`: CLABEs, vouchers, and what goes back to their payers.
 - `declines`: Stripe's decline codes in the ledger's words.
 - `records`: what Stripe carried out, for the daily comparison. `account`: what an account can do.
+- `payouts`: the payments that a payout settles, with their fees.
 - `signatures`: the signature of Stripe's messages. `events`: what they are about.
 - `processor`: all of it as one processor. `account_kind`: what connecting an account needs.
 """

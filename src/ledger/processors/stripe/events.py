@@ -24,18 +24,13 @@ from ledger.processors.messages import (
     Message,
     RefundConfirmed,
     RefundFailed,
-    SettlementListed,
-    SettlementMatched,
-    SettlementRefused,
 )
-from ledger.processors.stripe.call_keys import WHOLE_AMOUNT, about_of, merchant_of, named_key
+from ledger.processors.stripe.call_keys import WHOLE_AMOUNT, merchant_of, named_key
 from ledger.processors.stripe.charges import REFUNDS, refunded
 from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import Intents
 from ledger.processors.stripe.objects import (
-    BalanceTransaction,
     CashTransaction,
-    Charge,
     Customer,
     Dispute,
     Event,
@@ -44,24 +39,25 @@ from ledger.processors.stripe.objects import (
     Payout,
     Refund,
 )
-from ledger.processors.stripe.records import source_of
+from ledger.processors.stripe.payouts import Payouts, envelope
 from ledger.processors.stripe.references import CUSTOMERS
-from ledger.processors.stripe.transport import Refused
+from ledger.processors.stripe.transport import Refused, Transport
 from ledger.processors.stripe.units import from_units
 
 T = TypeVar("T")
 
-NAME: Final = "stripe"
 _ID: Final = re.compile(r"\w{1,255}", re.ASCII)
 _HOUR_S, _DAY_S = 3_600, 86_400
-_SETTLED: Final = frozenset({"charge", "payment"})
-"""The types of balance transactions that are payments of cards, and of transfers and cash."""
 _TAKEN: Final = frozenset({"needs_response", "under_review", "won", "lost"})
 """The statuses of a dispute for which the bank took the money; an inquiry (`warning_…`) takes none."""
 
 
 class Events(Intents):
     """The events of one account."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self._payouts = Payouts(transport)
 
     async def messages(self, merchant_id: UUID, event_id: str, deadline_at: datetime) -> Sequence[Message]:
         """Returns what an event means for a merchant's payments. Raises ProcessorTimedOut, ProcessorUnavailable."""
@@ -87,8 +83,8 @@ class Events(Intents):
                 return await self._refund(_object(event, Refund).id, at, deadline_at)
             case _ if event.type.startswith("charge.dispute."):
                 return await self._dispute(_object(event, Dispute).id, at, deadline_at)
-            case "payout.paid" | "payout.failed" | "payout.reconciliation_completed":
-                return await self._payout(_object(event, Payout).id, at, deadline_at)
+            case _ if event.type.startswith("payout."):
+                return await self._payout(_object(event, Payout).id, deadline_at)
             case _:
                 return []
 
@@ -114,7 +110,7 @@ class Events(Intents):
             return []
         return [
             DepositReceived(
-                **_envelope(customer.metadata, moved.id, at),
+                **envelope(customer.metadata, moved.id, at),
                 reference=clabes[0],
                 amount=from_units(moved.net_amount),
                 currency=moved.currency.upper(),
@@ -132,7 +128,7 @@ class Events(Intents):
             return []
         return [
             DepositReceived(
-                **_envelope(intent.metadata, charge.id, at),
+                **envelope(intent.metadata, charge.id, at),
                 reference=voucher.number,
                 amount=from_units(intent.amount_received),
                 currency=intent.currency.upper(),
@@ -157,7 +153,7 @@ class Events(Intents):
         if sum(part.amount for part in parts) != whole or len(statuses) > 1:
             return []
         first = min(parts, key=lambda part: part.id)
-        about = {**_envelope(metadata, f"{first.id}:{first.status}", at), "idempotency_key": key[1]}
+        about = {**envelope(metadata, f"{first.id}:{first.status}", at), "idempotency_key": key[1]}
         if first.status == "succeeded":
             return [RefundConfirmed(**about, processor_reference=first.id, amount=from_units(whole))]
         if first.status in {"failed", "canceled"}:
@@ -175,35 +171,18 @@ class Events(Intents):
             return []
         about: dict[str, Any] = {"dispute_id": dispute.id, "processor_reference": intent.id}
         amount = from_units(dispute.amount)
-        opened = _envelope(intent.metadata, f"{dispute.id}:opened", at)
+        opened = envelope(intent.metadata, f"{dispute.id}:opened", at)
         messages: list[Message] = [DisputeOpened(**opened, **about, amount=amount, reason=dispute.reason.upper())]
-        ended = _envelope(intent.metadata, f"{dispute.id}:{dispute.status}", at)
+        ended = envelope(intent.metadata, f"{dispute.id}:{dispute.status}", at)
         if dispute.status == "won":
             messages.append(DisputeWon(**ended, **about))
         elif dispute.status == "lost":
             messages.append(DisputeLost(**ended, **about, amount=amount))
         return messages
 
-    async def _payout(self, payout_id: str, at: datetime, deadline_at: datetime) -> Sequence[Message]:
-        """Returns the payments that a payout lists, and whether it has reached the merchant's bank."""
-        payout = await self.transport.get(f"/v1/payouts/{payout_id}", {}, Payout, deadline_at=deadline_at)
-        messages = list[Message]()
-        form: Form = {"payout": payout.id, "expand": ["data.source"]}
-        lines = self.transport.list("/v1/balance_transactions", form, BalanceTransaction, deadline_at=deadline_at)
-        async for line in lines:
-            if line.type not in _SETTLED:
-                continue
-            charge = source_of(line, Charge)
-            if charge.payment_intent is None or merchant_of(charge.metadata) is None:
-                continue
-            about: dict[str, Any] = {"batch_id": payout.id, "processor_reference": charge.payment_intent}
-            name = f"{payout.id}:{charge.id}"
-            messages.append(SettlementListed(**_envelope(charge.metadata, f"{name}:listed", at), **about))
-            if payout.status == "paid":
-                messages.append(SettlementMatched(**_envelope(charge.metadata, f"{name}:matched", at), **about))
-            elif payout.status in {"failed", "canceled"}:
-                messages.append(SettlementRefused(**_envelope(charge.metadata, f"{name}:refused", at), **about))
-        return messages
+    async def _payout(self, payout_id: str, deadline_at: datetime) -> Sequence[Message]:
+        """Returns the payments that a payout lists, and how it has ended if it has."""
+        return await self._payouts.settlement(payout_id, deadline_at)
 
 
 def _object(event: Event, type_: type[T]) -> T:
@@ -212,8 +191,3 @@ def _object(event: Event, type_: type[T]) -> T:
         return msgspec.json.decode(event.data.object, type=type_)
     except msgspec.DecodeError as fault:
         raise ProcessorTimedOut(f"the object of the event {event.id} is unreadable") from fault
-
-
-def _envelope(metadata: dict[str, str], message_id: str, at: datetime) -> dict[str, Any]:
-    """Returns the fields that every message has. The metadata are those of an object of the ledger's."""
-    return {"processor": NAME, "message_id": message_id, "occurred_at": at, **about_of(metadata)}

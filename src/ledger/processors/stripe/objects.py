@@ -184,13 +184,25 @@ class Refund(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] | None = None
 
 
+class FeeDetail(Struct, frozen=True, kw_only=True):
+    """A part of a fee. `tax` is the tax on Stripe's own (`stripe_fee`)."""
+
+    type: str
+    amount: int = 0
+
+
 class BalanceTransaction(Struct, frozen=True, kw_only=True):
-    """A change of the account's balance, with what it cost. Its type decides what its expanded source is."""
+    """A change of the account's balance, with what it cost. Its type decides what its expanded source is.
+
+    Its currency is the one in which the account is paid out, which may be another than the charge's.
+    """
 
     id: str
     type: str
     created: int
     fee: int = 0
+    fee_details: list[FeeDetail] = field(default_factory=list)
+    currency: str = ""
     source: Raw = Raw(b"null")
 
 
@@ -238,8 +250,16 @@ class Dispute(Struct, frozen=True, kw_only=True):
 
 
 class Payout(Struct, frozen=True, kw_only=True):
+    """What Stripe pays to the merchant's bank. Only an automatic payout has lines, once they are `completed`.
+
+    `paid` is not final: a bank may send a payout back within five working days, which is then `failed`.
+    """
+
     id: str
     status: str
+    created: int = 0
+    automatic: bool = True
+    reconciliation_status: str = "completed"
 
 
 class Card(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from ledger.processors.stripe.units import from_units
 
 T = TypeVar("T")
 
-_TRANSACTIONS: Final = "/v1/balance_transactions"
+TRANSACTIONS: Final = "/v1/balance_transactions"
 _EVENTS: Final = "/v1/events"
 _CAPTURED: Final = "charge"
 """The type of a card's transaction; transfers and cash are "payment", and arrive as deposits."""
@@ -57,7 +57,7 @@ class Records(Intents):
         found = list[ProcessorRecord]()
         try:
             async for transaction in self.transport.list(
-                _TRANSACTIONS, transactions, BalanceTransaction, deadline_at=deadline_at
+                TRANSACTIONS, transactions, BalanceTransaction, deadline_at=deadline_at
             ):
                 record = await self._moved(transaction, deadline_at)
                 if record is not None:

@@ -6,6 +6,7 @@ the inbox delivers it again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, assert_never
 
@@ -28,12 +29,25 @@ from ledger.domain.orders.events import (
 )
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Released
+from ledger.domain.orders.refund import SettlementBatch
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, NextAction, PaymentStatus
 from ledger.domain.rejections import InvalidField, InvalidOrderState
 
 _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
-_UNSETTLED: Final = frozenset({PaymentStatus.CAPTURED, PaymentStatus.PARTIALLY_CAPTURED})
+_CAPTURE_OPEN: Final = frozenset({PaymentStatus.PENDING_CAPTURE, PaymentStatus.CAPTURING})
+_NOT_REFUSED: Final = frozenset({PaymentStatus.PENDING_SETTLEMENT, PaymentStatus.SETTLED})
+_REACHED: Final = {
+    SettlementStage.LISTED: PaymentStatus.PENDING_SETTLEMENT,
+    SettlementStage.MATCHED: PaymentStatus.SETTLED,
+    SettlementStage.REFUSED: PaymentStatus.CAPTURED,
+}
+"""How far a batch is by the stage that the processor reports (`SettlementBatch.status`)."""
+_SETTLEMENT_EVENTS: Final[Mapping[SettlementStage, type[SettlementListed | SettlementMatched | SettlementRefused]]] = {
+    SettlementStage.LISTED: SettlementListed,
+    SettlementStage.MATCHED: SettlementMatched,
+    SettlementStage.REFUSED: SettlementRefused,
+}
 
 
 def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
@@ -71,29 +85,55 @@ def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
 def decide_settlement(order: Order, command: RecordSettlement) -> list[OrderEvent]:
     """Records the stage of a settlement batch for one payment. The same report again is absorbed.
 
+    A batch can list a payment that was refunded or disputed meanwhile: it pays out the payment, and keeps back what was
+    returned. A batch that was paid out can still be refused, if the bank sends it back. A report of the stage that the
+    batch has, with another fee, corrects the fee.
+
     Raises PaymentNotFound, InvalidOrderState.
     """
-    payment, at = require_payment(order, command.payment_id), command.at
-    batch = payment.batch
-    is_latest_batch = batch is not None and batch.batch_id == command.batch_id
-    listed = payment.status is PaymentStatus.PENDING_SETTLEMENT and is_latest_batch
+    payment, batch = require_payment(order, command.payment_id), None
+    if payment.batch is not None and payment.batch.batch_id == command.batch_id:
+        batch = payment.batch
+    reached = None if batch is None else batch.status
+    reported = _REACHED[command.stage]
+    if batch is not None and reached is reported:
+        return [] if _has_fee(batch, command) else [_settlement_event(command)]
     match command.stage:
-        case SettlementStage.LISTED if is_latest_batch:
+        case SettlementStage.LISTED if batch is not None:
             return []
-        case SettlementStage.LISTED if payment.status in _UNSETTLED:
-            return [SettlementListed(payment_id=payment.payment_id, batch_id=command.batch_id, at=at)]
-        case SettlementStage.MATCHED if listed:
-            return [SettlementMatched(payment_id=payment.payment_id, batch_id=command.batch_id, at=at)]
-        case SettlementStage.REFUSED if listed:
-            return [SettlementRefused(payment_id=payment.payment_id, batch_id=command.batch_id, at=at)]
+        case SettlementStage.LISTED if _can_be_listed(payment):
+            return [_settlement_event(command)]
+        case SettlementStage.MATCHED if reached is PaymentStatus.PENDING_SETTLEMENT:
+            return [_settlement_event(command)]
+        case SettlementStage.REFUSED if reached in _NOT_REFUSED:
+            return [_settlement_event(command)]
         case _:
-            ended = {SettlementStage.MATCHED: PaymentStatus.SETTLED, SettlementStage.REFUSED: PaymentStatus.CAPTURED}
-            if is_latest_batch and batch is not None and batch.status is ended.get(command.stage):
-                return []
             stage = command.stage.lower()
             raise _wrong_payment_state(
                 payment, f"A payment that is {payment.status} cannot be {stage} in batch {command.batch_id}."
             )
+
+
+def _can_be_listed(payment: Payment) -> bool:
+    """Returns whether a batch can list a payment: it has captured money, all of it, and no other batch has it."""
+    is_free = payment.batch is None or payment.batch.status is PaymentStatus.CAPTURED
+    return payment.captured > 0 and payment.status not in _CAPTURE_OPEN and is_free
+
+
+def _has_fee(batch: SettlementBatch, command: RecordSettlement) -> bool:
+    reported = (command.fee, command.fee_tax, command.fee_currency)
+    return command.fee is None or reported == (batch.fee, batch.fee_tax, batch.fee_currency)
+
+
+def _settlement_event(command: RecordSettlement) -> OrderEvent:
+    return _SETTLEMENT_EVENTS[command.stage](
+        payment_id=command.payment_id,
+        batch_id=command.batch_id,
+        at=command.at,
+        fee=None if command.fee is None else shortest(command.fee),
+        fee_tax=None if command.fee_tax is None else shortest(command.fee_tax),
+        fee_currency=command.fee_currency,
+    )
 
 
 def decide_expiry(order: Order, command: ExpirePayment) -> list[OrderEvent]:

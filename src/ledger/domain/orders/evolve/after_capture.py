@@ -40,7 +40,7 @@ from ledger.domain.orders.refund import (
     refunded_status,
 )
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, SETTLEMENT_STATUSES, PaymentStatus
 from ledger.domain.orders.terms import DestinationType
 
 
@@ -301,11 +301,24 @@ def _settling(
     status: PaymentStatus,
     entry: EntryStatus,
 ) -> Payment:
+    """Returns the payment with the batch as it is now.
+
+    A refund, a dispute or a final status stays; only the status moves to which the payment returns from it.
+    """
+    own = status if payment.status in SETTLEMENT_STATUSES else payment.status
+    returns_to = status if payment.returns_to in SETTLEMENT_STATUSES else payment.returns_to
+    before = payment.batch if payment.batch is not None and payment.batch.batch_id == event.batch_id else None
+    batch = SettlementBatch(event.batch_id, status, event.fee, event.fee_tax, event.fee_currency)
+    if event.fee is None and before is not None:
+        batch = replace(before, status=status)
+    is_correction = before is not None and before.status is status
+    entries = history_with(payment, EntryAction.SETTLEMENT, entry, payment.captured, event.at)
     return replace(
         payment,
-        status=status,
-        batch=SettlementBatch(event.batch_id, status),
-        entries=history_with(payment, EntryAction.SETTLEMENT, entry, payment.captured, event.at),
+        status=own,
+        returns_to=returns_to,
+        batch=batch,
+        entries=payment.entries if is_correction else entries,
         updated_at=event.at,
     )
 
