@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from campaigns.fake_stripe.books import Book, Object
 from campaigns.fake_stripe.calls import Call
+from campaigns.fake_stripe.errors import invalid
 from campaigns.fake_stripe.lists import page
 
 PENDING_S: Final = 3 * 86400
@@ -27,8 +28,8 @@ def list_transactions(call: Call) -> Object:
     """Lists them: GET /v1/balance_transactions. `payout` gives the lines of an automatic payout."""
     book = call.book
     every = [_current(book, each) for each in book.all("balance_transaction")]
-    if name := call.get("payout"):
-        book.get("payout", name, "payout")
+    if (name := call.get("payout")) and not book.get("payout", name, "payout")["automatic"]:
+        raise invalid("Balance transaction history can only be filtered on automatic transfers, not manual.", "payout")
     return page(
         every,
         call.parameters,

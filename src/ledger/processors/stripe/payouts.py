@@ -7,7 +7,7 @@ dispute or a fee of its own is no payment's line. The money of a payout that fai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -25,7 +25,11 @@ PAYOUTS: Final = "/v1/payouts"
 _PAYMENTS: Final = frozenset({"charge", "payment"})
 """The types of balance transactions that are payments of cards, and of transfers and cash."""
 _SENT_BACK: Final = frozenset({"payout_failure", "payout_cancel"})
-_ENDS: Final = {"paid": SettlementMatched, "failed": SettlementRefused, "canceled": SettlementRefused}
+_ENDS: Final[Mapping[str, type[SettlementMatched | SettlementRefused]]] = {
+    "paid": SettlementMatched,
+    "failed": SettlementRefused,
+    "canceled": SettlementRefused,
+}
 _STAGES: Final = {SettlementMatched: "matched", SettlementRefused: "refused"}
 
 
