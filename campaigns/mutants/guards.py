@@ -58,6 +58,8 @@ _PAYMENT: Final = "src/ledger/domain/orders/payment.py"
 _PIPELINE: Final = "src/ledger/operations/pipeline"
 _RECOVERY: Final = "src/ledger/background/recovery.py"
 _INBOX: Final = "src/ledger/processors/inbox_store.py"
+_CHANGES: Final = "src/ledger/background/inbox/payment_changes.py"
+_CHANGES_TESTS: Final = "tests/background/test_payment_changes.py"
 _CONSUMER: Final = "src/ledger/background/inbox/consumer.py"
 _MESSAGES: Final = "src/ledger/processors/messages.py"
 _HTTP: Final = "src/api/http"
@@ -1559,9 +1561,59 @@ STRIPE: Final = (
         "stripe-foreign-event",
         "an event about another merchant's payment means nothing for this one, though they share an account",
         "src/ledger/processors/stripe/events.py",
-        "[message for message in found if message.merchant_id == merchant_id]",
+        "[finding for finding in found if finding.merchant_id == notice.merchant_id]",
         "list(found)",
         ("tests/processors/stripe/test_events.py",),
+    ),
+    Mutant(
+        "account-message-by-anybody",
+        "a message of an account is signed with a secret of it",
+        "src/ledger/processors/stripe/account_kind.py",
+        '        signatures.verify(headers.get(_SIGNATURE, b"").decode("latin-1"), body, secrets, now)\n',
+        "",
+        (
+            "tests/api/processor_accounts/test_account_messages.py::test_whoever_has_no_secret_of_the_account_learns_nothing",
+        ),
+    ),
+    Mutant(
+        "notice-by-a-processors-key",
+        "only the address of an account takes what names an object at its processor",
+        "src/ledger/processors/messages.py",
+        "if isinstance(message, NoticeReceived) or not _is_named(message):",
+        "if not _is_named(message):",
+        ("tests/api/test_processor_messages.py::test_a_signed_body_that_is_not_a_message_is_a_400",),
+    ),
+    Mutant(
+        "payment-state-beside-its-call",
+        "what a call has moved is recorded once: by the call's outcome, while it is open",
+        _CHANGES,
+        "if order.payment(found.payment_id).intent is not None:",
+        "if False:",
+        (f"{_CHANGES_TESTS}::test_a_call_without_an_outcome_is_left_to_the_recovery",),
+    ),
+    Mutant(
+        "payment-state-counted-again",
+        "of a capture elsewhere, only what the log lacks is recorded",
+        _CHANGES,
+        "case Standing.CAPTURED if state.captured > payment.captured:",
+        "case Standing.CAPTURED:",
+        (f"{_CHANGES_TESTS}::test_a_call_without_an_outcome_is_left_to_the_recovery",),
+    ),
+    Mutant(
+        "payment-state-of-another-account",
+        "an account's answer changes no payment of another account",
+        _CHANGES,
+        "if payment.payment_id == found.payment_id and payment.account == account:",
+        "if payment.payment_id == found.payment_id:",
+        (f"{_CHANGES_TESTS}::test_a_capture_and_a_cancellation_elsewhere_count_once",),
+    ),
+    Mutant(
+        "refund-elsewhere-counted-again",
+        "a refund on the processor's own pages is recorded once",
+        "src/ledger/processors/stripe/call_keys.py",
+        'return uuid5(order_id, f"refund:{stripe_id}")',
+        "return UUID(int=__import__('random').getrandbits(128))",
+        ("tests/api/processor_accounts/test_account_messages.py::test_only_what_stripe_answers_is_recorded",),
     ),
     Mutant(
         "stripe-saved-card-of-another",

@@ -197,9 +197,15 @@ def _about_operation(doc: str) -> str:
 
 def _around() -> list[tuple[str, str, str]]:
     """Returns the routes outside the merchants' interface, which need no key or another one."""
-    messages = code(f"{Settings().base_path}/processor-messages/{{processor}}")
+    messages = f"{Settings().base_path}/processor-messages"
+    page = "../how-to/connect-a-processor.md"
     return [
-        ("POST", messages, "202 once a [processor's signed message](../how-to/connect-a-processor.md) is on disk"),
+        ("POST", code(f"{messages}/{{processor}}"), f"202 once a [processor's signed message]({page}) is on disk"),
+        (
+            "POST",
+            code(f"{messages}/{{merchantId}}/{{account}}"),
+            f"200 once a [message of an account's processor]({page}#receive-the-messages-of-an-account) is on disk",
+        ),
         ("GET", "`/health/live`", "200 while the process answers"),
         (
             "GET",

@@ -77,12 +77,14 @@ from api.subscriptions.plans import create as create_plan
 from api.subscriptions.plans import list as list_plans
 from api.subscriptions.plans import show as show_plan
 from api.system import docs_page, errors_page, health
+from api.system.account_messages import AccountMessages
 from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from api.system.processor_messages import ProcessorMessages
 from api.system.readiness import ReadinessLog
 from ledger.invoicing.files import FOLDER
 from ledger.invoicing.self_invoice_links import PATH as SELF_INVOICES
+from ledger.processors.merchant_accounts import MESSAGES
 from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, errors_url
 from ledger.telemetry.logs import AccessLog
@@ -273,7 +275,8 @@ def signed_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """
     messages = ProcessorMessages(holder, load_processor_keys(settings))
     return [
-        Route(f"{settings.base_path}/processor-messages/{{processor}}", messages),
+        Route(f"{settings.base_path}/{MESSAGES}/{{processor}}", messages),
+        Route(f"{settings.base_path}/{MESSAGES}/{{merchantId}}/{{account}}", AccountMessages(holder)),
         Route(f"{settings.base_path}/{FOLDER}/{{key:path}}", FileLinks(holder)),
         Route(f"{settings.base_path}/{SELF_INVOICES}/{{token}}", SelfInvoicePage(holder)),
     ]

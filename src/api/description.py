@@ -29,6 +29,7 @@ from api.operation import (
     OperationSpec,
 )
 from api.orders.responses import Declined
+from api.system.account_messages import KEEP_ACCOUNT_MESSAGE, AccountMessages
 from api.system.health import PROBES
 from api.system.processor_messages import KEEP_MESSAGE, ProcessorMessages
 from projections.orders.documents import OrderDocument
@@ -152,6 +153,8 @@ def _operations(route: Route) -> Iterator[tuple[str, OperationSpec, bool]]:
             yield method.lower(), operation.spec, True
     elif isinstance(route.endpoint, ProcessorMessages):
         yield "post", KEEP_MESSAGE, False
+    elif isinstance(route.endpoint, AccountMessages):
+        yield "post", KEEP_ACCOUNT_MESSAGE, False
     elif route.path in PROBES:
         yield "get", PROBES[route.path], False
 

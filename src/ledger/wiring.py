@@ -152,6 +152,7 @@ async def _accounts(settings: Settings, url: str, stack: AsyncExitStack) -> Merc
         kinds,
         mode=AccountMode.TEST if is_sandbox else AccountMode.LIVE,
         built_in=account_kind.TERMS if is_sandbox else None,
+        public_url=public_url(settings),
     )
 
 

@@ -86,6 +86,14 @@ class ProcessorAccountDocument(Struct, frozen=True, kw_only=True, rename="camel"
     publishable_key: Annotated[
         str | None, Meta(description="The key for the processor's script in the payer's browser.")
     ]
+    messages_url: Annotated[
+        str | None,
+        Meta(
+            description="Where the processor is to send its messages. It is entered on the processor's own pages; "
+            "null for a simulated account, which needs none.",
+            examples=["https://pay.example/api/processor-messages/019a5d0c-7c00-7000-8000-000000000001/stripe-mx"],
+        ),
+    ]
     created_at: Annotated[Moment, Meta(description="When the account was first connected.")]
     updated_at: Annotated[Moment, Meta(description="When it was last connected, changed or disconnected.")]
 
@@ -126,8 +134,8 @@ async def merchants_with_accounts(connection: Connection) -> Sequence[UUID]:
     return [merchant_id for (merchant_id,) in await (await connection.execute(_MERCHANTS)).fetchall()]
 
 
-def account_document(account: ProcessorAccount) -> ProcessorAccountDocument:
-    """Returns an account as it is answered."""
+def account_document(account: ProcessorAccount, messages_url: str | None) -> ProcessorAccountDocument:
+    """Returns an account as it is answered, with the address for its processor's messages."""
     terms = account.terms
     return ProcessorAccountDocument(
         name=account.name,
@@ -137,6 +145,7 @@ def account_document(account: ProcessorAccount) -> ProcessorAccountDocument:
         country=terms.country,
         methods=method_documents(terms.methods),
         publishable_key=terms.publishable_key,
+        messages_url=messages_url,
         created_at=moment(account.created_at),
         updated_at=moment(account.updated_at),
     )

@@ -15,7 +15,7 @@ import pytest
 from tests.api.storefront import JSON, Merchant, Storefront, opened
 from tests.databases import Databases
 
-from ledger.processors.messages import DepositReceived, encode, sign
+from ledger.processors.messages import DepositReceived, NoticeReceived, encode, sign
 from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, SettingWrong
 
@@ -50,6 +50,12 @@ def a_deposit(merchant: Merchant, **changes: Any) -> DepositReceived:
         "processor_reference": "r",
     }
     return DepositReceived(**(said | changes))
+
+
+def a_notice() -> NoticeReceived:
+    """What only the address of an account takes."""
+    about = {"processor": "stp", "message_id": "e", "merchant_id": uuid4(), "occurred_at": datetime.now(UTC)}
+    return NoticeReceived(**about, kind="payment", object_id="p", body_hash="h")  # type: ignore[arg-type]
 
 
 async def tell(
@@ -115,6 +121,7 @@ async def test_every_message_that_fails_verification_gets_the_same_answer(mercha
         encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), amount=Decimal("1E+5"))),
         encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), message_id="")),
         encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), processor_reference="")),
+        encode(a_notice()),
     ],
 )
 async def test_a_signed_body_that_is_not_a_message_is_a_400(merchant: Merchant, body: bytes):

@@ -27,7 +27,10 @@ KEYS, LOGO = "/api/v1/api-keys", "/api/v1/merchant/fiscal-issuer/logo"
 GLOBAL, MEXICO = "/api/v1/invoices/global", ZoneInfo("America/Mexico_City")
 METHODS = "/api/payment-methods"
 ACCOUNTS = "/api/v1/processor-accounts"
-NOT_MERCHANTS = {("post", "/api/processor-messages/{processor}")}
+NOT_MERCHANTS = {
+    ("post", "/api/processor-messages/{processor}"),
+    ("post", "/api/processor-messages/{merchantId}/{account}"),
+}
 """The operation for processors' signed messages; it has tests of its own."""
 
 

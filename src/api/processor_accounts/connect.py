@@ -11,12 +11,13 @@ from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.operation import ANY, BODY, PROCESSORS, OperationSpec, codes_of
+from api.processor_accounts.documents import shown
 from api.processor_accounts.fields import ACCOUNT_NAME, ConnectProcessorAccount, new_account_name, parse_connect
 from api.response import ApiResponse, json_response
 from ledger.operations.processor_accounts.connect import connect_account
 from ledger.processors.merchant_accounts import ACCOUNTS_MAX
 from ledger.security.api_keys import Scope
-from projections.processor_accounts import ProcessorAccountDocument, account_document
+from projections.processor_accounts import ProcessorAccountDocument
 
 
 async def connect(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -24,7 +25,7 @@ async def connect(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     body = await request.body(deps.body_limit)
     name = new_account_name(request)
     result = await connect_account(deps.ledger, request.actor, name, parse_connect(body, name))
-    return json_response(201 if result.is_new else 200, account_document(result.account))
+    return json_response(201 if result.is_new else 200, shown(deps, request, result.account))
 
 
 CONNECT_ACCOUNT: Final = ScopedOperation(

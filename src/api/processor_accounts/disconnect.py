@@ -11,18 +11,19 @@ from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.operation import ANY, PROCESSORS, UNREADABLE, OperationSpec, codes_of
+from api.processor_accounts.documents import shown
 from api.processor_accounts.fields import ACCOUNT_NAME, account_name
 from api.response import ApiResponse, json_response
 from ledger.operations.processor_accounts.disconnect import disconnect_account
 from ledger.security.api_keys import Scope
-from projections.processor_accounts import ProcessorAccountDocument, account_document
+from projections.processor_accounts import ProcessorAccountDocument
 
 
 async def disconnect(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """DELETE /v1/processor-accounts/{name}: 200 with the account, also if it is disconnected already."""
     await request.optional_body(deps.body_limit)
     account = await disconnect_account(deps.ledger, request.actor, account_name(request))
-    return json_response(200, account_document(account))
+    return json_response(200, shown(deps, request, account))
 
 
 DISCONNECT_ACCOUNT: Final = ScopedOperation(

@@ -9,20 +9,20 @@ from api.http.dependencies import Dependencies
 from api.http.endpoint import ScopedOperation
 from api.http.request import ApiRequest
 from api.operation import ANY, PROCESSORS, OperationSpec, codes_of
-from api.processor_accounts.documents import ProcessorAccountList
+from api.processor_accounts.documents import ProcessorAccountList, shown
 from api.processor_accounts.fields import ACCOUNT_NAME, account_name
 from api.response import ApiResponse, json_response
 from ledger.domain import streams
 from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.operations.processor_accounts.account import with_built_in
 from ledger.security.api_keys import Scope
-from projections.processor_accounts import ProcessorAccountDocument, account_document
+from projections.processor_accounts import ProcessorAccountDocument
 
 
 async def list_accounts(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/processor-accounts: every account, in the order of connection."""
     accounts = await _accounts(deps, request)
-    return json_response(200, ProcessorAccountList(data=[account_document(account) for account in accounts]))
+    return json_response(200, ProcessorAccountList(data=[shown(deps, request, account) for account in accounts]))
 
 
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -30,7 +30,7 @@ async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     name = account_name(request)
     for account in await _accounts(deps, request):
         if account.name == name:
-            return json_response(200, account_document(account))
+            return json_response(200, shown(deps, request, account))
     raise streams.PROCESSOR_ACCOUNTS.missing()
 
 

@@ -7,5 +7,6 @@ In reading order:
 - `docs_page`: the description of the interface, and a page that shows it. `errors_page`: every error code.
 - `request_spans`: spans of requests, if traces are on.
 - `file_links`: signed links to files.
-- `processor_messages`: where processors deliver signed messages.
+- `processor_messages`: where processors deliver signed messages. `account_messages`: where they report about one
+  account, in their own form.
 """

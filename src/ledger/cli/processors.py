@@ -63,6 +63,7 @@ def connect(
     from ledger.domain.rejections import InvalidField
     from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import merchant_of
+    from ledger.operations.processor_accounts.account import accounts_of
     from ledger.operations.processor_accounts.connect import ConnectResult, connect_account
     from ledger.processors.registry import KeysUnchecked
 
@@ -81,17 +82,21 @@ def connect(
     except ApiError as wrong:
         raise CannotRun("; ".join(_option(each.field, each.message) for each in wrong.errors)) from None
 
-    async def work(ledger: Ledger, _: Settings) -> ConnectResult:
+    async def work(ledger: Ledger, _: Settings) -> tuple[ConnectResult, str | None]:
         await merchant_of(ledger, merchant)
         try:
-            return await connect_account(ledger, Actor(merchant_id=merchant), name, request)
+            connected = await connect_account(ledger, Actor(merchant_id=merchant), name, request)
         except InvalidField as wrong:
             problems = [_option(each.field, each.problem) for each in (wrong, *wrong.others)]
             raise CannotRun("; ".join(problems)) from None
         except KeysUnchecked:
             raise CannotRun(f"{processor} does not answer, so nothing was stored: try again in a moment") from None
+        return connected, accounts_of(ledger).messages_url(merchant, connected.account)
 
-    _echo(on_ledger(data_dir, work).account)
+    connected, messages_url = on_ledger(data_dir, work)
+    _echo(connected.account)
+    if messages_url is not None:
+        typer.echo(f"messages to  {messages_url}")
 
 
 @app.command(name="list")
@@ -102,14 +107,16 @@ def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = Fals
 
     merchant = uuid_of(merchant_id, "merchant")
 
-    async def read(ledger: Ledger, _: Settings) -> Sequence[ProcessorAccount]:
+    async def read(ledger: Ledger, _: Settings) -> Sequence[tuple[ProcessorAccount, str | None]]:
         await merchant_of(ledger, merchant)
-        return await with_built_in(ledger, merchant, await accounts_of(ledger).stored(merchant))
+        accounts = accounts_of(ledger)
+        found = await with_built_in(ledger, merchant, await accounts.stored(merchant))
+        return [(account, accounts.messages_url(merchant, account)) for account in found]
 
-    accounts = on_ledger(data_dir, read)
+    listed = on_ledger(data_dir, read)
     if json:
-        echo_json([_listed(account) for account in accounts])
-    elif accounts:
+        echo_json([_listed(account, messages_url) for account, messages_url in listed])
+    elif listed:
         rows = [
             (
                 account.name,
@@ -119,7 +126,7 @@ def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = Fals
                 day_and_time(account.created_at),
                 ",".join(dict.fromkeys(method.type.value for method in account.terms.methods)),
             )
-            for account in accounts
+            for account, _ in listed
         ]
         echo_table(("ACCOUNT", "PROCESSOR", "STATUS", "MODE", "SINCE", "METHODS"), rows)
     else:
@@ -200,7 +207,7 @@ def _echo(account: ProcessorAccount) -> None:
     typer.echo(f"{account.name}  {account.processor}  {account.status}  {account.terms.mode}")
 
 
-def _listed(account: ProcessorAccount) -> dict[str, Any]:
+def _listed(account: ProcessorAccount, messages_url: str | None) -> dict[str, Any]:
     from projections.formats import moment
 
     return {
@@ -211,6 +218,7 @@ def _listed(account: ProcessorAccount) -> dict[str, Any]:
         "country": account.terms.country,
         "methods": _methods(account.terms.methods),
         "publishableKey": account.terms.publishable_key,
+        "messagesUrl": messages_url,
         "createdAt": moment(account.created_at),
         "updatedAt": moment(account.updated_at),
     }

@@ -4,7 +4,8 @@ In reading order:
 
 - `contract`: what an operation may ask of a processor, and what a processor may answer.
 - `accounts`: the accounts of merchants with processors.
-- `messages`: what processors send unasked, signed. `inbox_store`: these messages, stored until an order has applied
+- `messages`: what processors send unasked, signed. `findings`: what they answer about the object of a message.
+  `inbox_store`: these messages, stored until an order has applied
   them.
 - `bins`, `clabe`: what a card number and a Mexican account number mean.
 - `mexican_issuers`: the issuers of Mexican cards, generated from a public list.

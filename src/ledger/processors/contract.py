@@ -11,7 +11,7 @@ messages, so that these find their order.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Protocol
@@ -36,6 +36,8 @@ from ledger.domain.orders.processor_outcomes import (
 )
 from ledger.domain.orders.terms import BillingAddress, CardSummary, DeviceInformation, MethodType
 from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
+from ledger.processors.findings import Finding
+from ledger.processors.messages import NoticeReceived
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
 
@@ -377,11 +379,19 @@ class ReferenceProcessor(Protocol):
 
 
 class Processor(CardProcessor, ReferenceProcessor, Protocol):
-    """A processor of both kinds."""
+    """A processor of both kinds, which is also asked for the objects of its messages."""
 
     @property
     def alive(self) -> bool:
         """Whether calls can be sent now, as far as this process can see without one."""
+        ...
+
+    async def findings(self, notice: NoticeReceived, deadline_at: datetime) -> Sequence[Finding] | None:
+        """Returns what is true of a message's object; nothing for a kind that is not used, or an object that is none of
+        the ledger's; None if the processor knows no such object.
+
+        Raises ProcessorTimedOut, ProcessorUnavailable: asking moves nothing.
+        """
         ...
 
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:

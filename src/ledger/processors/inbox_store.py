@@ -111,6 +111,11 @@ update processor_message set waits_for = %s, claimed_until = null, next_try_at =
  where processor = %s and account = %s and merchant_id = %s and message_id = %s and handled_at is null
 """
 
+# Nothing is to be recorded of the message: the processor knows nothing of what it is about.
+_DISMISS: Final = """
+update processor_message set handled_at = coalesce(handled_at, now()), waits_for = %s, claimed_until = null
+ where processor = %s and account = %s and merchant_id = %s and message_id = %s and handled_at is null
+"""
 
 MessageKey = tuple[str, str, UUID, str]
 """A message's processor, account, merchant and id. The account is empty if it is named as the processor."""
@@ -120,7 +125,7 @@ class InboxEntry(Struct, frozen=True, kw_only=True):
     """A stored message: the first one with its id, whichever was received now. Times are real.
 
     `waits_for` is the reason in words why no order has applied it, None if it was not tried or has been applied. A
-    message with both `waits_for` and `handled_at` was dismissed by an operator.
+    message with both `waits_for` and `handled_at` was dismissed.
     """
 
     message: Message
@@ -161,7 +166,7 @@ class Inbox:
         stored = await self._execute(_STORE, (*key_of(message), message.order_id, body))
         entry = await self.receipt(key_of(message))
         assert entry is not None, "the message was stored, now or before"
-        if entry.message not in (message, _without_account(message)):
+        if _lasting(entry.message) not in (_lasting(message), _without_account(message)):
             _log.error("processor_message_differs", processor=message.processor, message_id=message.message_id)
         return msgspec.structs.replace(entry, is_new=stored.rowcount == 1)
 
@@ -215,6 +220,10 @@ class Inbox:
         """
         await self._execute(_QUARANTINE, (because, *key_of(message)))
 
+    async def dismiss(self, message: Message, because: str) -> None:
+        """Ends a message of which nothing is to be recorded, with the reason in words."""
+        await self._execute(_DISMISS, (because, *key_of(message)))
+
     async def _execute(
         self, statement: str, values: tuple[Any, ...] | Mapping[str, Any]
     ) -> psycopg.AsyncCursor[tuple[Any, ...]]:
@@ -225,6 +234,11 @@ class Inbox:
                 return await self._connection.execute(statement, values)
             except UNAVAILABLE as fault:
                 raise DatabaseUnavailable(type(fault).__name__) from fault
+
+
+def _lasting(message: Message) -> Message:
+    """Returns a message without what may differ when it is sent again: a processor writes its own form anew."""
+    return msgspec.structs.replace(message, body_hash="") if isinstance(message, messages.NoticeReceived) else message
 
 
 def _without_account(message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""Messages that a processor sends unasked: received money, the end of refunds and disputes, settlements.
+"""Messages that a processor sends unasked: received money, the end of refunds and disputes, settlements, notices.
 
 A message is identified by (processor, account, merchant, message id). It may arrive twice, late, or before the answer
 to the call that it is about. Verify the signature before you use anything in a message.
@@ -131,7 +131,19 @@ class SettlementRefused(_SettlementLine, frozen=True, kw_only=True, tag="settlem
     """The batch was refused, or the bank sent it back. Another batch will list the payment."""
 
 
-Message = (
+class NoticeReceived(_Sent, frozen=True, kw_only=True, tag="notice-received"):
+    """A processor's message in the processor's own form, of which only what it is about is kept.
+
+    `kind` and `object_id` are the processor's names; `body_hash` is the SHA-256 of the bytes that were signed. Record
+    nothing from it: ask the processor for the object. It is no message of `verify`: an account's own address takes it.
+    """
+
+    kind: str
+    object_id: str
+    body_hash: str
+
+
+OrderMessage = (
     DepositReceived
     | RefundConfirmed
     | RefundFailed
@@ -142,6 +154,9 @@ Message = (
     | SettlementMatched
     | SettlementRefused
 )
+"""The messages that an order records."""
+
+Message = OrderMessage | NoticeReceived
 
 _encoder: Final = msgspec.json.Encoder(decimal_format="string")
 _decoder: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
@@ -203,8 +218,8 @@ def verify(signed: Signed, keys: Iterable[bytes], now: datetime) -> Message:
     if not is_valid or not _is_now(signed.timestamp, now):
         raise InvalidSignature
     message = decode(signed.body)
-    if not _is_named(message):
-        raise MessageUnreadable("an id that is empty, or an amount with an exponent")
+    if isinstance(message, NoticeReceived) or not _is_named(message):
+        raise MessageUnreadable("an id that is empty, an amount with an exponent, or what only an account may report")
     return message
 
 

@@ -5,7 +5,7 @@ A processor is one value of `Kinds`. Never log or return the keys of an account.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -36,6 +36,15 @@ class AccountFacts(Struct, frozen=True, kw_only=True):
     methods: tuple[AccountMethod, ...]
     country: str | None = None
     problems: tuple[str, ...] = ()
+
+
+class MessageNotice(Struct, frozen=True, kw_only=True):
+    """What a processor's message is about, in the processor's names. `object_id` is empty if it names no object."""
+
+    message_id: str
+    kind: str
+    object_id: str
+    occurred_at: datetime
 
 
 class KeyRefused(Exception):
@@ -76,6 +85,16 @@ class AccountKind(Protocol):
         """Asks the processor about the account until a real time.
 
         Raises KeyRefused, ProcessorUnavailable and ProcessorTimedOut: a check changes nothing at the processor.
+        """
+        ...
+
+    def read_message(
+        self, headers: Mapping[bytes, bytes], body: bytes, secrets: Sequence[str], now: datetime
+    ) -> MessageNotice:
+        """Returns what a message is about that one of `secrets` signed. The names of `headers` are in small letters.
+
+        Raises InvalidSignature, also for a signature of too long ago, without any difference in what it does; then
+        MessageUnreadable for a message of this processor that has no id.
         """
         ...
 

@@ -37,6 +37,7 @@ from api.subscriptions.cancel import CANCEL_SUBSCRIPTION
 from api.subscriptions.create import CREATE_SUBSCRIPTION
 from api.subscriptions.plans.change import CHANGE_PLAN
 from api.subscriptions.plans.create import CREATE_PLAN
+from api.system.account_messages import AccountMessages
 from api.system.docs_page import ASSET, DESCRIPTION, PAGE
 from api.system.file_links import FileLinks
 from api.system.health import PROBES
@@ -109,7 +110,7 @@ def test_every_route_is_described_and_every_description_is_routed():
     for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
             routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
-        elif isinstance(route.endpoint, ProcessorMessages):
+        elif isinstance(route.endpoint, ProcessorMessages | AccountMessages):
             routed.add(("post", route.path))
         elif route.path not in {"/", DESCRIPTION, PAGE, ASSET, ERRORS_PAGE} and not isinstance(
             route.endpoint, PayerPage | FileLinks | SelfInvoicePage
@@ -347,6 +348,7 @@ def test_everything_that_changes_something_takes_an_idempotency_key() -> None:
     }
     assert without == {
         "post /api/processor-messages/{processor}",  # messages have ids of their own
+        "post /api/processor-messages/{merchantId}/{account}",
         "post /api/v2/payment-orders/{id}/cfdi-url",  # changes nothing
         "post /api/v1/subscriptions/{id}/preview",  # changes nothing
         "post /api/v1/invoices/global",  # states no order twice, however often it is sent

@@ -44,8 +44,9 @@ _STEPS = {
 class Shop:
     """Requests of one merchant, as the ledger builds them."""
 
-    def __init__(self, stripe: StripeProcessor) -> None:
+    def __init__(self, stripe: StripeProcessor, double: Double) -> None:
         self.stripe = stripe
+        self.double = double
         self.merchant_id = uuid7()
 
     def _about(self, deadline_s: float, given: dict[str, Any]) -> dict[str, Any]:
@@ -131,5 +132,5 @@ def stripe(connections: Connections, double: Double) -> StripeProcessor:
 
 
 @pytest.fixture
-def shop(stripe: StripeProcessor) -> Shop:
-    return Shop(stripe)
+def shop(stripe: StripeProcessor, double: Double) -> Shop:
+    return Shop(stripe, double)

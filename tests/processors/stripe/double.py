@@ -144,7 +144,7 @@ class Double:
             ("GET", "payment_methods/*"): lambda i, _: self._token(i),
             ("GET", "confirmation_tokens/*"): lambda i, _: self._token(i),
             ("POST", "refunds"): self._refund,
-            ("GET", "refunds/*"): lambda i, _: self.refunds[i],
+            ("GET", "refunds/*"): lambda i, _: self._known(self.refunds, i),
             ("GET", "disputes/*"): lambda i, _: self.disputes[i],
             ("GET", "payouts/*"): lambda i, _: self.payouts[i],
             ("GET", "events/*"): lambda i, _: self._event(i),
@@ -160,6 +160,12 @@ class Double:
         ids = [part for part in parts if "_" in part and re.search(r"_\d+$", part)]
         route = "/".join("*" if part in ids else part for part in parts)
         return routes[request.method, route](*ids, form)
+
+    @staticmethod
+    def _known(objects: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+        if name not in objects:
+            raise Refusal(404, type="invalid_request_error", code="resource_missing", message=f"No such {name}")
+        return objects[name]
 
     def _token(self, token: str) -> dict[str, Any]:
         if token not in self.tokens:

@@ -14,12 +14,14 @@ from tests.processors.stripe.test_references import _fund, _payout
 from ledger.domain.orders.processor_outcomes import ReferenceIssued
 from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import ProcessorTimedOut
+from ledger.processors.findings import Finding, PaymentState, UnrequestedRefund
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
     DisputeOpened,
     DisputeWon,
-    Message,
+    NoticeReceived,
+    OrderMessage,
     RefundConfirmed,
     RefundFailed,
     SettlementListed,
@@ -31,13 +33,19 @@ from ledger.processors.stripe.processor import StripeProcessor
 pytestmark = pytest.mark.anyio
 
 
-async def asked(shop: Shop, event_id: str, **given: Any) -> list[Message]:
-    deadline_at = datetime.now(UTC) + timedelta(seconds=10)
-    return list(
-        await shop.stripe.messages(
-            **{"merchant_id": shop.merchant_id, **given}, event_id=event_id, deadline_at=deadline_at
-        )
-    )
+async def found(shop: Shop, event_id: str, **given: Any) -> list[Finding] | None:
+    """What Stripe answers about a message of this event, of which only the names are used."""
+    [event] = [event for event in shop.double.events if event["id"] == event_id]
+    about: dict[str, Any] = {"processor": "stripe", "message_id": event_id, "merchant_id": shop.merchant_id}
+    about |= {"kind": event["type"], "object_id": event["data"]["object"]["id"], "body_hash": "x"}
+    notice = NoticeReceived(**about | {"occurred_at": datetime.now(UTC)} | given)
+    answer = await shop.stripe.findings(notice, datetime.now(UTC) + timedelta(seconds=10))
+    return None if answer is None else list(answer)
+
+
+async def asked(shop: Shop, event_id: str, **given: Any) -> list[OrderMessage]:
+    answer = await found(shop, event_id, **given)
+    return [each for each in answer or () if not isinstance(each, PaymentState | UnrequestedRefund)]
 
 
 def cash(double: Double, customer: str, amount: int, kind: str = "funded") -> str:
@@ -202,16 +210,75 @@ async def test_money_of_a_payout_that_was_sent_back_is_settled_by_a_later_one(sh
     assert len(await asked(shop, paid_out(double, "po_2", "paid"))) == 4, "two payouts in each other's lines end"
 
 
-async def test_an_event_that_is_unknown_or_of_another_kind_means_nothing(shop: Shop, double: Double) -> None:
-    for event_id in ("evt_99", "", "evt_1/../account", "x" * 300, double.happen("customer.created", {"id": "cus_1"})):
-        assert await asked(shop, event_id) == []
-    assert {path for _, path, _ in double.requests} <= {"/v1/events/evt_99", "/v1/events/evt_1"}
+@pytest.mark.parametrize(
+    ("changes", "standing"),
+    [
+        ({"status": "succeeded", "amount_received": 10_000}, "CAPTURED"),
+        ({"status": "requires_capture"}, "HELD"),
+        ({"status": "canceled", "cancellation_reason": "requested_by_customer"}, "VOIDED"),
+        ({"status": "canceled", "cancellation_reason": "automatic"}, "LAPSED"),
+        ({"status": "requires_payment_method", "last_payment_error": {"type": "card_error"}}, "FAILED"),
+        ({"status": "requires_action"}, "WAITING"),
+        ({"status": "processing"}, "WAITING"),
+    ],
+)
+async def test_a_payment_by_card_is_as_stripe_has_it_now(
+    shop: Shop, double: Double, changes: dict[str, Any], standing: str
+) -> None:
+    request = shop.pay(capture=False)
+    await shop.stripe.authorize(request)
+    [intent] = double.intents.values()
+    event = double.happen("payment_intent.canceled", intent)
+    before = dict(intent)
+    intent |= changes
+    [state] = await found(shop, event) or ()
+    assert isinstance(state, PaymentState)
+    assert (state.standing, state.order_id, state.payment_id) == (standing, request.order_id, request.payment_id)
+    assert (state.captured, state.released) == ((10_000, 0) if standing == "CAPTURED" else (0, 0))
+    assert (state.capture_key, state.void_key) == (f"{intent['id']}:capture", f"{intent['id']}:cancel")
+    assert await found(shop, event, merchant_id=uuid4()) == []
+    intent |= before | {"last_payment_error": None}
+
+
+async def test_a_refund_on_stripes_own_pages_is_found_and_looked_up_by_an_id_of_its_own(
+    shop: Shop, double: Double
+) -> None:
+    request = shop.pay()
+    await shop.stripe.authorize(request)
+    [intent] = double.intents.values()
+    refund = {"id": "re_77", "object": "refund", "amount": 4_000, "status": "succeeded", "metadata": {}}
+    refund |= {"currency": "mxn"}
+    double.refunds["re_77"] = refund | {"payment_intent": intent["id"], "created": double.now}
+    event = double.happen("refund.created", double.refunds["re_77"])
+    [made] = await found(shop, event) or ()
+    assert isinstance(made, UnrequestedRefund)
+    assert (made.amount, made.order_id, made.payment_id) == (4_000, request.order_id, request.payment_id)
+    asked_for = shop.refund(intent["id"], idempotency_key=f"{made.refund_id}:{made.payment_id}")
+    same = {"order_id": made.order_id, "payment_id": made.payment_id}
+    assert await shop.stripe.look_up_refund(shop.question(asked_for, **same)) == made.outcome
+    assert await shop.stripe.look_up_refund(shop.question(asked_for)) is None
+    double.refunds["re_77"]["payment_intent"] = None
+    assert await found(shop, event) == []
+    double.refunds["re_77"]["payment_intent"] = intent["id"]
+
+
+async def test_a_message_about_an_unknown_object_or_of_another_kind_means_nothing(shop: Shop, double: Double) -> None:
+    other = double.happen("customer.created", {"id": "cus_1"})
+    refund = double.happen("refund.updated", {"id": "re_404"})
+    moved = "customer_cash_balance_transaction.created"
+    assert await found(shop, refund) is None
+    assert await found(shop, other, kind=moved, message_id="evt_99") is None
+    for changes in (
+        {},
+        {"kind": "payout.paid", "object_id": "../v1/account"},
+        {"object_id": ""},
+        {"message_id": "x/y"},
+    ):
+        assert await found(shop, other, **changes) == []
+    assert [path for _, path, _ in double.requests] == ["/v1/refunds/re_404", "/v1/events/evt_99"]
 
 
 async def test_what_stripe_does_not_show_is_asked_for_again(shop: Shop, double: Double) -> None:
-    event = double.happen("refund.updated", {"object": "refund"})
-    with pytest.raises(ProcessorTimedOut):
-        await asked(shop, event)
     double.faults["/funding_instructions"] = [FAILS_BEFORE]
     await shop.stripe.issue_reference(shop.reference())
     [customer] = double.customers

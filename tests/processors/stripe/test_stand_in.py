@@ -11,10 +11,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from campaigns.fake_stripe.running import control, fake_stripe
-from msgspec.structs import replace
+from msgspec import Struct
 from tests.processors.stripe.conftest import Shop
+from tests.processors.stripe.double import Double
 
 from ledger.domain.orders.processor_outcomes import (
     ActionRequired,
@@ -40,9 +42,11 @@ from ledger.processors.contract import (
     ReleaseRequest,
     Request,
 )
+from ledger.processors.findings import PaymentState, UnrequestedRefund
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
+    NoticeReceived,
     RefundConfirmed,
     SettlementListed,
     SettlementMatched,
@@ -72,6 +76,23 @@ FAULTS = [
 T = TypeVar("T")
 
 
+class _Named(Struct):
+    id: str = ""
+
+
+def notice_of(shop: Shop, event: Event) -> NoticeReceived:
+    """The message about an event, as an account's address keeps it."""
+    return NoticeReceived(
+        processor="stripe",
+        message_id=event.id,
+        merchant_id=shop.merchant_id,
+        occurred_at=datetime.fromtimestamp(event.created, UTC),
+        kind=event.type,
+        object_id=msgspec.json.decode(event.data.object, type=_Named).id,
+        body_hash="h",
+    )
+
+
 class StandIn:
     """The running fake of Stripe, and the ledger's account there."""
 
@@ -80,7 +101,7 @@ class StandIn:
         self._record = record
         self.connections = Connections(url)
         self.stripe = StripeProcessor(self.connections, "sk_test_fake")
-        self.shop = Shop(self.stripe)
+        self.shop = Shop(self.stripe, Double())
 
     def control(self, name: str, given: Any = None, method: str = "POST") -> Any:
         return control(self.url, name, given, method)
@@ -239,12 +260,12 @@ async def test_events(stand_in: StandIn, shop: Shop) -> None:
     await asyncio.sleep(2)
     deadline_at = datetime.now(UTC) + timedelta(seconds=60)
     transport = Transport(stand_in.connections, "sk_test_fake")
-    names = [event.id async for event in transport.list("/v1/events", {}, Event, deadline_at=deadline_at)]
+    told = [event async for event in transport.list("/v1/events", {}, Event, deadline_at=deadline_at)]
     found = dict[tuple[type, str], Any]()
-    for event_id in (*names, *names):
-        for message in await stripe.messages(shop.merchant_id, event_id, deadline_at):
-            before = found.setdefault((type(message), message.message_id), message)
-            assert replace(before, occurred_at=message.occurred_at) == message
+    for event in (*told, *told):
+        for message in await stripe.findings(notice_of(shop, event), deadline_at) or ():
+            if not isinstance(message, PaymentState | UnrequestedRefund):
+                assert found.setdefault((type(message), message.message_id), message) == message
     deposits = sorted(m.amount for m in found.values() if isinstance(m, DepositReceived))
     assert deposits == [20_000, 31_500, 50_000]
     assert {m.payment_id for m in found.values() if isinstance(m, DepositReceived)} == {

@@ -1,8 +1,8 @@
 """From the inbox to the orders: passes every message to the handler of its kind until an order has recorded it.
 
-Never drop a message; only `Applied` and an operator's dismissal end it. A message that cannot be applied yet, because
-its order does not exist or has not recorded what the message follows, is retried later. A message that contradicts its
-order for good becomes a dead letter, which operators see.
+Never drop a message; only `Applied`, `Dismissed` and an operator's dismissal end it. A message that cannot be applied
+yet, because its order does not exist or has not recorded what the message follows, is retried later. A message that
+contradicts its order for good becomes a dead letter, which operators see.
 
 Messages are tried side by side, one at a time of each order, and at most eight at a time of each merchant: a merchant
 whose processor is slow delays its own messages alone.
@@ -44,13 +44,19 @@ class RetryLater(Struct, frozen=True):
     waits_for: str
 
 
+class Dismissed(Struct, frozen=True):
+    """The processor knows nothing of what the message is about, so nothing is recorded. `because` is that in words."""
+
+    because: str
+
+
 class DeadLetter(Struct, frozen=True):
     """The order can never record the message as it is; `because` is the reason in words."""
 
     because: str
 
 
-Disposition = Applied | RetryLater | DeadLetter
+Disposition = Applied | RetryLater | Dismissed | DeadLetter
 
 Handle = Callable[[Any], Awaitable[Disposition]]
 """Applies a message to its order. It may be called twice for one message. Raises a Fault."""
@@ -121,10 +127,13 @@ class InboxConsumer:
                 await self._inbox.handled(message)
             case RetryLater(waits_for=reason):
                 await self._inbox.retry_later(message, reason)
+            case Dismissed(because=reason):
+                _log.warning(
+                    "processor_message_dismissed", message_id=message.message_id, reason=reason, **_ids(message)
+                )
+                await self._inbox.dismiss(message, reason)
             case DeadLetter(because=reason):
-                ids = {"processor": message.processor, "account": message.account_name}
-                ids["merchant_id"] = str(message.merchant_id)
-                _log.error("processor_message_set_aside", message_id=message.message_id, reason=reason, **ids)
+                _log.error("processor_message_set_aside", message_id=message.message_id, reason=reason, **_ids(message))
                 await self._inbox.set_aside(message, reason)
 
     async def _handle(self, message: Message) -> Disposition:
@@ -143,6 +152,14 @@ class InboxConsumer:
                 "processor_message_failed", message_id=message.message_id, reason=reason, at=stack_locations(fault)
             )
             return RetryLater(f"it failed with {reason}")
+
+
+def _ids(message: Message) -> dict[str, str]:
+    return {
+        "processor": message.processor,
+        "account": message.account_name,
+        "merchant_id": str(message.merchant_id),
+    }
 
 
 async def fetch(source: MessageSource, inbox: Inbox, clock: Clock) -> int:

@@ -17,6 +17,7 @@ import structlog
 
 from ledger.background.inbox.consumer import InboxConsumer, fetch
 from ledger.background.inbox.message_handlers import MessageApplier
+from ledger.background.inbox.notices import ASKING_S, NoticeHandler
 from ledger.background.periodic import run_periodically
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_delivery import MessageSource
@@ -24,13 +25,13 @@ from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox_store import Inbox, InboxEntry
-from ledger.processors.messages import Message
+from ledger.processors.messages import Message, NoticeReceived
 
 _log = structlog.get_logger()
 
 _PAUSE_S: Final = 0.5
 _LEASE_MARGIN_S: Final = 10.0
-"""How much longer a claim on a message lasts than the longest call to a processor that follows from the message."""
+"""How much longer a claim on a message lasts than what follows from it: a question, and a call to a processor."""
 
 
 class InboxDelivery:
@@ -99,14 +100,15 @@ class InboxDelivery:
 async def open_delivery(url: str, ledger: Ledger) -> AsyncIterator[InboxDelivery]:
     """Yields one process's delivery, open for as long as the context lasts. Raises psycopg.OperationalError."""
     async with AsyncExitStack() as stack:
-        lease_s = ledger.call_timeouts.processor_timeout_s + _LEASE_MARGIN_S
+        lease_s = ASKING_S + ledger.call_timeouts.processor_timeout_s + _LEASE_MARGIN_S
         inbox = await stack.enter_async_context(Inbox(url, lease_s=lease_s))
         names = PaymentLookup(url)
         await names.start()
         stack.push_async_callback(names.stop)
         sandbox = ledger.processors.sandbox
         outbox = None if sandbox is None else sandbox.outbox
-        yield InboxDelivery(ledger, inbox, InboxConsumer(inbox, MessageApplier(ledger, names).handles()), outbox)
+        handles = {**MessageApplier(ledger, names).handles(), NoticeReceived: NoticeHandler(ledger, inbox).take}
+        yield InboxDelivery(ledger, inbox, InboxConsumer(inbox, handles), outbox)
 
 
 @contextmanager

@@ -57,6 +57,10 @@ update processor_message set handled_at = now(), claimed_until = null,
 """
 
 
+_LEDGER: Final = "ledger"
+_NOTICE: Final = "notice-received"
+
+
 class _Stored(Struct, frozen=True, kw_only=True):
     """A message as the inbox has it. `waits_for` is None for one that was not tried yet, or is applied."""
 
@@ -84,7 +88,10 @@ class _Stored(Struct, frozen=True, kw_only=True):
 
 
 class DismissedMessage(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A message that an operator dismissed. Times are real, except `dismissed_at`, which is the merchant's clock."""
+    """A message that an operator dismissed, or the ledger, because the processor knows nothing of what it is about.
+
+    Times are real, except an operator's `dismissed_at`, which is the merchant's clock.
+    """
 
     message: str
     kind: str
@@ -135,8 +142,7 @@ async def dismiss_message(
 async def dismissed_messages(ledger: Ledger, connection: Connection) -> Sequence[DismissedMessage]:
     """Returns every dismissed message, in the order of their dismissal. Raises a Fault."""
     found = await (await connection.cursor(row_factory=class_row(_Stored)).execute(_DISMISSED)).fetchall()
-    events = [(message, await _recorded(ledger, message)) for message in found]
-    return [_dismissed(message, event) for message, event in events if event is not None]
+    return [_dismissed(message, await _recorded(ledger, message)) for message in found]
 
 
 _BEING_TRIED: Final = "{} is being tried now: look at `ledger messages list`, and run the command again in a minute"
@@ -148,6 +154,8 @@ def _refuse_applied(message: _Stored, dismissal: ProcessorMessageDismissed | Non
     if message.handled_at is not None and dismissal is not None:
         at = f"{dismissal.at:%Y-%m-%d %H:%M:%SZ}"
         raise CannotRun(f"{name} is dismissed since {at}, by {dismissal.dismissed_by}: {dismissal.reason}")
+    if message.handled_at is not None and message.waits_for is not None:
+        raise CannotRun(f"{name} is dismissed since {message.handled_at:%Y-%m-%d %H:%M:%SZ}: {message.waits_for}")
     if message.handled_at is not None:
         order = "" if message.order_id is None else f" {message.order_id}"
         raise CannotRun(f"an order{order} recorded {name} at {message.handled_at:%Y-%m-%d %H:%M:%SZ}: it does not wait")
@@ -155,7 +163,8 @@ def _refuse_applied(message: _Stored, dismissal: ProcessorMessageDismissed | Non
         raise CannotRun(_BEING_TRIED.format(name))
     if message.waits_for is None:
         raise CannotRun(f"{name} was not tried yet: only a message that no order can record is dismissed")
-    if message.waits_for not in UNMATCHED and not message.set_aside:
+    is_notice = message.kind == _NOTICE  # it has no order, and names only what the processor is to be asked about
+    if message.waits_for not in UNMATCHED and not message.set_aside and not is_notice:
         raise CannotRun(f"{name} has an order and is tried again: {message.waits_for}")
 
 
@@ -189,7 +198,9 @@ async def _record(ledger: Ledger, message: _Stored, reason: str, dismissed_by: s
     return event
 
 
-def _dismissed(message: _Stored, event: ProcessorMessageDismissed) -> DismissedMessage:
+def _dismissed(message: _Stored, event: ProcessorMessageDismissed | None) -> DismissedMessage:
+    """Returns a dismissed message. One that the ledger has dismissed has no event."""
+    reason = message.waits_for or ""
     return DismissedMessage(
         message=message.message_id,
         kind=message.kind,
@@ -198,8 +209,8 @@ def _dismissed(message: _Stored, event: ProcessorMessageDismissed) -> DismissedM
         merchant_id=message.merchant_id,
         order_id=message.order_id,
         received_at=message.received_at,
-        waited_for=event.waited_for,
-        dismissed_at=event.at,
-        dismissed_by=event.dismissed_by,
-        reason=event.reason,
+        waited_for=reason if event is None else event.waited_for,
+        dismissed_at=message.handled_at or message.received_at if event is None else event.at,
+        dismissed_by=_LEDGER if event is None else event.dismissed_by,
+        reason=reason if event is None else event.reason,
     )

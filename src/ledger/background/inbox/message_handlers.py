@@ -54,7 +54,7 @@ from ledger.processors.messages import (
     DisputeLost,
     DisputeOpened,
     DisputeWon,
-    Message,
+    OrderMessage,
     RefundConfirmed,
     RefundFailed,
     SettlementListed,
@@ -64,7 +64,7 @@ from ledger.processors.messages import (
 
 _log = structlog.get_logger()
 
-KINDS: Final = get_args(Message)
+KINDS: Final = get_args(OrderMessage)
 
 _Refund = RefundConfirmed | RefundFailed
 _Dispute = DisputeOpened | DisputeWon | DisputeLost
@@ -84,10 +84,10 @@ class MessageApplier:
         self._locks: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()  # by order
 
     def handles(self) -> Handles:
-        """Returns the handler of every kind of message."""
+        """Returns the handler of every kind of message that is about an order."""
         return dict.fromkeys(KINDS, self.take)
 
-    async def take(self, message: Message) -> Disposition:
+    async def take(self, message: OrderMessage) -> Disposition:
         """Records a message on its order; a second time changes nothing. Raises a Fault."""
         try:
             order_id, message = await self._addressed(message)
@@ -104,7 +104,7 @@ class MessageApplier:
             return RetryLater(f"{rejection.code}: {rejection}")
         return Applied()
 
-    async def _record(self, order_id: UUID, message: Message) -> Order:
+    async def _record(self, order_id: UUID, message: OrderMessage) -> Order:
         """Records a message on its order, makes the calls that follow, returns the order. Raises like `_decide`."""
         actor = Actor(merchant_id=message.merchant_id, request_id="message")
         uow = UnitOfWork(self._ledger, actor, cause=message.payment_id)
@@ -116,7 +116,7 @@ class MessageApplier:
         await execute(uow, attempt)
         return await uow.order(order_id)
 
-    async def _addressed(self, message: Message) -> tuple[UUID, Message]:
+    async def _addressed(self, message: OrderMessage) -> tuple[UUID, OrderMessage]:
         """Returns the order that a message is about, and the message with the id of the payment that it names.
 
         Raises NotApplicableYet if no such order exists yet.
@@ -142,7 +142,7 @@ def _log_another_amount(message: DepositReceived, order: Order) -> None:
         _log.warning("deposit_amount_differs", processor=message.processor, message_id=message.message_id, **ids)
 
 
-def _decide(order: Order, message: Message, at: datetime) -> list[OrderEvent]:
+def _decide(order: Order, message: OrderMessage, at: datetime) -> list[OrderEvent]:
     match message:
         case DepositReceived():
             return _deposit(order, message, at)
@@ -271,7 +271,7 @@ def _require_step(order: Order, amount: Decimal) -> None:
         raise _Contradicts(str(error)) from None
 
 
-def _payment_of(order: Order, message: Message) -> Payment:
+def _payment_of(order: Order, message: OrderMessage) -> Payment:
     """Returns the payment that a message is about, of those that its processor has. Raises NotApplicableYet."""
     for payment in order.payments:
         if _is_about(message, payment):
@@ -279,12 +279,12 @@ def _payment_of(order: Order, message: Message) -> Payment:
     raise NotApplicableYet("its order has no such payment")
 
 
-def _is_from(message: Message, payment: Payment) -> bool:
+def _is_from(message: OrderMessage, payment: Payment) -> bool:
     """Returns whether a message comes from the account at which the payment was made."""
     return (payment.processor, payment.account) == (message.processor, message.account_name)
 
 
-def _is_about(message: Message, payment: Payment) -> bool:
+def _is_about(message: OrderMessage, payment: Payment) -> bool:
     """Returns whether a message is about this payment: by the id that it echoes, else by the processor's name."""
     if not _is_from(message, payment):
         return False
@@ -296,7 +296,7 @@ def _is_about(message: Message, payment: Payment) -> bool:
     return payment.processor_reference == message.processor_reference
 
 
-def _name(message: Message) -> str:
+def _name(message: OrderMessage) -> str:
     """Returns the name of the payment in a message that echoes no id."""
     match message:
         case DepositReceived(reference=name):

@@ -8,6 +8,7 @@ the same answer, a failed authentication included.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
@@ -24,6 +25,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import WHOLE_ORDER, OrderResult, RequestTarget
 from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.pipeline.accounts import simulated_accounts
+from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 
@@ -74,6 +76,30 @@ async def validate(
         return _plan(uow, order, decide_validation(order, command))
 
     return _checked(await ledger.complete(execute_on_order(uow, attempt)))
+
+
+async def continue_session(ledger: Ledger, merchant_id: UUID, order_id: UUID, payment_id: UUID) -> None:
+    """Continues the payment of a payer who has acted and never came back, as his return would.
+
+    Raises Rejected like `validate`, ConcurrentUpdate, a Fault.
+    """
+    uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="message"), cause=payment_id)
+    key = str(uuid7())
+
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.order(order_id)
+        session = order.payment(payment_id).session
+        command = ValidateAuthentication(
+            payment_id=payment_id,
+            transaction_id="" if session is None else session.transaction_id,
+            idempotency_key=key,
+            deadline_at=ledger.call_deadline(),
+            at=uow.now,
+            capture_delay_s=(await ledger.merchant(merchant_id)).settings.capture_delay_seconds,
+        )
+        return Plan(changes=[uow.change_order(order_id, decide_validation(order, command))])
+
+    await execute(uow, attempt)
 
 
 async def _simulated(uow: UnitOfWork, order: Order, transaction_id: str) -> frozenset[str]:

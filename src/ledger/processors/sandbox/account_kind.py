@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -9,7 +10,8 @@ from ledger.domain.money import FINEST
 from ledger.domain.orders.capabilities import METHODS as SIMULATED
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
 from ledger.processors.account_methods import account_methods
-from ledger.processors.registry import AccountFacts, AccountKeys
+from ledger.processors.messages import InvalidSignature
+from ledger.processors.registry import AccountFacts, AccountKeys, MessageNotice
 from ledger.processors.sandbox.books import NAME
 
 METHODS: Final = account_methods(SIMULATED, FINEST)
@@ -39,6 +41,15 @@ class SandboxKind:
 
     async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:  # noqa: ARG002 - it makes no call
         return AccountFacts(mode=AccountMode.TEST, country=COUNTRY, methods=METHODS)
+
+    def read_message(
+        self,
+        headers: Mapping[bytes, bytes],  # noqa: ARG002 - no signature is right: its messages do not come by HTTP
+        body: bytes,  # noqa: ARG002
+        secrets: Sequence[str],  # noqa: ARG002
+        now: datetime,  # noqa: ARG002
+    ) -> MessageNotice:
+        raise InvalidSignature
 
     async def stop(self) -> None:
         pass

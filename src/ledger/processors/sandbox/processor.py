@@ -7,7 +7,7 @@ about a call only by a look-up, never by reading the sandbox's tables.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 from uuid import UUID
@@ -43,7 +43,8 @@ from ledger.processors.contract import (
     TokenRequest,
     VoidRequest,
 )
-from ledger.processors.messages import DepositReceived
+from ledger.processors.findings import Finding
+from ledger.processors.messages import DepositReceived, NoticeReceived
 from ledger.processors.sandbox import authentications, authorizations, charges, references
 from ledger.processors.sandbox.authentications import PayerPages, StoredAnswer
 from ledger.processors.sandbox.books import NAME
@@ -217,6 +218,10 @@ class SandboxProcessor:
 
     async def look_up_payout(self, request: LookUpRequest) -> RefundAnswer | None:
         return await self._look_up(request, CallKind.PAY_OUT, _REFUNDS)
+
+    async def findings(self, notice: NoticeReceived, deadline_at: datetime) -> Sequence[Finding]:  # noqa: ARG002
+        """Returns nothing: its messages come from the outbox, and report themselves what happened."""
+        return ()
 
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
         return records(self._executor, since, until, self._book_id)

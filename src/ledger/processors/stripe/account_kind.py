@@ -6,6 +6,7 @@ Nothing here imports the HTTP client before the first account is checked or open
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,8 @@ from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode
 from ledger.processors.account_methods import account_methods
 from ledger.processors.contract import Processor
-from ledger.processors.registry import AccountFacts, AccountKeys, KeyRefused
+from ledger.processors.registry import AccountFacts, AccountKeys, KeyRefused, MessageNotice
+from ledger.processors.stripe import signatures
 
 if TYPE_CHECKING:
     from ledger.processors.stripe.transport import Connections
@@ -25,6 +27,7 @@ _TAKEN: Final = frozenset({MethodType.CARD})
 """What works without Stripe's messages. They alone report the money that arrives at a CLABE or in a store, and the
 service does not take them yet: a deposit would be recorded nowhere.
 """
+_SIGNATURE: Final = signatures.HEADER.lower().encode()
 _SIGNING: Final = re.compile(r"whsec_\w+", re.ASCII)
 
 
@@ -51,6 +54,12 @@ class StripeKind:
 
     def mode_of(self, key: str) -> AccountMode:
         return AccountMode.LIVE if key.split("_")[1] == "live" else AccountMode.TEST
+
+    def read_message(
+        self, headers: Mapping[bytes, bytes], body: bytes, secrets: Sequence[str], now: datetime
+    ) -> MessageNotice:
+        signatures.verify(headers.get(_SIGNATURE, b"").decode("latin-1"), body, secrets, now)
+        return signatures.notice_of(body)
 
     async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:
         from ledger.processors.stripe import account, transport

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from ledger.processors.contract import LookUpRequest, Request
 from ledger.processors.stripe.forms import Form
@@ -57,6 +57,28 @@ def named_key(metadata: Mapping[str, str] | None) -> tuple[UUID, str] | None:
     found = metadata or {}
     merchant = merchant_of(found)
     return None if merchant is None or _KEY not in found else (merchant, found[_KEY])
+
+
+def capture_key_of(intent_id: str, metadata: Mapping[str, str]) -> str:
+    """Returns the key of the call that has captured an intent; one of its own for a capture on Stripe's own pages."""
+    return metadata.get(CAPTURE_KEY) or f"{intent_id}:capture"
+
+
+def void_key_of(intent_id: str, metadata: Mapping[str, str]) -> str:
+    """Returns the key of the call that has cancelled an intent; one of its own for one on Stripe's own pages."""
+    return metadata.get(VOID_KEY) or f"{intent_id}:cancel"
+
+
+def unrequested_refund_id(order_id: UUID, stripe_id: str) -> UUID:
+    """Returns the ledger's id of a refund that was made on Stripe's own pages."""
+    return uuid5(order_id, f"refund:{stripe_id}")
+
+
+def is_refund_of(request: Request, stripe_id: str, metadata: Mapping[str, str] | None) -> bool:
+    """Returns whether a refund was made by this call, or is in the log under its id because no call made it."""
+    if named_key(metadata) is not None or request.order_id is None or request.payment_id is None:
+        return is_of(request, metadata)
+    return request.idempotency_key == f"{unrequested_refund_id(request.order_id, stripe_id)}:{request.payment_id}"
 
 
 def merchant_of(metadata: Mapping[str, str] | None) -> UUID | None:

@@ -39,7 +39,7 @@ from ledger.processors.stripe.call_keys import (
     CAPTURE_KEY,
     FENCED,
     VOID_KEY,
-    is_of,
+    is_refund_of,
     key_of,
     metadata_of,
 )
@@ -203,7 +203,7 @@ class Charges(Intents):
             async for refund in self.transport.list(
                 REFUNDS, {"payment_intent": intent_id}, Refund, deadline_at=request.deadline_at
             ):
-                if is_of(request, refund.metadata):
+                if is_refund_of(request, refund.id, refund.metadata):
                     return refund
         except Refused as refusal:
             raise ProcessorTimedOut(f"the refunds cannot be listed: {refusal}") from None

@@ -1,31 +1,41 @@
-"""What an event at Stripe is about, as messages of the contract.
+"""What a message of Stripe's is about: asks Stripe for its object, and answers with what is true of it now.
 
-A message of Stripe's only names an event. Ask Stripe for the event and for its object, and answer with what is true of
-it now: so a message that is doubled, early, late or forged changes nothing. An event of another kind, or about what the
-ledger did not make, has no messages.
+So a message that is doubled, early, late or forged changes nothing. Nothing is found for a message of another kind, or
+about what the ledger did not make. The kinds that are used are those of docs/how-to/connect-stripe.md.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
 
+from ledger.domain.money import ZERO
 from ledger.processors.contract import ProcessorTimedOut
+from ledger.processors.findings import Finding, PaymentState, Standing, UnrequestedRefund
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
     DisputeOpened,
     DisputeWon,
-    Message,
+    NoticeReceived,
+    OrderMessage,
     RefundConfirmed,
     RefundFailed,
 )
-from ledger.processors.stripe.call_keys import WHOLE_AMOUNT, merchant_of, named_key
+from ledger.processors.stripe.call_keys import (
+    WHOLE_AMOUNT,
+    about_of,
+    capture_key_of,
+    merchant_of,
+    named_key,
+    unrequested_refund_id,
+    void_key_of,
+)
 from ledger.processors.stripe.charges import REFUNDS, refunded
 from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import Intents
@@ -36,7 +46,6 @@ from ledger.processors.stripe.objects import (
     Event,
     FundingInstructions,
     Intent,
-    Payout,
     Refund,
 )
 from ledger.processors.stripe.payouts import Payouts, envelope
@@ -47,48 +56,67 @@ from ledger.processors.stripe.units import from_units
 T = TypeVar("T")
 
 _ID: Final = re.compile(r"\w{1,255}", re.ASCII)
+_FEW_REQUESTS: Final = timedelta(seconds=10)
+"""How long one to three requests may take."""
 _HOUR_S, _DAY_S = 3_600, 86_400
+_CARD: Final = "card"
+_PAYMENT_KINDS: Final = frozenset(
+    {
+        "payment_intent.amount_capturable_updated",
+        "payment_intent.canceled",
+        "payment_intent.payment_failed",
+        "payment_intent.succeeded",
+    }
+)
+_REFUND_KINDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
+_BY_ITSELF: Final = frozenset({"automatic", "expired"})
+"""Why Stripe cancels an intent by itself. Source: docs.stripe.com/api/payment_intents/object (cancellation_reason)."""
 _TAKEN: Final = frozenset({"needs_response", "under_review", "won", "lost"})
 """The statuses of a dispute for which the bank took the money; an inquiry (`warning_…`) takes none."""
 
 
 class Events(Intents):
-    """The events of one account."""
+    """The messages of one account."""
 
     def __init__(self, transport: Transport) -> None:
         super().__init__(transport)
         self._payouts = Payouts(transport)
 
-    async def messages(self, merchant_id: UUID, event_id: str, deadline_at: datetime) -> Sequence[Message]:
-        """Returns what an event means for a merchant's payments. Raises ProcessorTimedOut, ProcessorUnavailable."""
-        if not _ID.fullmatch(event_id):
-            return []
+    async def findings(self, notice: NoticeReceived, deadline_at: datetime) -> Sequence[Finding] | None:
+        """Returns what is true of a message's object; None if Stripe knows no such object, or no such event.
+
+        Raises ProcessorTimedOut, ProcessorUnavailable.
+        """
         try:
-            event = await self.transport.get(f"/v1/events/{event_id}", {}, Event, deadline_at=deadline_at)
-            found = await self._about(event, deadline_at)
+            found = await self._about(notice, deadline_at)
         except Refused as refusal:
             if refusal.error.code == "resource_missing":
-                return []
-            raise ProcessorTimedOut(f"Stripe does not show what the event is about: {refusal}") from None
-        return [message for message in found if message.merchant_id == merchant_id]
+                return None
+            raise ProcessorTimedOut(f"Stripe does not show what the message is about: {refusal}") from None
+        return [finding for finding in found if finding.merchant_id == notice.merchant_id]
 
-    async def _about(self, event: Event, deadline_at: datetime) -> Sequence[Message]:
-        at = datetime.fromtimestamp(event.created, UTC)
-        match event.type:
+    async def _about(self, notice: NoticeReceived, deadline_at: datetime) -> Sequence[Finding]:
+        if not (_ID.fullmatch(notice.object_id) and _ID.fullmatch(notice.message_id)):
+            return []
+        if notice.kind.startswith("payout."):
+            return await self._payout(notice.object_id, deadline_at)
+        deadline_at = min(deadline_at, datetime.now(UTC) + _FEW_REQUESTS)
+        match notice.kind:
             case "customer_cash_balance_transaction.created":
-                return await self._transfer(_object(event, CashTransaction), at, deadline_at)
-            case "payment_intent.succeeded":
-                return await self._voucher(_object(event, Intent).id, at, deadline_at)
-            case "refund.updated" | "refund.failed" | "charge.refund.updated":
-                return await self._refund(_object(event, Refund).id, at, deadline_at)
-            case _ if event.type.startswith("charge.dispute."):
-                return await self._dispute(_object(event, Dispute).id, at, deadline_at)
-            case _ if event.type.startswith("payout."):
-                return await self._payout(_object(event, Payout).id, deadline_at)
+                event = await self.transport.get(
+                    f"/v1/events/{notice.message_id}", {}, Event, deadline_at=deadline_at
+                )  # it alone names the customer, whose id the path of the transaction needs
+                return await self._transfer(_object(event, CashTransaction), deadline_at)
+            case kind if kind in _PAYMENT_KINDS:
+                return await self._payment(notice.object_id, deadline_at)
+            case kind if kind in _REFUND_KINDS:
+                return await self._refund(notice.object_id, deadline_at)
+            case kind if kind.startswith("charge.dispute."):
+                return await self._dispute(notice.object_id, deadline_at)
             case _:
                 return []
 
-    async def _transfer(self, moved: CashTransaction, at: datetime, deadline_at: datetime) -> Sequence[Message]:
+    async def _transfer(self, moved: CashTransaction, deadline_at: datetime) -> Sequence[OrderMessage]:
         """Returns the deposit of a transfer that came to the CLABE of a reference."""
         if moved.type != "funded":
             return []
@@ -110,7 +138,7 @@ class Events(Intents):
             return []
         return [
             DepositReceived(
-                **envelope(customer.metadata, moved.id, at),
+                **envelope(customer.metadata, moved.id, _time(moved.created)),
                 reference=clabes[0],
                 amount=from_units(moved.net_amount),
                 currency=moved.currency.upper(),
@@ -118,17 +146,25 @@ class Events(Intents):
             )
         ]
 
-    async def _voucher(self, intent_id: str, at: datetime, deadline_at: datetime) -> Sequence[Message]:
-        """Returns the deposit of cash that was paid under a voucher; a card's intent has none."""
+    async def _payment(self, intent_id: str, deadline_at: datetime) -> Sequence[Finding]:
+        """Returns the state of a payment by card, or the deposit of cash that was paid under a voucher.
+
+        Money at a CLABE has messages of its own: an intent shows only what was applied to it.
+        """
         intent = await self.read(intent_id, deadline_at)
+        about = about_of(intent.metadata)
+        if any(named is None for named in about.values()):
+            return []
+        if _CARD in intent.payment_method_types:
+            return [_state(intent, about)]
         charge = intent.charge
         details = None if charge is None else charge.payment_method_details
         voucher = None if details is None else details.oxxo
-        if charge is None or voucher is None or voucher.number is None or merchant_of(intent.metadata) is None:
+        if charge is None or voucher is None or voucher.number is None or intent.status != "succeeded":
             return []
         return [
             DepositReceived(
-                **envelope(intent.metadata, charge.id, at),
+                **envelope(intent.metadata, charge.id, _time(charge.created)),
                 reference=voucher.number,
                 amount=from_units(intent.amount_received),
                 currency=intent.currency.upper(),
@@ -136,12 +172,12 @@ class Events(Intents):
             )
         ]
 
-    async def _refund(self, refund_id: str, at: datetime, deadline_at: datetime) -> Sequence[Message]:
+    async def _refund(self, refund_id: str, deadline_at: datetime) -> Sequence[Finding]:
         """Returns the end of a refund. One that was made in parts ends when all of them have ended in the same way."""
         refund = await self.transport.get(f"{REFUNDS}/{refund_id}", {}, Refund, deadline_at=deadline_at)
         key, metadata = named_key(refund.metadata), refund.metadata or {}
         if key is None:
-            return []
+            return await self._unrequested(refund, deadline_at)
         parts = [refund]
         stated = metadata.get(WHOLE_AMOUNT, "")
         whole = int(stated) if stated.isascii() and stated.isdecimal() else refund.amount
@@ -153,7 +189,7 @@ class Events(Intents):
         if sum(part.amount for part in parts) != whole or len(statuses) > 1:
             return []
         first = min(parts, key=lambda part: part.id)
-        about = {**envelope(metadata, f"{first.id}:{first.status}", at), "idempotency_key": key[1]}
+        about = {**envelope(metadata, f"{first.id}:{first.status}", _time(first.created)), "idempotency_key": key[1]}
         if first.status == "succeeded":
             return [RefundConfirmed(**about, processor_reference=first.id, amount=from_units(whole))]
         if first.status in {"failed", "canceled"}:
@@ -161,7 +197,24 @@ class Events(Intents):
             return [RefundFailed(**about, processor_reference=first.id, code=answer.code, message=answer.message)]
         return []
 
-    async def _dispute(self, dispute_id: str, at: datetime, deadline_at: datetime) -> Sequence[Message]:
+    async def _unrequested(self, refund: Refund, deadline_at: datetime) -> Sequence[Finding]:
+        """Returns a refund that was made on Stripe's own pages, of a payment of the ledger's."""
+        if refund.payment_intent is None:
+            return []
+        about = about_of((await self.read(refund.payment_intent, deadline_at)).metadata)
+        order_id = about["order_id"]
+        if order_id is None or any(named is None for named in about.values()):
+            return []
+        return [
+            UnrequestedRefund(
+                **about,  # type: ignore[arg-type]
+                refund_id=unrequested_refund_id(order_id, refund.id),
+                amount=from_units(refund.amount),
+                outcome=refunded(refund),
+            )
+        ]
+
+    async def _dispute(self, dispute_id: str, deadline_at: datetime) -> Sequence[OrderMessage]:
         """Returns that the bank took the money of a payment, and how the dispute ended if it has."""
         dispute = await self.transport.get(f"/v1/disputes/{dispute_id}", {}, Dispute, deadline_at=deadline_at)
         if dispute.payment_intent is None or dispute.status not in _TAKEN:
@@ -171,17 +224,17 @@ class Events(Intents):
             return []
         about: dict[str, Any] = {"dispute_id": dispute.id, "processor_reference": intent.id}
         amount = from_units(dispute.amount)
-        opened = envelope(intent.metadata, f"{dispute.id}:opened", at)
-        messages: list[Message] = [DisputeOpened(**opened, **about, amount=amount, reason=dispute.reason.upper())]
-        ended = envelope(intent.metadata, f"{dispute.id}:{dispute.status}", at)
+        opened = envelope(intent.metadata, f"{dispute.id}:opened", _time(dispute.created))
+        messages: list[OrderMessage] = [DisputeOpened(**opened, **about, amount=amount, reason=dispute.reason.upper())]
+        ended = envelope(intent.metadata, f"{dispute.id}:{dispute.status}", _time(dispute.created))
         if dispute.status == "won":
             messages.append(DisputeWon(**ended, **about))
         elif dispute.status == "lost":
             messages.append(DisputeLost(**ended, **about, amount=amount))
         return messages
 
-    async def _payout(self, payout_id: str, deadline_at: datetime) -> Sequence[Message]:
-        """Returns the payments that a payout lists, and how it has ended if it has."""
+    async def _payout(self, payout_id: str, deadline_at: datetime) -> Sequence[OrderMessage]:
+        """Returns the payments that a payout settles, and whether it has reached the merchant's bank."""
         return await self._payouts.settlement(payout_id, deadline_at)
 
 
@@ -191,3 +244,37 @@ def _object(event: Event, type_: type[T]) -> T:
         return msgspec.json.decode(event.data.object, type=type_)
     except msgspec.DecodeError as fault:
         raise ProcessorTimedOut(f"the object of the event {event.id} is unreadable") from fault
+
+
+def _state(intent: Intent, about: dict[str, UUID | None]) -> PaymentState:
+    is_captured = intent.status == "succeeded"
+    return PaymentState(
+        **about,  # type: ignore[arg-type]
+        processor_reference=intent.id,
+        standing=_standing(intent),
+        capture_key=capture_key_of(intent.id, intent.metadata),
+        void_key=void_key_of(intent.id, intent.metadata),
+        captured=from_units(intent.amount_received) if is_captured else ZERO,
+        released=from_units(intent.amount - intent.amount_received) if is_captured else ZERO,
+    )
+
+
+def _standing(intent: Intent) -> Standing:
+    match intent.status:
+        case "requires_capture":
+            return Standing.HELD
+        case "succeeded":
+            return Standing.CAPTURED
+        case "canceled" if intent.cancellation_reason in _BY_ITSELF:
+            return Standing.LAPSED
+        case "canceled":
+            return Standing.VOIDED
+        case "requires_payment_method" if intent.last_error is not None:
+            return Standing.FAILED
+        case _:
+            return Standing.WAITING
+
+
+def _time(seconds: int) -> datetime:
+    """Returns when an object was made. Messages have this time, so that each about the object has the same one."""
+    return datetime.fromtimestamp(seconds, UTC)

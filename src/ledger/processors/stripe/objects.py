@@ -150,6 +150,8 @@ class Intent(Struct, frozen=True, kw_only=True):
     currency: str = ""
     customer: str | None = None
     canceled_at: int | None = None
+    cancellation_reason: str | None = None
+    payment_method_types: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
     latest_charge: str | Charge | None = None
     last_payment_error: Error | None = None
@@ -227,6 +229,7 @@ class CashTransaction(Struct, frozen=True, kw_only=True):
     customer: str
     net_amount: int
     currency: str
+    created: int = 0
 
 
 class FundingTransfer(Struct, frozen=True, kw_only=True):
@@ -245,6 +248,7 @@ class Dispute(Struct, frozen=True, kw_only=True):
     id: str
     status: str
     amount: int
+    created: int = 0
     reason: str = ""
     payment_intent: str | None = None
 

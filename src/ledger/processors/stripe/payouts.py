@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from ledger.processors.messages import Message, SettlementListed, SettlementMatched, SettlementRefused
+from ledger.processors.messages import OrderMessage, SettlementListed, SettlementMatched, SettlementRefused
 from ledger.processors.stripe.call_keys import about_of, merchant_of
 from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import Intents
@@ -36,7 +36,7 @@ _STAGES: Final = {SettlementMatched: "matched", SettlementRefused: "refused"}
 class Payouts(Intents):
     """The payouts of one account."""
 
-    async def settlement(self, payout_id: str, deadline_at: datetime) -> Sequence[Message]:
+    async def settlement(self, payout_id: str, deadline_at: datetime) -> Sequence[OrderMessage]:
         """Returns that a payout lists its payments, and how it has ended if it has. One without lines has no messages.
 
         Raises Refused, ProcessorTimedOut, ProcessorUnavailable.
@@ -62,7 +62,7 @@ class Payouts(Intents):
         return found
 
 
-def stages(payout: Payout, line: BalanceTransaction) -> Sequence[Message]:
+def stages(payout: Payout, line: BalanceTransaction) -> Sequence[OrderMessage]:
     """Returns what a payout reports about the payment of a line: that it lists it, and then how it has ended."""
     charge, at = source_of(line, Charge), datetime.fromtimestamp(payout.created, UTC)
     name = f"{payout.id}:{charge.id}"

@@ -44,7 +44,7 @@ class StripeProcessor:
         self.look_up_cancellation = references.look_up_cancellation
         self.look_up_payout = references.look_up_payout
         self.records = Records(transport).records
-        self.messages = Events(transport).messages
+        self.findings = Events(transport).findings
 
     @property
     def alive(self) -> bool:

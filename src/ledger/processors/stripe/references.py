@@ -39,6 +39,7 @@ from ledger.processors.contract import (
 from ledger.processors.stripe.call_keys import (
     WHOLE_AMOUNT,
     is_of,
+    is_refund_of,
     is_remembered,
     key_of,
     made_about,
@@ -252,7 +253,7 @@ class References(Intents):
         async for refund in self.transport.list(
             REFUNDS, {"payment_intent": intent_id}, Refund, deadline_at=request.deadline_at
         ):
-            if is_of(request, refund.metadata):
+            if is_refund_of(request, refund.id, refund.metadata):
                 made = refund
             elif refund.status not in {"failed", "canceled"}:
                 others += refund.amount

@@ -1,4 +1,6 @@
-"""The signature of Stripe's messages: the header `Stripe-Signature: t=…,v1=…` over the raw bytes of the body.
+"""Stripe's messages: their signature, and what they are about.
+
+A message is signed by the header `Stripe-Signature: t=…,v1=…` over the raw bytes of the body.
 
 Source: docs.stripe.com/webhooks ("Verify webhook signatures manually") and `stripe/_webhook.py` of stripe-python: the
 hexadecimal HMAC-SHA256 of the time, a full stop and the body, under the endpoint's secret. While a secret is changed,
@@ -8,16 +10,41 @@ Stripe signs with both, so the header has several `v1`.
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Final
+from typing import Annotated, Any, Final
 
-from ledger.processors.messages import REPLAY_WINDOW, InvalidSignature
+import msgspec
+from msgspec import Meta, Struct
+
+from ledger.processors.messages import REPLAY_WINDOW, InvalidSignature, MessageUnreadable
+from ledger.processors.registry import MessageNotice
 
 HEADER: Final = "Stripe-Signature"
 _SIGNATURES_MAX: Final = 20
 _HEADER_MAX: Final = 4_096
+
+_ID: Final = re.compile(r"\w{1,255}", re.ASCII)
+
+
+class _Object(Struct, frozen=True):
+    id: Any = None
+
+
+class _Data(Struct, frozen=True):
+    object: _Object = _Object()
+
+
+class _Message(Struct, frozen=True):
+    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]{1,255}\Z")]
+    type: Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,255}\Z")]
+    created: Annotated[int, Meta(ge=0, lt=1 << 36)]
+    data: _Data = _Data()
+
+
+_decode: Final = msgspec.json.Decoder(_Message).decode
 
 
 def verify(header: str, body: bytes, secrets: Iterable[str], now: datetime) -> None:
@@ -33,6 +60,24 @@ def verify(header: str, body: bytes, secrets: Iterable[str], now: datetime) -> N
             is_valid |= hmac.compare_digest(expected, signature)
     if not is_valid or not _is_now(timestamp, now):
         raise InvalidSignature
+
+
+def notice_of(body: bytes) -> MessageNotice:
+    """Returns what a verified message is about: not an object without an id, as a balance.
+
+    Raises MessageUnreadable.
+    """
+    try:
+        message = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise MessageUnreadable(type(fault).__name__) from None
+    named = message.data.object.id
+    return MessageNotice(
+        message_id=message.id,
+        kind=message.type,
+        object_id=named if isinstance(named, str) and _ID.fullmatch(named) else "",
+        occurred_at=datetime.fromtimestamp(message.created, UTC),
+    )
 
 
 def _parts(header: str) -> tuple[str, list[bytes]]:

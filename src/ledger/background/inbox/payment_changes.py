@@ -1,0 +1,165 @@
+"""Records what a processor's answer about a payment by card shows and its order lacks: the end of a payment whose payer
+never came back, and what the merchant did on the processor's own pages.
+
+Record facts of the processor alone, by the deciders of a call's outcome. A call without an outcome is the recovery's:
+wait for it. What the log has already changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from ledger.background.inbox.consumer import Applied, Disposition, RetryLater
+from ledger.domain.fold import fold
+from ledger.domain.orders.capabilities import AccountRules
+from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
+from ledger.domain.orders.decide.cancellation import needs_release
+from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
+from ledger.domain.orders.decide.refunds import decide_refund, decide_refund_outcome
+from ledger.domain.orders.events import OrderEvent
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.payment import EntryAction, Intent, Payment
+from ledger.domain.orders.processor_outcomes import Captured, RefundRefused, Voided
+from ledger.domain.orders.refund import RefundStatus
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.rejections import Rejected
+from ledger.domain.streams import ORDERS
+from ledger.journal.append import Conflict
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.message_delivery import UNKNOWN_ORDER
+from ledger.operations.orders.authenticate import continue_session
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
+from ledger.processors.findings import PaymentState, Standing, UnrequestedRefund
+
+REFUND_REASON: Final = "Refunded on the processor's own pages."
+"""The reason of a refund that no request has asked for."""
+
+_UNDER_WAY: Final = "a call about its payment has no outcome yet"
+_NO_LIMITS: Final = AccountRules(card_window_s=100 * 366 * 86_400)
+"""The rules of what a processor has given back already: whatever it was, it is recorded."""
+
+
+class _IsUnderWay(Exception):
+    """The payment has a call without an outcome."""
+
+
+async def record_payment_state(ledger: Ledger, account: str, state: PaymentState) -> Disposition:
+    """Records the state of a payment at an account, as far as its order differs. Raises a Fault."""
+    order = await _order_of(ledger, state)
+    if order is None:
+        return RetryLater(UNKNOWN_ORDER)
+    payment = _payment_of(order, account, state)
+    if payment is None:
+        return Applied()  # another account with the same keys has it, and gets a message of its own
+    if payment.status is PaymentStatus.REQUIRES_ACTION and state.standing is not Standing.WAITING:
+        try:
+            await continue_session(ledger, state.merchant_id, state.order_id, state.payment_id)
+        except Rejected as rejection:
+            return RetryLater(f"{rejection.code}: {rejection}")
+    return await _record(ledger, state, partial(_changed, state))
+
+
+async def record_unrequested_refund(ledger: Ledger, account: str, found: UnrequestedRefund) -> Disposition:
+    """Records a refund that the merchant made on the processor's own pages, and its end. Raises a Fault."""
+    order = await _order_of(ledger, found)
+    if order is None:
+        return RetryLater(UNKNOWN_ORDER)
+    if _payment_of(order, account, found) is None:
+        return Applied()
+    return await _record(ledger, found, partial(_refunded, found, ledger.call_deadline()))
+
+
+async def _record(
+    ledger: Ledger, found: PaymentState | UnrequestedRefund, decide: Callable[[Order, datetime], list[OrderEvent]]
+) -> Disposition:
+    """Commits what `decide` returns for the order as it is now, unless a call about the payment is under way."""
+    actor = Actor(merchant_id=found.merchant_id, request_id="message")
+    uow = UnitOfWork(ledger, actor, cause=found.payment_id)
+
+    async def attempt(_: Conflict | None) -> Plan:
+        order = await uow.order(found.order_id)
+        if order.payment(found.payment_id).intent is not None:
+            raise _IsUnderWay
+        return Plan(changes=[uow.change_order(found.order_id, decide(order, uow.now))])
+
+    try:
+        await execute(uow, attempt, is_fact=True)
+    except _IsUnderWay:
+        return RetryLater(_UNDER_WAY)
+    except Rejected as rejection:
+        return RetryLater(f"{rejection.code}: {rejection}")
+    return Applied()
+
+
+async def _order_of(ledger: Ledger, found: PaymentState | UnrequestedRefund) -> Order | None:
+    merchant_id, order_id = found.merchant_id, found.order_id
+    if not await ledger.journal.reader.stream_from(merchant_id, order_id, ORDERS.first):
+        return None
+    return await load_order(ledger, merchant_id, order_id)
+
+
+def _payment_of(order: Order, account: str, found: PaymentState | UnrequestedRefund) -> Payment | None:
+    """Returns the payment that an answer is about, if it was made at this account."""
+    for payment in order.payments:
+        if payment.payment_id == found.payment_id and payment.account == account:
+            return payment
+    return None
+
+
+def _changed(state: PaymentState, order: Order, at: datetime) -> list[OrderEvent]:
+    """Returns the events that the log lacks, none if it has everything."""
+    payment = order.payment(state.payment_id)
+    outcome: Outcome
+    match state.standing:
+        case Standing.CAPTURED if state.captured > payment.captured:
+            action, key = EntryAction.CAPTURE, state.capture_key
+            outcome = Captured(
+                amount=state.captured - payment.captured,
+                processor_reference=state.processor_reference,
+                released=state.released,
+            )
+        case Standing.VOIDED if payment.is_uncaptured or needs_release(payment):
+            action, key = EntryAction.CANCELLATION, state.void_key
+            outcome = Voided(processor_reference=state.processor_reference)
+        case _:
+            return []
+    intent = Intent(
+        action=action,
+        processor=payment.processor,
+        idempotency_key=key,
+        amount=payment.capturable,
+        capture=action is EntryAction.CAPTURE,
+        deadline_at=at,
+        payment_id=payment.payment_id,
+    )
+    return decide_outcome(order, outcome_command(intent, outcome, at))
+
+
+def _refunded(found: UnrequestedRefund, deadline_at: datetime, order: Order, at: datetime) -> list[OrderEvent]:
+    """Returns the events of a refund without a call: it is requested and answered in one commit. Raises Rejected."""
+    known = order.refund(found.refund_id)
+    events: list[OrderEvent] = []
+    if known is None:
+        if isinstance(found.outcome, RefundRefused):
+            return []  # it gave nothing back
+        payment = order.payment(found.payment_id)
+        command = RefundOrder(
+            refund_id=found.refund_id,
+            amount=found.amount,
+            payment_id=found.payment_id,
+            reason=REFUND_REASON,
+            deadline_at=deadline_at,
+            at=at,
+            rules={payment.account: _NO_LIMITS},
+        )
+        events = decide_refund(order, command)
+    elif (part := known.part(found.payment_id)) is not None and part.status is RefundStatus.SUCCEEDED:
+        return []
+    outcome = RecordRefundOutcome(refund_id=found.refund_id, payment_id=found.payment_id, outcome=found.outcome, at=at)
+    return [*events, *decide_refund_outcome(fold(evolve, order, events), outcome)]

@@ -1,0 +1,179 @@
+"""Messages of Stripe about one account: who may send them, what is kept of them, and what follows from Stripe's answer."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import msgspec
+import psycopg
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
+from tests.api.bodies import paid_order
+from tests.api.storefront import JSON, ORDERS, Merchant, Storefront, opened
+from tests.processors.stripe.double import Double
+from tests.processors.stripe.test_tokens import method
+
+from ledger.background.inbox.delivery import open_delivery
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+ACCOUNTS = "/api/v1/processor-accounts"
+OLD, NEW, OTHERS = "whsec_old", "whsec_new", "whsec_others"
+BODY = {"processor": "stripe", "secretKey": "sk_test_1", "webhookSecrets": [OLD, NEW]}
+
+
+@pytest.fixture(scope="module")
+async def double() -> Double:
+    double = Double()
+    double.account = {"id": "acct_1", "object": "account", "country": "MX", "charges_enabled": True}
+    double.account["capabilities"] = {"card_payments": "active"}
+    double.tokens["pm_1"] = method("pm_1")
+    return double
+
+
+@pytest.fixture(scope="module")
+async def store(settings: Settings, double: Double) -> AsyncIterator[Storefront]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", double.serve)
+    url = "https://pay.example"
+    async with TestServer(app) as server:
+        own = replace(settings, stripe_url=str(server.make_url("")).rstrip("/"), public_url=url)
+        async with opened(own) as store:
+            yield store
+
+
+@pytest.fixture
+async def url(merchant: Merchant) -> str:
+    """The address of the messages of the merchant's account `mx`."""
+    answer = await merchant.put(f"{ACCOUNTS}/mx", BODY)
+    messages_url: str = answer.json()["messagesUrl"]
+    assert messages_url == f"https://pay.example/api/processor-messages/{merchant.merchant_id}/mx"
+    return messages_url.removeprefix("https://pay.example")
+
+
+def event(kind: str = "payment_intent.succeeded", object_id: str = "pi_1", **changes: Any) -> bytes:
+    about: dict[str, Any] = {"id": f"evt_{uuid4().hex}", "type": kind, "created": 1_790_000_000}
+    about |= {"object": "event", "data": {"object": {"id": object_id}}} | changes
+    return msgspec.json.format(msgspec.json.encode(about), indent=2)
+
+
+async def tell(
+    merchant: Merchant, url: str, body: bytes, *keys: str, age_s: int = 0, signed: bytes | None = None
+) -> httpx.Response:
+    at = int(datetime.now(UTC).timestamp()) - age_s
+    text = f"{at}.".encode() + (body if signed is None else signed)
+    signatures = ",".join(f"v1={hmac.new(key.encode(), text, sha256).hexdigest()}" for key in keys)
+    return await merchant.client.post(url, content=body, headers=JSON | {"stripe-signature": f"t={at},{signatures}"})
+
+
+def rows(store: Storefront, merchant: Merchant) -> list[Any]:
+    assert store.settings.database_url is not None
+    with psycopg.connect(store.settings.database_url) as connection:
+        kept = (
+            "select message_id, account, body::json, handled_at is not null, waits_for, tries, claimed_until is null "
+            "from processor_message where merchant_id = %s order by received_at"
+        )
+        return connection.execute(kept, (merchant.merchant_id,)).fetchall()
+
+
+async def follow(store: Storefront, merchant: Merchant) -> list[Any]:
+    """Tries all messages, also those that wait, and returns what the inbox has then."""
+    assert store.settings.database_url is not None
+    with psycopg.connect(store.settings.database_url, autocommit=True) as connection:
+        due = "update processor_message set next_try_at = now() where handled_at is null and next_try_at < 'infinity'"
+        async with open_delivery(store.settings.database_url, store.ledger) as delivery:
+            for _ in range(2):  # what a processor answers is a message of its own
+                connection.execute(due)
+                await delivery._consumer.sweep()
+    return rows(store, merchant)
+
+
+async def test_a_signed_message_is_kept_once_and_only_what_it_is_about(store: Storefront, merchant: Merchant, url: str):
+    body, unknown = event(), event("invoice.paid", "in_1")
+    for keys in ((OLD,), (NEW,), (OTHERS, NEW)):
+        assert (await tell(merchant, url, body, *keys)).status_code == 200
+    shown = (await tell(merchant, url, unknown, NEW)).json()
+    assert shown == {"accepted": True, "processorMessageId": msgspec.json.decode(unknown)["id"]}
+    assert (await tell(merchant, url, event(data={}), NEW)).status_code == 200
+    first, second, _ = rows(store, merchant)
+    assert (first[0], first[1], second[2]["kind"]) == (msgspec.json.decode(body)["id"], "mx", "invoice.paid")
+    assert set(first[2]) == {
+        *("type", "processor", "messageId", "merchantId", "occurredAt", "account", "kind", "objectId", "bodyHash")
+    }
+    assert (await merchant.delete(f"{ACCOUNTS}/mx")).json()["status"] == "DISCONNECTED"
+    assert (await tell(merchant, url, event(), NEW)).status_code == 200
+    for wrong in (b"{", b"[]", event(id=""), event(type="x y"), event(created=None)):
+        assert (await tell(merchant, url, wrong, NEW)).status_code == 400
+    assert (await tell(merchant, url, b" " * (128 << 10) + b"{}", NEW)).status_code == 413
+    assert (await merchant.get(url)).status_code == 405
+    assert len(rows(store, merchant)) == 4
+
+
+async def test_whoever_has_no_secret_of_the_account_learns_nothing(store: Storefront, merchant: Merchant, url: str):
+    other = await store.register()
+    assert (await other.put(f"{ACCOUNTS}/mx", BODY | {"webhookSecrets": [OTHERS]})).status_code == 201
+    assert (await merchant.put(f"{ACCOUNTS}/bare", BODY | {"webhookSecrets": []})).status_code == 201
+    body, base = event(), url.rpartition("/")[0]
+    answers = [
+        await tell(merchant, url, body, OTHERS),
+        await tell(merchant, url, body),
+        await tell(merchant, url, body, NEW, age_s=301),
+        await tell(merchant, url, body, NEW, age_s=-301),
+        await tell(merchant, url, body + b" ", NEW, signed=body),
+        await tell(merchant, url, b"{", OTHERS),
+        await tell(merchant, f"{base}/bare", body, NEW),
+        await tell(merchant, f"{base}/unknown", body, NEW),
+        await tell(merchant, f"{base}/sandbox", body, NEW),
+        await tell(merchant, f"{base}/M%C3%9C", body, NEW),
+        await tell(merchant, url.replace(str(merchant.merchant_id), str(uuid4())), body, NEW),
+        await tell(merchant, url.replace(str(merchant.merchant_id), "merchant"), body, NEW),
+        await tell(merchant, url.replace(str(merchant.merchant_id), str(other.merchant_id)), body, NEW),
+        await merchant.client.post(url, content=body, headers=JSON | merchant.key),
+    ]
+    said = {(each.status_code, each.json()["code"], each.json()["message"]) for each in answers}
+    assert len(said) == 1
+    assert next(iter(said))[:2] == (401, "INVALID_SIGNATURE")
+    assert rows(store, merchant) == rows(store, other) == []
+    sandbox = (await merchant.get(f"{ACCOUNTS}/sandbox")).json()
+    assert sandbox["messagesUrl"] is None
+
+
+async def test_only_what_stripe_answers_is_recorded(store: Storefront, merchant: Merchant, url: str, double: Double):
+    card = {"type": "card", "cardTokens": [{"account": "mx", "token": "pm_1"}]}
+    paid = await merchant.create(paid_order(externalId="o", paymentMethod=card, captureMethod="MANUAL"))
+    intent = double.intents[paid.json()["payments"][0]["processorReference"]]
+
+    async def told(*messages: bytes) -> tuple[str, list[Any]]:
+        for message in messages:
+            assert (await tell(merchant, url, message, NEW)).status_code == 200
+        kept = await follow(store, merchant)
+        return (await merchant.get(f"{ORDERS}/o")).json()["status"], kept
+
+    forged = event(object_id=intent["id"])  # Stripe has signed no such message, and nothing was captured
+    status, kept = await told(forged, event("payment_intent.canceled", intent["id"]), event("x.y", "z"))
+    assert (status, [row[3:5] for row in kept]) == ("AUTHORIZED", [(True, None)] * 3)
+    status, kept = await told(event("refund.created", "re_404"))
+    assert kept[-1][3:5] == (True, "the processor knows nothing of what the message is about")
+    double.key = "sk_test_2"  # Stripe turns the account's key away
+    status, kept = await told(late := event(object_id=intent["id"]))
+    assert (status, kept[-1][3], kept[-1][5]) == ("AUTHORIZED", False, 2)
+    double.key = "sk_test_1"
+    intent |= {"status": "succeeded", "amount_received": intent["amount"], "amount_capturable": 0}
+    status, kept = await told(late, forged, event(object_id=intent["id"]))
+    assert (status, {row[3] for row in kept}) == ("COMPLETED", {True})
+    refund = {"id": "re_9", "object": "refund", "amount": 40_000, "status": "succeeded", "metadata": {}}
+    double.refunds["re_9"] = refund | {"payment_intent": intent["id"], "created": double.now}
+    for _ in range(2):
+        status, kept = await told(event("refund.created", "re_9"))
+        assert (status, {row[3] for row in kept}) == ("PARTIALLY_REFUNDED", {True})
+    [shown] = (await merchant.get(f"{ORDERS}/o/refunds")).json()["data"]
+    assert (shown["amount"], shown["status"]) == (40_000, "SUCCEEDED")

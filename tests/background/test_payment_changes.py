@@ -1,0 +1,115 @@
+"""How a payment stands at its processor, recorded on its order: what the payer or the merchant did elsewhere counts once,
+and nothing else does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.background.test_recovery import AFTERWARDS, sweep
+from tests.operations.conftest import SILENT, an_order, by_card
+from tests.operations.test_actions import CHALLENGED, MANUAL
+
+from ledger.background.inbox.consumer import Applied, Disposition, RetryLater
+from ledger.background.inbox.payment_changes import record_payment_state, record_unrequested_refund
+from ledger.domain.orders.processor_outcomes import Refunded, RefundPending, RefundRefused
+from ledger.domain.orders.state import Order
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.processors.findings import PaymentState, Standing, UnrequestedRefund
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Paid:
+    """An order with one payment by card, and what its processor answers about it."""
+
+    ledger: Ledger
+    merchant: Actor
+    order: Order
+
+    @property
+    def about(self) -> dict[str, Any]:
+        ids = {"merchant_id": self.merchant.merchant_id, "order_id": self.order.terms.order_id}
+        return ids | {"payment_id": self.order.payments[0].payment_id}
+
+    async def stands(self, standing: Standing, captured: int = 0, account: str = "sandbox", **changes: Any) -> str:
+        """Records how the payment stands; returns the order's status and, for one that waits, that it does."""
+        keys = {"capture_key": "pi_1:capture", "void_key": "pi_1:cancel", "processor_reference": "pi_1"}
+        state = PaymentState(**self.about | keys | {"standing": standing, "captured": Decimal(captured)} | changes)
+        return await self._after(await record_payment_state(self.ledger, account, state))
+
+    async def refunds(self, amount: int, outcome: Any, refund_id: Any) -> str:
+        about = self.about | {"amount": Decimal(amount), "outcome": outcome, "refund_id": refund_id}
+        return await self._after(await record_unrequested_refund(self.ledger, "sandbox", UnrequestedRefund(**about)))
+
+    async def _after(self, disposition: Disposition) -> str:
+        self.order = await load_order(self.ledger, self.merchant.merchant_id, self.about["order_id"])
+        assert isinstance(disposition, Applied | RetryLater)
+        return f"{self.order.status}{'' if isinstance(disposition, Applied) else ' waits'}"
+
+
+async def paid(ledger: Ledger, merchant: Actor, number: str | None = None, **terms: Any) -> Paid:
+    card = by_card() if number is None else by_card(number)
+    return Paid(ledger, merchant, (await create_order(ledger, merchant, an_order("1", card, **terms))).order)
+
+
+async def test_a_call_without_an_outcome_is_left_to_the_recovery(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    unknown = await paid(ledger, merchant, SILENT)
+    assert await unknown.stands(Standing.CAPTURED, 10_000) == "PROCESSING waits"
+    assert (
+        await unknown.refunds(1, Refunded(amount=Decimal(1), processor_reference="re"), uuid4()) == "PROCESSING waits"
+    )
+    await sweep(ledger, database_url, AFTERWARDS)
+    assert await unknown.stands(Standing.CAPTURED, 10_000) == "COMPLETED"
+    assert unknown.order.amount_paid == 10_000
+
+
+async def test_a_capture_and_a_cancellation_elsewhere_count_once(ledger: Ledger, merchant: Actor) -> None:
+    held = await paid(ledger, merchant, **MANUAL)
+    for standing in (Standing.HELD, Standing.WAITING, Standing.FAILED, Standing.LAPSED):
+        assert await held.stands(standing) == "AUTHORIZED"
+    assert await held.stands(Standing.VOIDED, account="other") == "AUTHORIZED"
+    assert await held.stands(Standing.VOIDED, order_id=uuid4()) == "AUTHORIZED waits"
+    for _ in range(2):
+        assert await held.stands(Standing.CAPTURED, 4_000, released=Decimal(6_000)) == "PARTIALLY_PAID"
+        assert (held.order.amount_paid, held.order.payments[0].capturable) == (4_000, 0)
+    assert await held.stands(Standing.VOIDED) == "PARTIALLY_PAID"
+    left = Paid(ledger, merchant, (await create_order(ledger, merchant, an_order("2", by_card(), **MANUAL))).order)
+    for _ in range(2):
+        assert await left.stands(Standing.VOIDED) == "FAILED"
+    assert await left.stands(Standing.CAPTURED, 10_000) == "COMPLETED", "money that came all the same is recorded"
+    assert left.order.amount_paid == 10_000
+
+
+async def test_a_payer_who_never_came_back_is_asked_for_at_the_processor(ledger: Ledger, merchant: Actor) -> None:
+    asked = await paid(ledger, merchant, CHALLENGED)
+    assert await asked.stands(Standing.WAITING) == "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED"
+    assert await asked.stands(Standing.HELD) == "AUTHORIZED"
+    assert asked.order.payments[0].authenticated is not None
+    assert await asked.stands(Standing.HELD) == "AUTHORIZED"
+
+
+async def test_a_refund_elsewhere_counts_once_and_is_never_sent(ledger: Ledger, merchant: Actor) -> None:
+    order, first, second = await paid(ledger, merchant), uuid4(), uuid4()
+    sent = AssertionError("the processor has made this refund")
+    ledger.processors.sandbox.refund = lambda _: (_ for _ in ()).throw(sent)  # type: ignore[union-attr, method-assign]
+    pending, done = RefundPending(processor_reference="re"), Refunded(amount=Decimal(4_000), processor_reference="re")
+    failed = RefundRefused(code="LOST", message=None)
+    assert await order.refunds(4_000, failed, first) == "COMPLETED"
+    assert await order.refunds(4_000, pending, first) == "REFUND_PROCESSING"
+    for _ in range(2):
+        assert await order.refunds(4_000, done, first) == "PARTIALLY_REFUNDED"
+    assert await order.refunds(7_000, done, second) == "PARTIALLY_REFUNDED waits"
+    assert (order.order.payments[0].refunded, order.order.payments[0].refunding) == (4_000, 0)
+    assert await order.refunds(1_000, pending, second) == "REFUND_PROCESSING"
+    assert await order.refunds(1_000, failed, second) == "PARTIALLY_REFUNDED"
