@@ -22,6 +22,8 @@ from tests.processors.stripe.double import Double
 from tests.processors.stripe.test_tokens import method
 
 from ledger.background.inbox.delivery import open_delivery
+from ledger.background.inbox.dismissal import dismissed_messages
+from ledger.postgres.connection import connect
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -163,6 +165,9 @@ async def test_only_what_stripe_answers_is_recorded(store: Storefront, merchant:
     assert (status, [row[3:5] for row in kept]) == ("AUTHORIZED", [(True, None)] * 3)
     status, kept = await told(event("refund.created", "re_404"))
     assert kept[-1][3:5] == (True, "the processor knows nothing of what the message is about")
+    async with await connect(str(store.settings.database_url), "test") as connection:
+        gone = [each for each in await dismissed_messages(store.ledger, connection) if each.message == kept[-1][0]]
+    assert [(each.dismissed_by, each.reason) for each in gone] == [("ledger", kept[-1][4])]
     double.key = "sk_test_2"  # Stripe turns the account's key away
     status, kept = await told(late := event(object_id=intent["id"]))
     assert (status, kept[-1][3], kept[-1][5]) == ("AUTHORIZED", False, 2)
