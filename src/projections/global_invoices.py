@@ -162,7 +162,12 @@ class GlobalInvoiceDocument(Struct, frozen=True, kw_only=True, rename="camel", g
     series: Annotated[str, Meta(description="The document's series.")]
     folio: Annotated[str, Meta(description="The document's folio.", examples=["G1"])]
     currency: Currency
-    total: Annotated[Amount, Meta(description="What the orders held: captured less refunded, in minor units (cents).")]
+    total: Annotated[
+        Amount,
+        Meta(
+            description="What the orders held: captured less refunded, lost disputes included, in minor units (cents)."
+        ),
+    ]
     order_count: Annotated[int, Meta(description="How many orders it states.")]
     fiscal_uuid: Annotated[UUID | None, Meta(description="SAT's id of the stamped document.")]
     fiscal_invoice_id: Annotated[str | None, Meta(description="The stamping provider's id of the document.")]
@@ -213,8 +218,10 @@ MOVEMENT_COLUMNS: Final = GlobalMovement.__struct_encode_fields__
 _encode: Final = msgspec.json.Encoder().encode
 _TYPES: Final[Mapping[str, MovementType]] = {
     "payment-captured.v1": MovementType.PAYMENT,
+    "late-capture-reported.v1": MovementType.PAYMENT,
     "deposit-received.v1": MovementType.PAYMENT,
     "payment-refunded.v1": MovementType.REFUND,
+    "late-refund-reported.v1": MovementType.REFUND,
     "dispute-lost.v1": MovementType.CHARGEBACK,
 }
 

@@ -9,7 +9,18 @@ from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
-from tests.domain.builders import DEADLINE, NOON, created, folded, paid, refund_requested, refunded
+from tests.domain.builders import (
+    DEADLINE,
+    NOON,
+    created,
+    deposited,
+    folded,
+    late_capture,
+    paid,
+    reference_open,
+    refund_requested,
+    refunded,
+)
 from tests.domain.invoices.stamper import ENABLED, FISCAL, ISSUER, REFUSED, SILENT, SINGLE_FISCAL, stamped
 from tests.journal.global_invoice_samples import GLOBAL, GLOBAL_INVOICES, OF_ORDERS
 
@@ -41,7 +52,7 @@ from ledger.domain.invoices.global_invoices.decide import (
 )
 from ledger.domain.invoices.global_invoices.due import MARGIN, due_at
 from ledger.domain.invoices.global_invoices.periods import bounds_of, days_of
-from ledger.domain.orders.events import OrderCancelled, PayerForgotten
+from ledger.domain.orders.events import DisputeLost, OrderCancelled, PayerForgotten
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.global_invoices.evolve import evolve
 from ledger.domain.orders.global_invoices.state import GlobalInvoice
@@ -103,6 +114,51 @@ def test_an_order_is_stated_that_was_paid_in_the_period_and_has_no_invoice(histo
     assert is_unstated(order, BEGIN, END) is is_due
     assert not is_unstated(order, END, END + timedelta(days=30))
     assert not is_unstated(order, BEGIN - timedelta(days=30), BEGIN)
+
+
+SPLIT = created(allow_partials=True)
+LATER = NOON + timedelta(days=30)
+
+
+def given_back(n: int, amount: int) -> tuple[Any, ...]:
+    return refund_requested(n, amount, n), replace(refunded(n, amount, n), at=LATER)
+
+
+def paid_later(n: int, amount: int) -> list[Any]:
+    return [replace(each, at=LATER) for each in paid(n, amount)]
+
+
+@pytest.mark.parametrize(
+    ("history", "is_due", "is_due_later"),
+    [
+        ([*BOUGHT, replace(late_capture(1, 1000), at=LATER)], True, False),
+        ([created(), *reference_open(1, 10000), deposited(1, 10000), replace(deposited(1, 10000, "2"), at=LATER)],
+         True, False),
+        ([SPLIT, *paid(1, 10000), *given_back(1, 4000), *paid_later(2, 1000)], True, False),
+        ([SPLIT, *paid(1, 10000), *given_back(1, 4000), *paid_later(2, 4000)], False, True),
+        ([SPLIT, *paid(1, 10000), *given_back(1, 10000), *paid_later(2, 10000)], False, True),
+        ([SPLIT, *paid(1, 10000), *given_back(1, 10000), *paid_later(2, 6000)], False, False),
+        ([SPLIT, *paid(1, 6000), *given_back(1, 6000), *paid_later(2, 6000)], False, False),
+    ],
+)  # fmt: skip
+def test_an_order_belongs_to_the_period_in_which_it_was_paid_in_full(
+    history: Any, is_due: bool, is_due_later: bool
+) -> None:
+    """What came in beyond its amount moves it to no later period, and it was not paid in full by money that went back."""
+    order = folded(history)
+    assert is_unstated(order, BEGIN, END) is is_due
+    assert is_unstated(order, END, LATER + timedelta(days=1)) is is_due_later
+
+
+@pytest.mark.parametrize(("taken", "held"), [(2500, 7500), (10000, None)])
+def test_money_that_a_bank_took_back_is_not_stated(taken: int, held: int | None) -> None:
+    for begin in (created(), SPLIT):
+        payment_id = paid(1, 10000)[0].payment_id
+        lost = DisputeLost(payment_id=payment_id, dispute_id="dsp-1", amount=Decimal(taken), at=NOON)
+        order = folded([begin, *paid(1, 10000), lost])
+        assert is_unstated(order, BEGIN, END) is (held is not None)
+        found = stated(order, ISSUER) if held is not None else None
+        assert (None if found is None else found.amount) == held
 
 
 def test_the_document_states_what_the_orders_hold() -> None:

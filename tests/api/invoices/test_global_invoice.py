@@ -17,11 +17,14 @@ from tests.api.openapi.description import assert_described
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from tests.whole_log import whole_log
 
+from ledger.domain.orders.events import LateCaptureReported, LateRefundReported
 from ledger.invoicing.contract import ProviderTimedOut, StampRequest
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.operations.context.clock import MerchantClocks
+from ledger.operations.context.inputs import Actor
 from ledger.operations.global_invoices import create, due
 from ledger.operations.global_invoices.provider_call import GlobalCancellationCall
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.postgres.connection import connect
 from ledger.settings import Settings
 from projections.rebuild import replay, stored
@@ -121,10 +124,21 @@ def wrong_by(patch: pytest.MonkeyPatch, by: timedelta) -> None:
     patch.setattr(MerchantClocks, "refresh", refreshed)
 
 
+async def report_late(store: Storefront, merchant: Merchant, order_id: str) -> None:
+    """Records a capture and a refund that the processor has reported after it was taken for certain that they failed."""
+    uow = UnitOfWork(store.ledger, Actor(merchant_id=merchant.merchant_id))
+    found = await uow.order(UUID(order_id))
+    (refund,), payment_id = found.refunds, found.payments[0].payment_id
+    about: Any = {"payment_id": payment_id, "processor_reference": "ref", "at": uow.now}
+    captured = LateCaptureReported(amount=Decimal(3000), authorized=Decimal(103_000), **about)
+    refunded = LateRefundReported(refund_id=refund.refund_id, amount=Decimal(4000), **about)
+    await uow.commit(Plan(changes=[uow.change_order(UUID(order_id), [captured, refunded])]))
+
+
 async def test_money_that_is_given_back_and_paid_again_after_a_global_invoice_is_listed(
-    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+    store: Storefront, merchant: Merchant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the clocks of the machines show that record it."""
+    """Whatever the clocks of the machines show that record it, and however late the processor reports it."""
     split = (await merchant.create(order(externalId="split", allowPartials=True, amount=100_000))).json()["id"]
     await pay(merchant, split, 100_000)
     before = await sold(merchant, "before")
@@ -137,12 +151,15 @@ async def test_money_that_is_given_back_and_paid_again_after_a_global_invoice_is
         wrong_by(patch, timedelta(minutes=-1))
         await merchant.post(f"{ORDERS}/{split}/refund", {"amount": 30_000})
     await pay(merchant, split, 20_000)
+    await report_late(store, merchant, split)
     path = f"/api/v1/invoices/month-end?month={invoice['issuedAt'][:7]}"
     report = (await merchant.get(path)).json()
     about = {"orderId": split, "globalInvoiceId": invoice["id"]}
     assert report["movementsAfterGlobal"] == [
         {"type": "REFUND", **about, "amount": 30_000},
         {"type": "PAYMENT", **about, "amount": 20_000},
+        {"type": "PAYMENT", **about, "amount": 3000},
+        {"type": "REFUND", **about, "amount": 4000},
     ]
     shown_page = await merchant.client.get(path, headers=merchant.key | {"accept": "text/html"})
     assert "<td>PAYMENT</td>" in shown_page.text

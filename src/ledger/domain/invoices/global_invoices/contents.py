@@ -51,9 +51,10 @@ class StatedOrder(Struct, frozen=True):
 
 
 def held_subtotal(order: Order) -> Decimal:
-    """Returns the subtotal that an order holds: captured less refunded, without surcharge, at most what was asked."""
-    held = sum((movement.change for movement in movements(order)), ZERO)
-    return min(max(held, ZERO), order.terms.amount)
+    """Returns the subtotal that an order holds: captured less refunded, lost disputes included, without surcharge, at
+    most what was asked.
+    """
+    return order.terms.amount - order.unpaid_subtotal
 
 
 def is_unstated(order: Order, begin: datetime, end: datetime) -> bool:
@@ -64,9 +65,22 @@ def is_unstated(order: Order, begin: datetime, end: datetime) -> bool:
         return False
     if order.closed or order.cancel_requested or order.status is OrderStatus.REFUND_PROCESSING:
         return False
-    received = [inflow.at for payment in order.payments for inflow in payment.inflows]
-    is_paid = order.amount_paid > 0 and order.amount_paid >= order.amount
-    return is_paid and begin <= max(received) < end and held_subtotal(order) > 0
+    paid_at = paid_in_full_at(order)
+    return paid_at is not None and begin <= paid_at < end and held_subtotal(order) > 0
+
+
+def paid_in_full_at(order: Order) -> datetime | None:
+    """Returns when the money that an order held last came to its amount; None if it never did, or gave back all of it
+    since. What comes in beyond the amount changes nothing.
+    """
+    total, held, paid_at = order.terms.amount, ZERO, None
+    for movement in movements(order):
+        before, held = held, held + movement.change
+        if before < total <= held:
+            paid_at = movement.at
+        elif held <= 0:
+            paid_at = None
+    return paid_at
 
 
 def stated(order: Order, issuer: Issuer) -> StatedOrder | None:
