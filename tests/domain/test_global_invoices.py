@@ -17,6 +17,7 @@ from tests.domain.builders import (
     folded,
     late_capture,
     paid,
+    payment_id,
     reference_open,
     refund_requested,
     refunded,
@@ -153,8 +154,7 @@ def test_an_order_belongs_to_the_period_in_which_it_was_paid_in_full(
 @pytest.mark.parametrize(("taken", "held"), [(2500, 7500), (10000, None)])
 def test_money_that_a_bank_took_back_is_not_stated(taken: int, held: int | None) -> None:
     for begin in (created(), SPLIT):
-        payment_id = paid(1, 10000)[0].payment_id
-        lost = DisputeLost(payment_id=payment_id, dispute_id="dsp-1", amount=Decimal(taken), at=NOON)
+        lost = DisputeLost(payment_id=payment_id(1), dispute_id="dsp-1", amount=Decimal(taken), at=NOON)
         order = folded([begin, *paid(1, 10000), lost])
         assert is_unstated(order, BEGIN, END) is (held is not None)
         found = stated(order, ISSUER) if held is not None else None

@@ -145,6 +145,10 @@ async def test_a_connection_for_which_the_system_has_no_descriptor_waits_and_is_
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
     assert len(refused) == 1
     writer.close()
+    accepting._listener = Exhausted()
+    await accepting.stop()
+    assert len(refused) == 2
+    assert accepting._resuming.cancelled(), "a process that ends accepts no later connection"
 
 
 async def test_an_idle_connection_does_not_delay_the_end(serving):

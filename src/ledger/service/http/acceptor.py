@@ -45,11 +45,11 @@ class Acceptor:
 
     async def stop(self) -> None:
         """Accepts the connections that wait, and no later ones. The socket stays open."""
-        if self._resuming is not None:
-            self._resuming.cancel()
         self._loop.remove_reader(self._listener)
         while self._accept():
             pass
+        if self._resuming is not None:  # of a pause that has begun before, or just now
+            self._resuming.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)
 
     def _watch(self) -> None:
