@@ -1243,6 +1243,14 @@ SECRETS: Final = (
         (f"{_GLOBAL}::test_an_order_is_stated_that_was_paid_in_the_period_and_has_no_invoice",),
     ),
     Mutant(
+        "invoice-cancelled-in-the-month-after-its-own",
+        "a refund in the month after the invoice's date does not cancel the invoice",
+        "src/ledger/domain/invoices/decide/cancellation.py",
+        "zone = ZoneInfo(command.time_zone)",
+        "zone = ZoneInfo(invoices.enabled.time_zone)",
+        ("tests/domain/invoices/test_refunds_of_one_payment.py::test_every_other_refund_has_a_credit_note",),
+    ),
+    Mutant(
         "global-invoice-of-the-month-of-an-excess",
         "an order is stated in the month in which it was paid in full, not in that of money beyond its amount",
         "src/ledger/domain/invoices/global_invoices/contents.py",

@@ -65,7 +65,13 @@ def stamped(document_id: UUID) -> Stamped:
 
 
 def next_command(at: datetime = NOON, request: StampRequest | None = None, **changes: Any) -> StampNext:
-    fields = {"issuer": ISSUER, "certificate": "30001000000500003416", "provider": "sandbox", "deadline_at": DEADLINE}
+    fields = {
+        "issuer": ISSUER,
+        "time_zone": "America/Mexico_City",
+        "certificate": "30001000000500003416",
+        "provider": "sandbox",
+        "deadline_at": DEADLINE,
+    }
     return StampNext(**(fields | changes), at=at, request=request)
 
 

@@ -64,7 +64,12 @@ from ledger.domain.orders.terms import DestinationType, MethodType
 from ledger.domain.rejections import InvoiceInUse
 
 ALL = StampRequest()
-IN_MONTH = (SINGLE_FISCAL[0], replace(ENABLED, pue_refund=PueRefund.CANCEL_IN_MONTH))
+IN_MONTH = (
+    SINGLE_FISCAL[0],
+    replace(ENABLED, pue_refund=PueRefund.CANCEL_IN_MONTH, time_zone="America/Tijuana"),
+)
+NIGHT = timedelta(hours=18, minutes=30)
+"""From noon in UTC of the month's last day to its first hour after midnight where documents are issued."""
 OLDER = (SINGLE_FISCAL[0], ENABLED)
 INVOICED = ("INVOICE", 10000, "EMITTED")
 
@@ -295,9 +300,11 @@ def test_a_full_refund_in_the_month_of_the_invoice_cancels_it_where_the_merchant
         ((*returned(4000),), timedelta(0), [4000]),
         ((*returned(10000, at=NOON + timedelta(days=1)),), timedelta(days=1), [10000]),
         ((*returned(10000),), timedelta(days=1), [10000]),  # the provider was away at the end of the month
+        ((*returned(10000, at=NOON + NIGHT),), NIGHT, [10000]),
     ],
 )
 def test_every_other_refund_has_a_credit_note(events: Any, later: timedelta, credited: list[int]):
+    """The month is that of the document's own date: the merchant lives by a clock two hours behind."""
     order = run(bought(*events, begin=IN_MONTH), NOON + later)
     assert [int(each.total) for each in notes(order)] == credited
 

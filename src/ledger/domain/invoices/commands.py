@@ -50,10 +50,11 @@ class StampNext(Struct, frozen=True, kw_only=True):
     Without `request` the command comes from a timer: it leaves documents alone whose pause has not ended, and does not
     replace cancelled documents. `deadline_at` ends the call, in real time. `certificate` is the number of the
     certificate that seals the document. `attempts_before` has the attempts of the documents as the request found them:
-    it tries each document once.
+    it tries each document once. `time_zone` is that of the issuer's postal code, in which documents are dated.
     """
 
     issuer: Issuer
+    time_zone: str
     certificate: str
     provider: str
     deadline_at: datetime

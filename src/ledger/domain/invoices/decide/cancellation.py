@@ -65,8 +65,8 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
 
 def cancellation_of_refunded(order: Order, command: StampNext) -> list[InvoiceEvent]:
     """Returns the request to cancel the invoice of an order of one payment that was refunded in full within the month
-    of the invoice, if the merchant's `pueRefund` is CANCEL_IN_MONTH (SAT's motive 03: the operation did not take
-    place).
+    of the invoice's own date, if the merchant's `pueRefund` is CANCEL_IN_MONTH (SAT's motive 03: the operation did not
+    take place).
 
     Returns no events once the invoice is not the only document: a refund has its credit note, or a request has drawn up
     a cancelled invoice again. A cancellation for a refund that was refused or could not be sent is not repeated. In all
@@ -84,7 +84,7 @@ def cancellation_of_refunded(order: Order, command: StampNext) -> list[InvoiceEv
     due = due_documents(order)
     if sum((each.amount for each in due), ZERO) < invoice.terms.total:  # type: ignore[union-attr]  # it is an invoice
         return []
-    zone = ZoneInfo(invoices.enabled.time_zone)
+    zone = ZoneInfo(command.time_zone)
     times = (invoice.terms.issued_at, command.at, *(each.movement.at for each in due))
     if len({(local.year, local.month) for local in (at.astimezone(zone) for at in times)}) > 1:
         return []

@@ -27,6 +27,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import FiscalData
 from ledger.domain.rejections import FiscalDataIncomplete, Rejected
 from ledger.domain.streams import ORDERS
+from ledger.invoicing.catalogs import time_zone_of
 from ledger.invoicing.contract import ProviderUnavailable
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.invoicing.line_keys import Problem, wrong_lines
@@ -177,6 +178,7 @@ async def _next(
         await asyncio.to_thread(load_libraries)
         command = StampNext(
             issuer=issuer,
+            time_zone=time_zone_of(issuer.zip_code).key,
             certificate=signer.certificate_number,
             provider=invoicing.provider.capabilities.name,
             deadline_at=uow.ledger.call_deadline(),
