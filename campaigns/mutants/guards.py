@@ -1251,6 +1251,14 @@ SECRETS: Final = (
         ("tests/domain/invoices/test_refunds_of_one_payment.py::test_every_other_refund_has_a_credit_note",),
     ),
     Mutant(
+        "another-receiver-beside-a-further-invoice",
+        "the receiver and the lines of an order stay as long as one of its invoices states them",
+        "src/ledger/domain/orders/invoices/state.py",
+        "invoices = (each for each in self.valid if isinstance(each.terms, InvoiceTerms))",
+        "invoices = (each for each in (self.stamped_invoice or self.invoice,) if each and not each.is_cancelled)",
+        (f"{_SPLIT_TESTS}::test_the_receiver_and_the_lines_stay_while_a_further_invoice_states_them",),
+    ),
+    Mutant(
         "global-invoice-of-the-month-of-an-excess",
         "an order is stated in the month in which it was paid in full, not in that of money beyond its amount",
         "src/ledger/domain/invoices/global_invoices/contents.py",

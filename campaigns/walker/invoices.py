@@ -137,6 +137,20 @@ async def invoice_to_the_public(walk: Walk) -> None:
         await walk.ask("GET", f"{GLOBAL}/{walk.random.choice(listed['data'])['id']}")
 
 
+async def cancel_global(walk: Walk) -> None:
+    """Cancels a global invoice: its orders are invoiced one by one, in another one, or not at all."""
+    listed = await walk.ask("GET", f"{GLOBAL}?limit=5")
+    found = [each for each in listed.get("data", ()) if each["status"] == "EMITTED"]
+    if not found:
+        return
+    if walk.chance(0.8):
+        await _set_provider(walk, "OK")
+    made = walk.random.choice(found)
+    await walk.post(f"{GLOBAL}/{made['id']}/cancel", {"motive": walk.random.choice(["02", "03", "04"])})
+    if walk.chance(0.5):
+        await walk.post(GLOBAL, {"month": made["month"]})
+
+
 async def read(walk: Walk) -> None:
     """Reads a list or a month's report, and an order."""
     month = f"{walk.random.randint(2026, 2030)}-{walk.random.randint(1, 12):02}"

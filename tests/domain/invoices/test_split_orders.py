@@ -24,14 +24,23 @@ from tests.domain.invoices.stamper import (
 from tests.domain.invoices.test_refunds_of_one_payment import ALL, cancel
 
 from ledger.domain.fold import fold
-from ledger.domain.invoices.commands import CancellationPending, Cancelled, StampRequest, StampScope
+from ledger.domain.invoices.commands import CancellationPending, Cancelled, EnableInvoicing, StampRequest, StampScope
+from ledger.domain.invoices.decide.stamping import decide_enabling
 from ledger.domain.invoices.due import InvoiceTimerKind, due_documents, invoice_timers, summary
+from ledger.domain.orders.commands import ChangeOrder, OrderChanges
+from ledger.domain.orders.decide.changes import decide_change
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.state import Document
-from ledger.domain.orders.invoices.terms import CreditNoteTerms, InvoiceTerms, ReceiptTerms
+from ledger.domain.orders.invoices.terms import (
+    CreditNoteTerms,
+    InvoiceTerms,
+    InvoiceTrigger,
+    InvoicingPolicy,
+    ReceiptTerms,
+)
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.terms import LineItem, MethodType, Tax
-from ledger.domain.rejections import InvoiceInUse
+from ledger.domain.orders.terms import LineItem, MethodType, ReminderPolicy, Tax
+from ledger.domain.rejections import InvalidField, InvoiceInUse, OrderInvoiced
 from projections.orders.invoices import render_stamp
 
 FIRST = [("INVOICE", 10000, "EMITTED"), ("REP", 1, 10000, 6000, 4000, "EMITTED"), ("CREDIT_NOTE", 2000, "EMITTED")]
@@ -166,6 +175,31 @@ def test_a_further_invoice_is_cancelled_after_its_receipt_and_drawn_up_anew_on_r
     assert again.terms.replaces == further.stamp.fiscal_uuid
     assert (again.terms.total, receipt.terms.invoice_id) == (2000, again.document_id)  # type: ignore[union-attr]
     check_split_order(order)
+
+
+def test_the_receiver_and_the_lines_stay_while_a_further_invoice_states_them() -> None:
+    """The order's own invoice is cancelled; what it is drawn up with again has to fit the further one."""
+    order = run(paid_again())
+    own, first, note, second, further, receipt = all_documents(order)
+    for document in (second, note, first, own):
+        order = cancel(order, Cancelled(), document=document)
+    policy = InvoicingPolicy(trigger=InvoiceTrigger.FIRST_CAPTURE, time_zone="America/Mexico_City", receipt_due_day=5)
+    other = replace(FISCAL, tax_id="CACX7605101P8", tax_system="612")
+    lines = (LineItem(description="Libro", quantity=Decimal(1), unit_price=Decimal(10000), tax_included=True),)
+    enable = EnableInvoicing(policy=policy, at=NOON, fiscal=other)
+    changes = [
+        ChangeOrder(changes=OrderChanges(**each), reminders=ReminderPolicy(days=(), time_zone="UTC"), at=NOON)
+        for each in ({"fiscal": other}, {"line_items": lines})
+    ]
+    with pytest.raises(InvalidField, match="that of the invoice"):
+        decide_enabling(order, enable)
+    for change in changes:
+        with pytest.raises(OrderInvoiced, match="further invoice"):
+            decide_change(order, change)
+    for document in (receipt, further):
+        order = cancel(order, Cancelled(), document=document)
+    assert decide_enabling(order, enable)
+    assert all(decide_change(order, change) for change in changes)
 
 
 def test_a_further_invoice_that_was_not_stamped_is_dropped_with_the_orders_own() -> None:

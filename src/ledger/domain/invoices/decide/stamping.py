@@ -73,9 +73,9 @@ def decide_enabling(order: Order, command: EnableInvoicing) -> list[InvoiceEvent
         same_rate = rate in {None, current.enabled.exchange_rate}
         if same_rate and (given is None or _is_same(given, order.fiscal)):
             return []
-        invoice, tax_id = current.invoice, None if given is None else given.tax_id
-        is_fixed = invoice is not None and (invoice.intent is not None or current.stamped_invoice is not None)
-        if invoice and is_fixed and invoice.has_receiver and tax_id not in {None, invoice.terms.receiver.tax_id}:
+        tax_id = None if given is None else given.tax_id
+        named = {each.terms.receiver.tax_id for each in current.issued_invoices if each.has_receiver}
+        if tax_id is not None and not named <= {tax_id}:
             raise InvalidField("fiscalConfig.taxId", "must be that of the invoice that is stamped, or being stamped")
     return [
         InvoicingEnabled(

@@ -75,23 +75,28 @@ def terms_after(order: Order, changes: OrderChanges) -> OrderCreated:
 
 
 def require_not_invoiced(order: Order) -> None:
-    """Raises OrderInvoiced if the order's invoice is stamped, or a call about it is open, or a global invoice states
-    it.
+    """Raises OrderInvoiced if an invoice of the order is stamped, or a call about it is open, or a global invoice
+    states it. A further invoice has the receiver and the taxes of the order's own, also once that one is cancelled.
     """
     if order.global_invoice_id is not None:
         raise OrderInvoiced(
             f"The global invoice {order.global_invoice_id} states the order: its amount, lines and receiver stay."
         )
-    invoice = None if order.invoices is None else order.invoices.invoice
-    if invoice is None or invoice.is_cancelled:
+    issued = () if order.invoices is None else order.invoices.issued_invoices
+    invoice = next(iter(issued), None)
+    if invoice is None:
         return
+    if invoice.supplements is not None:
+        raise OrderInvoiced(
+            f"The further invoice {invoice.document_id} of the order is stamped, or being stamped, with its lines and its "
+            "receiver: cancel it with POST …/cfdi-cancel and its documentId first."
+        )
     if invoice.stamp is not None:
         raise OrderInvoiced(
             "The invoice of the order is stamped and states its amount, its lines and its receiver: cancel it with POST "
             "…/cfdi-cancel first."
         )
-    if invoice.intent is not None:
-        raise OrderInvoiced("The invoice of the order is being stamped: send the request again once it has an outcome.")
+    raise OrderInvoiced("The invoice of the order is being stamped: send the request again once it has an outcome.")
 
 
 def _metadata_after(current: Raw | UnsetType, patch: Raw | None | UnsetType) -> Raw | UnsetType:

@@ -187,6 +187,12 @@ class Invoices(Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.current if each.supplements is not None)
 
     @property
+    def issued_invoices(self) -> tuple[Document, ...]:
+        """The order's own invoice and the further ones that are stamped, or being stamped, and not cancelled."""
+        invoices = (each for each in self.valid if isinstance(each.terms, InvoiceTerms))
+        return tuple(each for each in invoices if each.stamp is not None or each.intent is not None)
+
+    @property
     def receipts(self) -> tuple[Document, ...]:
         return tuple(each for each in self.current if isinstance(each.terms, ReceiptTerms))
 
