@@ -43,8 +43,9 @@ _PAYMENTS: Final = """
     PENDING_AUTHORIZATION: REQUIRES_ACTION=create,charge,pay,recovery FAILED=create,charge,pay,recovery
     PENDING_AUTHORIZATION: PENDING_CANCELLATION=cancel
     REQUIRES_ACTION:       REQUIRES_ACTION=device,recovery PENDING_AUTHORIZATION=device,validate,recovery
-    REQUIRES_ACTION:       AUTHORIZED=validate,recovery
-    REQUIRES_ACTION:       FAILED=device,validate,recovery EXPIRED=expiry CANCELLED=cancel,charge
+    REQUIRES_ACTION:       AUTHORIZED=validate,cancel,expiry,due,recovery
+    REQUIRES_ACTION:       FAILED=device,validate,due,recovery EXPIRED=expiry,recovery
+    REQUIRES_ACTION:       CANCELLED=cancel,charge,due,recovery
     REQUIRES_ACTION:       CAPTURED=deposit PARTIALLY_CAPTURED=deposit
     AUTHORIZED:            CAPTURED=create,charge,pay,device,validate,recovery
     AUTHORIZED:            PENDING_CAPTURE=create,charge,pay,device,validate,capture,due,recovery
@@ -90,12 +91,14 @@ _ORDERS: Final = """
     PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: AUTHORIZED=device,recovery COMPLETED=device,recovery
     PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: FAILED=device,expiry,recovery PENDING=device,expiry,cancel,recovery
     PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: PARTIALLY_PAID=device,recovery CANCELLED=cancel PROCESSING=device,pay
-    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   AUTHORIZED=validate,recovery FAILED=validate,expiry,recovery
-    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   PENDING=validate,expiry,cancel,recovery PARTIALLY_PAID=validate,recovery
-    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   CANCELLED=cancel PROCESSING=validate,pay
-    ACTION_REQUIRED:        AUTHORIZED=validate,recovery COMPLETED=validate,recovery FAILED=validate,expiry,recovery
-    ACTION_REQUIRED:        PENDING=validate,expiry,cancel,recovery PARTIALLY_PAID=validate,recovery CANCELLED=cancel
-    ACTION_REQUIRED:        PROCESSING=validate,pay
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   AUTHORIZED=validate,expiry,recovery FAILED=validate,expiry,recovery
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   PENDING=validate,expiry,cancel,due,recovery
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   PARTIALLY_PAID=validate,cancel,expiry,due,recovery
+    PAYER_AUTHENTICATION_CHALLENGE_REQUIRED:   CANCELLED=cancel PROCESSING=validate,pay CANCELLATION_REQUESTED=cancel
+    ACTION_REQUIRED:        AUTHORIZED=validate,expiry,recovery COMPLETED=validate,expiry,recovery
+    ACTION_REQUIRED:        FAILED=validate,expiry,recovery PENDING=validate,expiry,cancel,due,recovery
+    ACTION_REQUIRED:        PARTIALLY_PAID=validate,cancel,expiry,due,recovery CANCELLED=cancel
+    ACTION_REQUIRED:        PROCESSING=validate,pay CANCELLATION_REQUESTED=cancel
     REFERENCE_GENERATED:    COMPLETED=deposit PARTIALLY_PAID=deposit FAILED=expiry PENDING=expiry,cancel CANCELLED=cancel
     REFERENCE_GENERATED:    PROCESSING=charge,pay
     AUTHORIZED:             COMPLETED=capture,due,recovery PARTIALLY_PAID=capture,due,recovery

@@ -82,6 +82,14 @@ ACTION_STEPS = [
         P.FAILED,
         O.FAILED,
     ),
+    (
+        e.SessionEndRequested(
+            payment_id=ONE, because=e.SessionEnd.EXPIRED, idempotency_key="end-1", deadline_at=NOON, at=NOON
+        ),
+        CHALLENGED,
+        P.REQUIRES_ACTION,
+        O.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
+    ),
     (e.CaptureRefused(payment_id=ONE, code="X", retryable=True, at=NOON), CAPTURING, P.AUTHORIZED, O.AUTHORIZED),
     (e.CaptureRefused(payment_id=ONE, code="X", retryable=False, at=NOON), CAPTURING, P.FAILED, O.FAILED),
     (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from msgspec.structs import replace
 from tests.domain.action_builders import (
     DISPUTE,
     RELEASE_KEY,
@@ -119,6 +120,12 @@ def voiding(order: Any, grant: int = 10000) -> tuple[Any, ...]:
 def awaiting_payer(order: Any, action: NextAction, part: int = 10000) -> tuple[Any, ...]:
     """Returns the events of a card payment whose payer has to act."""
     return (*with_card_payment(order, 1, part), payer_action_required(1, action))
+
+
+def in_session(order: Any, action: NextAction = NextAction.CHALLENGE, part: int = 10000) -> tuple[Any, ...]:
+    """Returns the events of a payment that its payer authorises at the processor, by the step that it waits for."""
+    *before, required = awaiting_payer(order, action, part)
+    return (*before, replace(required, processor_reference="pi_1"))
 
 
 def authenticating(order: Any, action: NextAction, part: int = 10000) -> tuple[Any, ...]:
@@ -506,6 +513,7 @@ def _session_rows() -> list[Row]:
             (status, f"{name} expires", "single", O.FAILED, awaiting_payer(PAID_AT_CREATION, action), expire()),
             (status, f"{name} expires", "split", O.PENDING, awaiting_payer(SPLIT, action, 4000), expire()),
             (status, "cancel", "no money held", O.CANCELLED, awaiting_payer(PAID_AT_CREATION, action), cancel()),
+            *_cancelled_session(status, action),
             (
                 status,
                 "a further part",
@@ -573,6 +581,13 @@ def _authorization_rows() -> list[Row]:
             ),
         ]
     return rows
+
+
+def _cancelled_session(status: O, action: NextAction) -> list[Row]:
+    if action is DEVICE:
+        return []
+    history = in_session(PAID_AT_CREATION, action)
+    return [(status, "cancel", "a session that the processor ends", O.CANCELLATION_REQUESTED, history, cancel())]
 
 
 ORDER_ROWS: list[Row] = [

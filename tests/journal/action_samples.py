@@ -35,6 +35,7 @@ ACTIONS: dict[str, Any] = {
             step_up_url="https://acs.example/step-up",
             three_ds_version="2.2.0",
         ),
+        processor_reference="pi_1",
     ),
     "authentication-requested.v1": orders.AuthenticationRequested(
         payment_id=PAYMENT,
@@ -65,6 +66,13 @@ ACTIONS: dict[str, Any] = {
         at=AT,
         message="The payer could not be authenticated.",
         eci="07",
+    ),
+    "session-end-requested.v1": orders.SessionEndRequested(
+        payment_id=PAYMENT,
+        because=orders.SessionEnd.EXPIRED,
+        idempotency_key="fin-1",
+        deadline_at=LATER,
+        at=AT,
     ),
     "capture-refused.v1": orders.CaptureRefused(
         payment_id=PAYMENT, code="GENERIC_DECLINE", retryable=True, at=AT, message="Not now.", kept=True

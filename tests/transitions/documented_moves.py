@@ -104,6 +104,12 @@ _SCHEDULED_CAPTURE_REFUSED = """
 _VOID_OF_HALF_REFUSED = """
     CANCELLATION_REQUESTED: PARTIALLY_AUTHORIZED=due
 """
+# A session at a processor that authorises when the payer has acted ends there before it ends here.
+_SESSIONS_THAT_AUTHORISE = f"""
+    {CHR}: AUTHORIZED=expiry PENDING=due PARTIALLY_PAID=cancel,expiry,due
+    ACTION_REQUIRED: AUTHORIZED=expiry COMPLETED=expiry PENDING=due
+    ACTION_REQUIRED: PARTIALLY_PAID=cancel,expiry,due
+"""
 _ANSWERED_TOO_LATE = """
     FAILED: COMPLETED=late PARTIALLY_PAID=late
     CANCELLED: COMPLETED=late PARTIALLY_PAID=late
@@ -120,6 +126,7 @@ ORDER_MOVES_OF_OTHER_PROCESSORS = set().union(
             _DECLINE_AFTER_DEVICE_DATA,
             _SCHEDULED_CAPTURE_REFUSED,
             _VOID_OF_HALF_REFUSED,
+            _SESSIONS_THAT_AUTHORISE,
             _ANSWERED_TOO_LATE,
             _MONEY_DURING_CANCELLATION,
         ),
@@ -132,6 +139,7 @@ PAYMENT_MOVES_OF_OTHER_PROCESSORS = _parsed(
     PARTIALLY_AUTHORIZED: PENDING_CAPTURE=create,charge,pay,device,validate,recovery
     PENDING_CAPTURE: CAPTURING=create,charge,pay,device,validate,recovery
     REQUIRES_ACTION: PENDING_AUTHORIZATION=validate
+    REQUIRES_ACTION: AUTHORIZED=expiry,cancel,due FAILED=due EXPIRED=recovery CANCELLED=due,recovery
     CAPTURING: PARTIALLY_CAPTURED=create,charge,pay,device,validate,due
     CAPTURING: AUTHORIZED=due
     AUTHORIZED: PENDING_CAPTURE=due

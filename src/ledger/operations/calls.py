@@ -27,6 +27,7 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     orders.AuthenticationRequested: processor_call,
     orders.CaptureRequested: processor_call,
     orders.VoidRequested: processor_call,
+    orders.SessionEndRequested: processor_call,
     orders.ReleaseRequested: processor_call,
     orders.RefundRequested: processor_call,
     orders.PayoutRequested: processor_call,

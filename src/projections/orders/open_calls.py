@@ -44,7 +44,7 @@ select announced.command_id
    select command_id from event
     where merchant_id = o.merchant_id and stream_id = o.order_id
       and topic in ('authorization-requested.v1', 'authentication-requested.v1', 'capture-requested.v1',
-                    'void-requested.v1', 'release-requested.v1', 'refund-requested.v1', 'payout-requested.v1',
+                    'void-requested.v1', 'session-end-requested.v1', 'release-requested.v1', 'refund-requested.v1', 'payout-requested.v1',
                     'reference-requested.v1', 'stamping-requested.v1', 'document-cancellation-requested.v1')
     order by version desc limit 1) announced
  order by announced.command_id limit 1

@@ -25,6 +25,7 @@ from ledger.domain.orders.processor_outcomes import (
     ReferenceOutcome,
     RefundOutcome,
     ReleaseOutcome,
+    SessionEndOutcome,
     VoidOutcome,
 )
 from ledger.domain.orders.terms import (
@@ -227,6 +228,15 @@ class ExpirePayment(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class EndSession(Struct, frozen=True, kw_only=True):
+    """Ends a session at its processor if there is a reason to: its time is over, or nobody wants its money any more."""
+
+    payment_id: UUID
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
+
+
 class Allocation(Struct, frozen=True, kw_only=True):
     """The part of a refund that one payment gives back: `amount`, gross."""
 
@@ -418,6 +428,16 @@ class RecordVoidOutcome(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class RecordSessionEnd(Struct, frozen=True, kw_only=True):
+    """Records the outcome of a session's end. An authorisation can be captured for `authorization_s` seconds."""
+
+    payment_id: UUID
+    idempotency_key: str
+    outcome: SessionEndOutcome
+    at: datetime
+    authorization_s: int = AUTHORIZATION_S
+
+
 class RecordReleaseOutcome(Struct, frozen=True, kw_only=True):
     """Records the outcome of a release's call."""
 
@@ -459,6 +479,7 @@ RecordOutcome = (
     | RecordAuthenticationOutcome
     | RecordCaptureOutcome
     | RecordVoidOutcome
+    | RecordSessionEnd
     | RecordReleaseOutcome
     | RecordRefundOutcome
     | RecordReferenceOutcome

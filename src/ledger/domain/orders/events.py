@@ -99,6 +99,18 @@ class ExpiredBecause(StrEnum):
 
 
 @fast_members
+class SessionEnd(StrEnum):
+    """Why a session with a payer is ended at its processor: its time is over, its order or its payment is cancelled, or
+    the order was paid otherwise.
+    """
+
+    EXPIRED = "EXPIRED"
+    ORDER_CANCELLED = "ORDER_CANCELLED"
+    PAYMENT_CANCELLED = "PAYMENT_CANCELLED"
+    REPLACED = "REPLACED"
+
+
+@fast_members
 class ReminderKind(StrEnum):
     """What a reminder is about: a due date that comes, or one that has passed."""
 
@@ -358,7 +370,9 @@ class LateAuthorizationReported(Struct, frozen=True, kw_only=True, omit_defaults
 class PayerActionRequired(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor required an action of the payer until `expires_at`: device data, a challenge or a redirect.
 
-    `session` contains what the payer's browser needs for it.
+    `session` contains what the payer's browser needs for it. `processor_reference` is the processor's id of a payment
+    that the payer's action authorises without a further call; None where the ledger requests the authorisation
+    afterwards.
     """
 
     payment_id: UUID
@@ -366,6 +380,7 @@ class PayerActionRequired(Struct, frozen=True, kw_only=True, omit_defaults=True,
     expires_at: datetime
     at: datetime
     session: AuthenticationSession | None = None
+    processor_reference: str | None = None
 
 
 class AuthenticationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -417,6 +432,19 @@ class PayerAuthenticationFailed(Struct, frozen=True, kw_only=True, omit_defaults
     at: datetime
     message: str | None = None
     eci: str | None = None
+
+
+class SessionEndRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The ledger decided to end a session at its processor, so that its payer can no longer pay in it: an intent.
+
+    If the payer was quicker, the money counts. The call ends at `deadline_at` (real time).
+    """
+
+    payment_id: UUID
+    because: SessionEnd
+    idempotency_key: str
+    deadline_at: datetime
+    at: datetime
 
 
 class CaptureRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -943,6 +971,7 @@ OrderEvent = (
     | AuthenticationRequested
     | PayerAuthenticated
     | PayerAuthenticationFailed
+    | SessionEndRequested
     | CaptureRefused
     | PaymentCancellationRequested
     | VoidRequested
@@ -1006,6 +1035,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "authentication-requested.v1": AuthenticationRequested,
     "payer-authenticated.v1": PayerAuthenticated,
     "payer-authentication-failed.v1": PayerAuthenticationFailed,
+    "session-end-requested.v1": SessionEndRequested,
     "capture-refused.v1": CaptureRefused,
     "payment-cancellation-requested.v1": PaymentCancellationRequested,
     "void-requested.v1": VoidRequested,

@@ -22,6 +22,7 @@ from ledger.domain.orders.events import (
     PaymentStarted,
     ReferenceRequested,
     RefusedBy,
+    SessionEnd,
 )
 from ledger.domain.orders.refund import ClosedDispute, Dispute, SettlementBatch
 from ledger.domain.orders.statuses import UNCAPTURED_STATUSES, Advice, NextAction, PaymentStatus
@@ -89,7 +90,8 @@ class Intent(Struct, frozen=True, kw_only=True):
     `action` is the requested step. `capture` requests the capture in the same call. `unknown` is True after a call that
     got no answer before its deadline, `unsent` after one that never reached the processor. `came_back_at` is the real
     time at which the call came back, or until which the next call is postponed. `tries` counts the calls; the deadline
-    of the first one was `first_deadline_at`. `amount` is in minor units. A `final` capture releases the rest.
+    of the first one was `first_deadline_at`. `amount` is in minor units. A `final` capture releases the rest. `ends` is
+    why a session is ended by a call whose action is CANCELLATION.
     """
 
     action: EntryAction = EntryAction.AUTHORIZATION
@@ -107,6 +109,12 @@ class Intent(Struct, frozen=True, kw_only=True):
     tries: int = 1
     first_deadline_at: datetime | None = None
     final: bool = False
+    ends: SessionEnd | None = None
+
+    @property
+    def entry(self) -> EntryAction:
+        """The step that history entries record of this call."""
+        return EntryAction.EXPIRATION if self.ends is SessionEnd.EXPIRED else self.action
 
     @property
     def over_at(self) -> datetime:
@@ -154,6 +162,8 @@ class Payment(Struct, frozen=True, kw_only=True):
 
     `released` is what a partial capture had left when the hold on it ended, at `hold_ended_at`. `senders` are the
     accounts of the deposits, None for one whose network named none.
+
+    `session_reference` is the processor's id of a payment that the payer's action authorises without a further call.
     """
 
     started: PaymentStarted
@@ -182,6 +192,7 @@ class Payment(Struct, frozen=True, kw_only=True):
     void_refused: bool = False
     action_expires_at: datetime | None = None
     session: AuthenticationSession | None = None
+    session_reference: str | None = None
     authenticated: PayerAuthenticated | None = None
     authentication_failed: bool = False
     reference_asked: ReferenceRequested | None = None
@@ -252,6 +263,11 @@ class Payment(Struct, frozen=True, kw_only=True):
         return self.status in UNCAPTURED_STATUSES
 
     @property
+    def ends_by_call(self) -> bool:
+        """Whether the payment waits for its payer in a session that ends by a call to the processor."""
+        return self.status is PaymentStatus.REQUIRES_ACTION and self.session_reference is not None
+
+    @property
     def was_not_sent(self) -> bool:
         """Whether it is certain that the processor never received this payment."""
         return self.failure is not None and self.failure.given_up is AbandonedBecause.NOT_SENT
@@ -303,7 +319,7 @@ class Payment(Struct, frozen=True, kw_only=True):
         if self.started.method.type is not MethodType.CARD:
             return ZERO
         if self.status is PaymentStatus.REQUIRES_ACTION:
-            return ZERO if self.intent is None else self.started.subtotal
+            return ZERO if self.intent is None or self.intent.ends is not None else self.started.subtotal
         if self.status not in _RESERVING:
             return ZERO
         if not self.authorized:

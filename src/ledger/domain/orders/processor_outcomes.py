@@ -20,7 +20,8 @@ class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
 
     `authentication_transaction_id` identifies the session in every later call to the processor. A redirect sends the
     payer to `step_up_url`, without a challenge in a frame. The payer has `session_s` seconds to act, None for the
-    processor's usual time.
+    processor's usual time. `processor_reference` names a payment that the payer's action authorises without a further
+    call: then a session that ends is ended at the processor.
     """
 
     next_action: NextAction
@@ -31,6 +32,7 @@ class ActionRequired(Struct, frozen=True, kw_only=True, tag="action-required"):
     step_up_url: str | None = None
     three_ds_version: str | None = None
     session_s: int | None = None
+    processor_reference: str | None = None
 
 
 class Captured(Struct, frozen=True, kw_only=True, tag="captured"):
@@ -200,6 +202,10 @@ CaptureOutcome = CaptureAnswer | NoAnswer
 
 
 VoidOutcome = VoidAnswer | NoAnswer
+
+
+SessionEndOutcome = Voided | Approved | Declined | NoAnswer
+"""The outcome of a session's end: it is ended, or its payer was quicker, or had failed before."""
 
 
 ReleaseOutcome = ReleaseAnswer | NoAnswer

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ledger.domain.customers.terms import Accepted, NotAccepted, after_failure, why_not_begun
 from ledger.domain.orders.commands import (
     CancelPayment,
+    EndSession,
     ExpirePayment,
     RecordReminder,
     RemindPayer,
@@ -24,6 +25,7 @@ from ledger.domain.orders.commands import (
 from ledger.domain.orders.decide.cancellation import decide_payment_cancellation, decide_release, needs_release
 from ledger.domain.orders.decide.captures import decide_scheduled_capture
 from ledger.domain.orders.decide.disputes_and_settlement import decide_expiry
+from ledger.domain.orders.decide.sessions import decide_session_end, is_to_be_ended
 from ledger.domain.orders.events import (
     OrderEvent,
     ReminderDropped,
@@ -58,7 +60,10 @@ _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALL
 
 
 class TimerKind(StrEnum):
-    """What is due: a capture, the end of a session or reference, the end of an authorisation, a void."""
+    """What is due: a capture, the end of a session or reference, the end of an authorisation, a void.
+
+    A session that nobody wants any more ends by the timer of a void.
+    """
 
     CAPTURE = "CAPTURE"
     EXPIRY = "EXPIRY"
@@ -91,6 +96,9 @@ def decide_timer(order: Order, timer: Timer, key: str, deadline_at: datetime, at
     the `timer_key` of the order when the timer was read.
     """
     payment = order.payment(timer.payment_id)
+    if payment.ends_by_call:
+        end = EndSession(payment_id=timer.payment_id, idempotency_key=key, deadline_at=deadline_at, at=at)
+        return decide_session_end(order, end)
     match timer.kind:
         case TimerKind.CAPTURE:
             capture = StartScheduledCapture(
@@ -209,7 +217,7 @@ def _why_not_sent(order: Order, reminder: Reminder, command: RemindPayer) -> Rem
 
 def _timers_of_payment(order: Order, payment: Payment) -> list[Timer]:
     payment_id, timers = payment.payment_id, []
-    if _needs_void(order, payment):
+    if _needs_void(order, payment) or is_to_be_ended(order, payment):
         timers.append(Timer(TimerKind.VOID, payment_id, payment.updated_at))
     elif payment.status is PaymentStatus.PENDING_CAPTURE and payment.capture_due_at is not None:
         timers.append(Timer(TimerKind.CAPTURE, payment_id, payment.capture_due_at))

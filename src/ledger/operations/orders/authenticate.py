@@ -14,7 +14,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.commands import SubmitDeviceData, ValidateAuthentication
 from ledger.domain.orders.decide.authentication import AMOUNT_EXCEEDS_PENDING, decide_device_data, decide_validation
-from ledger.domain.orders.events import AuthenticationRequested, OrderEvent, PaymentDeclined
+from ledger.domain.orders.events import AuthenticationRequested, OrderEvent, PaymentDeclined, SessionEndRequested
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import AmountExceedsPending, PayerAuthenticationFailed, Rejected
@@ -119,7 +119,7 @@ def _plan(uow: UnitOfWork, order: Order, events: Sequence[OrderEvent]) -> Plan:
 def _target_payment(order: Order, events: Sequence[OrderEvent]) -> RequestTarget:
     """Returns the payment whose payer acted, or the one that failed because it no longer fits."""
     for event in events:
-        if isinstance(event, AuthenticationRequested | PaymentDeclined):
+        if isinstance(event, AuthenticationRequested | PaymentDeclined | SessionEndRequested):
             return RequestTarget(payment_id=event.payment_id)
     failed = (payment for payment in reversed(order.payments) if _no_longer_fits(payment))
     return next((RequestTarget(payment_id=payment.payment_id) for payment in failed), WHOLE_ORDER)

@@ -8,6 +8,7 @@ In reading order:
   `execute_once`: a sandbox's helper. `idempotency`: what a key has received before.
 - `accounts`: the accounts of a merchant with processors, and what those of an order allow.
 - `processor_requests`: requests to processors, from intents. `payer`: whom such a request names.
+  `session_end`: ends a session whose payer authorises the payment at the processor.
   `repeat_call`: a call that never reached the processor, sent again.
 - `payment_metrics`: what orders and payments have come to. `processor_metrics`: how calls to processors end.
 """

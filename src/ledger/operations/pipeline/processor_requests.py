@@ -17,6 +17,7 @@ from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, NotSent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import Destination, MethodType
+from ledger.operations.pipeline.session_end import end_session, look_up_session_end
 from ledger.processors import contract
 from ledger.processors.contract import Capabilities, LookUpRequest, Payer, PayingCard, Processor
 from ledger.processors.saved_card import SavedCard
@@ -68,6 +69,8 @@ async def look_up_call(
     Raises as a processor does.
     """
     request = _look_up_request(merchant_id, order, intent, asking)
+    if intent.ends is not None:
+        return timed(await look_up_session_end(processor, request, intent.ends), processor.capabilities)
     match intent.action:
         case EntryAction.CAPTURE:
             return await processor.look_up_capture(request)
@@ -102,7 +105,7 @@ def _look_up_request(merchant_id: UUID, order: Order, intent: Intent, asking: As
         currency=order.terms.currency,
         capture=intent.capture,
         final=intent.final,
-        processor_reference=payment.processor_reference,
+        processor_reference=payment.processor_reference or payment.session_reference,
         authentication_transaction_id=intent.transaction_id or (None if session is None else session.transaction_id),
         method=payment.started.method.type,
     )
@@ -134,6 +137,8 @@ def send_request(
     """Sends what a committed intent announced; the awaitable resolves to the processor's answer."""
     payment_id = _payment_id(intent)
     payment = order.payment(payment_id)
+    if intent.ends is not None:
+        return _end_session(processor, merchant_id, order, intent)
     about: dict[str, Any] = {
         "merchant_id": merchant_id,
         "idempotency_key": intent.idempotency_key,
@@ -169,6 +174,23 @@ def send_request(
             return _move(processor, order, payment, intent, secrets, about)
         case _:
             raise AssertionError(f"no processor call exists for {intent.action}")
+
+
+async def _end_session(processor: Processor, merchant_id: UUID, order: Order, intent: Intent) -> Outcome:
+    payment = order.payment(_payment_id(intent))
+    request = _look_up_request(merchant_id, order, intent, Asking(deadline_at=intent.deadline_at))
+    assert payment.session_reference is not None, "a session that ends by a call has a name"
+    void = contract.VoidRequest(
+        merchant_id=merchant_id,
+        idempotency_key=intent.idempotency_key,
+        deadline_at=intent.deadline_at,
+        at=order.updated_at,
+        order_id=order.terms.order_id,
+        payment_id=payment.payment_id,
+        processor_reference=payment.session_reference,
+    )
+    assert intent.ends is not None, "the caller has checked it"
+    return await end_session(processor, void, request, intent.ends)
 
 
 def _authenticate(processor: Processor, intent: Intent, about: dict[str, Any]) -> Awaitable[Outcome]:

@@ -216,6 +216,7 @@ class Cards(Intents):
                 authentication_transaction_id=intent.id,
                 reference_id=intent.id,
                 step_up_url=redirect.url,
+                processor_reference=intent.id if path_of(intent.id).startswith(PAYMENTS) else None,
             )
         try:
             now = await self.cancel(intent.id, request, "withdraw")

@@ -5,7 +5,8 @@ In reading order:
 - `guards`: checks that several deciders share, each with its rejection. `candidates`: the account of a new payment.
 - `payments`: creating an order, opening a payment on it, erasing its payer. `changes`: what a merchant changes of an
   order's terms. `references`: references and deposits.
-- `authorizations`: the outcome of an authorisation. `authentication`: 3-D Secure and redirects.
+- `authorizations`: the outcome of an authorisation. `authentication`: 3-D Secure and redirects. `sessions`: the end of
+  one at the processor. `session_outcomes`: what that has come to.
 - `captures`, `releases`, `cancellation`, `refunds`: what a merchant does with a payment, and what the processor
   answers.
 - `payouts`: refunds that the merchant pays out itself. `overpayments`: what goes back of money beyond the order's

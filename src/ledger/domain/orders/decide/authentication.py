@@ -6,11 +6,16 @@ call, that the order's subtotal is still unpaid and unreserved.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from ledger.domain.money import ZERO, shortest
-from ledger.domain.orders.commands import RecordAuthenticationOutcome, SubmitDeviceData, ValidateAuthentication
+from ledger.domain.orders.commands import (
+    RecordAuthenticationOutcome,
+    RecordSessionEnd,
+    SubmitDeviceData,
+    ValidateAuthentication,
+)
 from ledger.domain.orders.decide.authorizations import (
     action_required,
     authorized_and_captured,
@@ -19,6 +24,7 @@ from ledger.domain.orders.decide.authorizations import (
 )
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import wrong_state
+from ledger.domain.orders.decide.sessions import session_end_requested
 from ledger.domain.orders.decide.unanswered_calls import call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
@@ -30,6 +36,7 @@ from ledger.domain.orders.events import (
     PayerAuthenticationFailed,
     PaymentDeclined,
     ProcessorCall,
+    SessionEnd,
 )
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined, NotFound, NotSent, Unanswered
@@ -41,6 +48,8 @@ from ledger.personal_data import without
 
 AMOUNT_EXCEEDS_PENDING = "AMOUNT_EXCEEDS_PENDING"
 """The failure code of a payment whose part of the order was paid otherwise before its payer came back."""
+
+PAID_OTHERWISE = "Other payments covered the order before the payer was authenticated."
 
 _AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
 
@@ -93,13 +102,8 @@ def decide_authentication_outcome(order: Order, command: RecordAuthenticationOut
     match command.outcome:
         case Approved() as approval:
             return with_cancellation_closed(order, _approved(order, payment, approval, command))
-        case Declined(code=code) as refusal if code == _AUTHENTICATION_FAILED:
-            failed = PayerAuthenticationFailed(
-                payment_id=payment.payment_id, code=code, at=at, message=refusal.message, eci=refusal.eci
-            )
-            return with_cancellation_closed(order, [failed])
         case Declined() as refusal:
-            return with_cancellation_closed(order, [payment_declined(payment, refusal, at)])
+            return with_cancellation_closed(order, [authentication_declined(payment, refusal, at)])
         case ActionRequired() as required:
             return [action_required(payment, required, command)]
         case Unanswered() as outcome:
@@ -115,10 +119,14 @@ def decide_authentication_outcome(order: Order, command: RecordAuthenticationOut
 def _payment_awaiting_payer(
     order: Order, command: SubmitDeviceData | ValidateAuthentication, actions: tuple[NextAction, ...]
 ) -> Payment | None:
-    """Returns the newest payment that waits for one of `actions`; None if it failed with AMOUNT_EXCEEDS_PENDING."""
+    """Returns the newest payment that waits for one of `actions`.
+
+    Returns None if it failed with AMOUNT_EXCEEDS_PENDING, or if its payer was found authenticated before. A session that
+    ends by a call is continued until that call: the payer may have paid in time.
+    """
     named = [p for p in reversed(order.payments) if command.payment_id in {None, p.payment_id}]
     pending = [p for p in named if p.status is PaymentStatus.REQUIRES_ACTION and p.next_action in actions]
-    pending = [p for p in pending if p.action_expires_at is None or command.at < p.action_expires_at]
+    pending = [p for p in pending if p.ends_by_call or p.action_expires_at is None or command.at < p.action_expires_at]
     if isinstance(command, ValidateAuthentication):
         named = [p for p in named if p.account in command.simulated or _has_session(p, command.transaction_id)]
         if pending and not any(p in named for p in pending):
@@ -132,11 +140,18 @@ def _payment_awaiting_payer(
         return payment
     if any(p.failure is not None and p.failure.code == AMOUNT_EXCEEDS_PENDING for p in named):
         return None
+    if isinstance(command, ValidateAuthentication) and any(_was_authorized(p) for p in named):
+        return None
     raise wrong_state(
         order,
         "No payment of the order waits for this step of its payer: read nextAction of its payments.",
         *(_STATUS_BY_ACTION[action] for action in actions),
     )
+
+
+def _was_authorized(payment: Payment) -> bool:
+    """Returns whether the payer's own action authorised the payment, and that is recorded."""
+    return payment.session_reference is not None and payment.authorized > 0
 
 
 def _has_session(payment: Payment, transaction_id: str) -> bool:
@@ -154,13 +169,15 @@ def _continue_authentication(
     order: Order, payment: Payment, command: SubmitDeviceData | ValidateAuthentication, step: NextAction
 ) -> list[OrderEvent]:
     if payment.started.subtotal > order.unpaid_subtotal - order.reserved:
-        message = "Other payments covered the order before the payer was authenticated."
+        if payment.ends_by_call:  # the payer may have paid there already
+            key, deadline_at = command.idempotency_key, command.deadline_at
+            return [session_end_requested(payment, SessionEnd.REPLACED, key, deadline_at, command.at)]
         return [
             PaymentDeclined(
                 payment_id=payment.payment_id,
                 code=AMOUNT_EXCEEDS_PENDING,
                 at=command.at,
-                message=message,
+                message=PAID_OTHERWISE,
                 idempotency_key=command.idempotency_key,
             )
         ]
@@ -188,9 +205,19 @@ def _continue_authentication(
 def _approved(
     order: Order, payment: Payment, approval: Approved, command: RecordAuthenticationOutcome
 ) -> list[OrderEvent]:
+    return [
+        *authenticated(payment, approval, command),
+        *capture_after_authentication(order, payment, approval, command.at),
+    ]
+
+
+def authenticated(
+    payment: Payment, approval: Approved, command: RecordAuthenticationOutcome | RecordSessionEnd
+) -> list[OrderEvent]:
+    """Returns the events of a payer who was authenticated, of the authorisation, and of a capture in the same call."""
     session, payment_id, at = payment.session, payment.payment_id, command.at
     frictionless = payment.next_action is NextAction.DEVICE_DATA
-    authenticated = PayerAuthenticated(
+    passed = PayerAuthenticated(
         payment_id=payment_id,
         at=at,
         frictionless=frictionless,
@@ -199,10 +226,24 @@ def _approved(
         three_ds_version=None if session is None else session.three_ds_version,
         eci=approval.eci,
     )
-    granted = authorized_and_captured(payment, approval, command)
-    automatic = order.terms.capture_method is CaptureMethod.AUTOMATIC
-    if approval.captured > 0 or not automatic:
-        return [authenticated, *granted]
+    return [passed, *authorized_and_captured(payment, approval, command)]
+
+
+def capture_after_authentication(order: Order, payment: Payment, approval: Approved, at: datetime) -> list[OrderEvent]:
+    """Returns the event that schedules the capture of what was authorised and not captured, if it is automatic."""
+    if approval.captured > 0 or order.terms.capture_method is not CaptureMethod.AUTOMATIC:
+        return []
     due_at = at + timedelta(seconds=payment.capture_delay_s)
     amount: Decimal = shortest(max(approval.authorized, ZERO))
-    return [authenticated, *granted, CaptureScheduled(payment_id=payment_id, amount=amount, due_at=due_at, at=at)]
+    return [CaptureScheduled(payment_id=payment.payment_id, amount=amount, due_at=due_at, at=at)]
+
+
+def authentication_declined(
+    payment: Payment, refusal: Declined, at: datetime
+) -> PayerAuthenticationFailed | PaymentDeclined:
+    """Returns the event of a payer who was not authenticated, or whose bank declined the payment all the same."""
+    if refusal.code != _AUTHENTICATION_FAILED:
+        return payment_declined(payment, refusal, at)
+    return PayerAuthenticationFailed(
+        payment_id=payment.payment_id, code=refusal.code, at=at, message=refusal.message, eci=refusal.eci
+    )

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final, assert_never
 
 from ledger.domain.money import ZERO, shortest
-from ledger.domain.orders.commands import RecordAuthenticationOutcome, RecordAuthorizationOutcome
+from ledger.domain.orders.commands import RecordAuthenticationOutcome, RecordAuthorizationOutcome, RecordSessionEnd
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.declines import decline
 from ledger.domain.orders.events import (
@@ -42,7 +42,7 @@ _ENDED: Final = frozenset({PaymentStatus.FAILED, PaymentStatus.EXPIRED, PaymentS
 _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _CAPTURING: Final = frozenset({PaymentStatus.CAPTURING, PaymentStatus.PARTIALLY_CAPTURED})
 
-_RecordOutcome = RecordAuthorizationOutcome | RecordAuthenticationOutcome
+_RecordOutcome = RecordAuthorizationOutcome | RecordAuthenticationOutcome | RecordSessionEnd
 
 
 def decide_authorization_outcome(order: Order, command: RecordAuthorizationOutcome) -> list[OrderEvent]:
@@ -90,12 +90,20 @@ def _not_approved(
             assert_never(outcome)
 
 
-def action_required(payment: Payment, required: ActionRequired, command: _RecordOutcome) -> PayerActionRequired:
-    """Returns the event by which the payment waits for its payer until the session expires."""
+def action_required(
+    payment: Payment, required: ActionRequired, command: RecordAuthorizationOutcome | RecordAuthenticationOutcome
+) -> PayerActionRequired:
+    """Returns the event by which the payment waits for its payer until the session expires.
+
+    A session that ends by a call keeps its end: asking the processor about it gives the payer no more time.
+    """
+    expires_at = command.at + timedelta(seconds=command.session_s)
+    if payment.ends_by_call and payment.action_expires_at is not None:
+        expires_at = payment.action_expires_at
     return PayerActionRequired(
         payment_id=payment.payment_id,
         action=_next_action(payment, required),
-        expires_at=command.at + timedelta(seconds=command.session_s),
+        expires_at=expires_at,
         at=command.at,
         session=AuthenticationSession(
             transaction_id=required.authentication_transaction_id,
@@ -105,6 +113,7 @@ def action_required(payment: Payment, required: ActionRequired, command: _Record
             step_up_url=required.step_up_url,
             three_ds_version=required.three_ds_version,
         ),
+        processor_reference=required.processor_reference,
     )
 
 

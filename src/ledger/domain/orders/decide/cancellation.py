@@ -14,6 +14,7 @@ from ledger.domain.orders.commands import CancelOrder, CancelPayment, ErasePayer
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_payment, wrong_state
 from ledger.domain.orders.decide.refunds import refund_all
+from ledger.domain.orders.decide.sessions import session_end_requested
 from ledger.domain.orders.decide.unanswered_calls import call_postponed, call_unanswered
 from ledger.domain.orders.events import (
     AbandonedBecause,
@@ -27,6 +28,7 @@ from ledger.domain.orders.events import (
     PaymentCancellationRequested,
     PaymentCancelled,
     ProcessorCall,
+    SessionEnd,
     VoidRefused,
     VoidRequested,
 )
@@ -84,7 +86,12 @@ def decide_payment_cancellation(order: Order, command: CancelPayment) -> list[Or
     requested = order.cancel_requested or payment.cancellation_requested
     if not (requested or order.terms.allow_partials):
         raise wrong_state(order, "The order is paid in one part: cancel the order instead of its payment.")
+    if payment.ends_by_call and payment.cancellation_requested and payment.intent is not None:
+        return []
     if payment.status in _WAITING and not _is_being_carried_out(payment):
+        if payment.ends_by_call:
+            key, deadline_at = command.idempotency_key, command.deadline_at
+            return [session_end_requested(payment, SessionEnd.PAYMENT_CANCELLED, key, deadline_at, command.at)]
         because = CancelledBecause.PAYMENT_CANCELLED
         return with_cancellation_closed(
             order, [PaymentCancelled(payment_id=payment.payment_id, because=because, at=command.at)]
@@ -151,7 +158,7 @@ def _cancel_order(order: Order, command: CancelOrder) -> list[OrderEvent]:
     cancelled: list[OrderEvent] = [
         PaymentCancelled(payment_id=payment.payment_id, because=CancelledBecause.ORDER_CANCELLED, at=at)
         for payment in order.payments
-        if payment.status in _WAITING
+        if payment.status in _WAITING and not payment.ends_by_call
     ]
     calls = [event for payment in order.payments for event in _release(payment, command)]
     calls += refund_all(order, _refund(command)) if order.net > 0 else []
@@ -176,9 +183,11 @@ def _cancel_order(order: Order, command: CancelOrder) -> list[OrderEvent]:
 def _release(payment: Payment, command: CancelOrder) -> list[OrderEvent]:
     if payment.status is PaymentStatus.PENDING_AUTHORIZATION:
         return [PaymentCancellationRequested(payment_id=payment.payment_id, at=command.at)]
+    key = f"{command.cancellation_id}:{payment.payment_id}"
     if payment.is_uncaptured:
-        key = f"{command.cancellation_id}:{payment.payment_id}"
         return [_void(payment, key, command.deadline_at, command.at)]
+    if payment.ends_by_call:
+        return [session_end_requested(payment, SessionEnd.ORDER_CANCELLED, key, command.deadline_at, command.at)]
     return []
 
 

@@ -178,7 +178,9 @@ def _wrong_payment_state(payment: Payment, message: str) -> InvalidOrderState:
 
 
 def _expiry_reason(payment: Payment, command: ExpirePayment) -> ExpiredBecause | None:
-    """Returns what of the payment has expired, or None."""
+    """Returns what of the payment has expired, or None. A session that ends by a call does not expire without one."""
+    if payment.ends_by_call:
+        return None
     if payment.status is PaymentStatus.REQUIRES_ACTION:
         expired = payment.action_expires_at is not None and payment.action_expires_at <= command.at
         reason = ExpiredBecause.SESSION

@@ -16,6 +16,7 @@ from ledger.domain.orders.commands import (
     RecordReferenceOutcome,
     RecordRefundOutcome,
     RecordReleaseOutcome,
+    RecordSessionEnd,
     RecordVoidOutcome,
 )
 from ledger.domain.orders.decide.authentication import decide_authentication_outcome
@@ -25,6 +26,7 @@ from ledger.domain.orders.decide.captures import decide_capture_outcome
 from ledger.domain.orders.decide.references import decide_reference_outcome
 from ledger.domain.orders.decide.refunds import decide_refund_outcome
 from ledger.domain.orders.decide.releases import decide_release_outcome
+from ledger.domain.orders.decide.session_outcomes import decide_session_end_outcome
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.payment import EntryAction, Intent
 from ledger.domain.orders.processor_outcomes import (
@@ -54,6 +56,8 @@ def decide_outcome(order: Order, command: RecordOutcome) -> list[OrderEvent]:
             return decide_capture_outcome(order, command)
         case RecordVoidOutcome():
             return decide_void_outcome(order, command)
+        case RecordSessionEnd():
+            return decide_session_end_outcome(order, command)
         case RecordReleaseOutcome():
             return decide_release_outcome(order, command)
         case RecordRefundOutcome():
@@ -80,6 +84,14 @@ def outcome_command(intent: Intent, outcome: Outcome, at: datetime) -> RecordOut
             )
         case EntryAction.CAPTURE:
             return RecordCaptureOutcome(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
+        case EntryAction.CANCELLATION if intent.ends is not None:
+            return RecordSessionEnd(
+                payment_id=payment_id,
+                idempotency_key=key,
+                outcome=outcome,  # type: ignore[arg-type]
+                at=at,
+                authorization_s=authorization_s,
+            )
         case EntryAction.CANCELLATION:
             return RecordVoidOutcome(payment_id=payment_id, idempotency_key=key, outcome=outcome, at=at)  # type: ignore[arg-type]
         case EntryAction.RELEASE:

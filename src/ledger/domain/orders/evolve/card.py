@@ -21,7 +21,13 @@ from ledger.domain.orders.events import (
     PaymentCaptured,
     PaymentDeclined,
 )
-from ledger.domain.orders.evolve.history import LATE_REASON, history_failed, history_with, inflows_with
+from ledger.domain.orders.evolve.history import (
+    LATE_REASON,
+    PAYER_WAS_QUICKER,
+    history_failed,
+    history_with,
+    inflows_with,
+)
 from ledger.domain.orders.evolve.payments import Folds, on_payment, with_payment
 from ledger.domain.orders.evolve.unanswered_calls import (
     ABANDONED_REASONS,
@@ -68,9 +74,18 @@ def _authorized(payment: Payment, event: PaymentAuthorized) -> Payment:
         next_action=None,
         action_expires_at=None,
         intent=None,
-        entries=history_with(payment, EntryAction.AUTHORIZATION, EntryStatus.SUCCESS, event.amount, event.at),
+        entries=_entries_after(payment, event),
         updated_at=event.at,
     )
+
+
+def _entries_after(payment: Payment, event: PaymentAuthorized) -> tuple[HistoryEntry, ...]:
+    """Returns the entries after an authorisation. A session's end has failed: its payer was quicker."""
+    intent = payment.intent
+    if intent is not None and intent.ends is not None:
+        entries = history_with(payment, intent.entry, EntryStatus.FAILED, payment.amount, event.at, PAYER_WAS_QUICKER)
+        payment = replace(payment, entries=entries)
+    return history_with(payment, EntryAction.AUTHORIZATION, EntryStatus.SUCCESS, event.amount, event.at)
 
 
 def _capture_scheduled(payment: Payment, event: CaptureScheduled) -> Payment:

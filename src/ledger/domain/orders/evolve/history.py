@@ -18,6 +18,7 @@ from ledger.domain.orders.state import Order
 _OPEN: Final = frozenset({EntryStatus.PENDING, EntryStatus.UNKNOWN})
 
 LATE_REASON: Final = "Reported late by the processor."
+PAYER_WAS_QUICKER: Final = "The payer had paid before the session was ended."
 
 
 def history_with(

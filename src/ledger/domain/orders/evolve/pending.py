@@ -19,6 +19,8 @@ from ledger.domain.orders.events import (
     PaymentExpired,
     ReferenceIssued,
     ReferenceRequested,
+    SessionEnd,
+    SessionEndRequested,
     VoidRefused,
     VoidRequested,
 )
@@ -107,6 +109,7 @@ def _action_required(payment: Payment, event: PayerActionRequired) -> Payment:
         next_action=event.action,
         action_expires_at=event.expires_at,
         session=event.session or payment.session,
+        session_reference=event.processor_reference or payment.session_reference,
         intent=None,
         entries=history_with(payment, _ENTRY_ACTIONS[event.action], EntryStatus.PENDING, payment.amount, event.at),
         updated_at=event.at,
@@ -198,6 +201,27 @@ def _cancellation_requested(payment: Payment, event: PaymentCancellationRequeste
     )
 
 
+def _session_end_requested(payment: Payment, event: SessionEndRequested) -> Payment:
+    intent = Intent(
+        action=EntryAction.CANCELLATION,
+        processor=payment.processor,
+        idempotency_key=event.idempotency_key,
+        amount=payment.amount,
+        capture=False,
+        deadline_at=event.deadline_at,
+        payment_id=event.payment_id,
+        ends=event.because,
+    )
+    return replace(
+        payment,
+        cancellation_requested=event.because is not SessionEnd.EXPIRED,
+        intent=intent,
+        keys=(*payment.keys, event.idempotency_key),
+        entries=history_with(payment, intent.entry, EntryStatus.PENDING, payment.amount, event.at),
+        updated_at=event.at,
+    )
+
+
 def _void_requested(payment: Payment, event: VoidRequested) -> Payment:
     intent = Intent(
         action=EntryAction.CANCELLATION,
@@ -275,6 +299,7 @@ EVOLVE: Final[Folds] = {
     ReferenceIssued: on_payment(_reference_issued),
     DepositReceived: _deposited,
     PaymentCancellationRequested: on_payment(_cancellation_requested),
+    SessionEndRequested: on_payment(_session_end_requested),
     VoidRequested: on_payment(_void_requested),
     VoidRefused: on_payment(_void_refused),
     PaymentCancelled: on_payment(_cancelled),

@@ -75,7 +75,7 @@ def _with_step(
     reason: str | None = None,
 ) -> Payment:
     """Returns the payment `after` the event, with the step of the call that was open `before` in this status."""
-    action = before.intent.action if before.intent is not None else _ENTRY_OF[event.call]
+    action = before.intent.entry if before.intent is not None else _ENTRY_OF[event.call]
     entries = history_with(before, action, status, requested_amount(before), event.at, reason)
     return replace(after, entries=entries, updated_at=event.at)
 
