@@ -229,7 +229,7 @@ class ExpirePayment(Struct, frozen=True, kw_only=True):
 
 
 class EndSession(Struct, frozen=True, kw_only=True):
-    """Ends a session at its processor if there is a reason to: its time is over, or nobody wants its money any more."""
+    """Ends a session at its processor if there is a reason to: its time is over, or its money is no longer wanted."""
 
     payment_id: UUID
     idempotency_key: str

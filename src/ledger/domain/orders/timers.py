@@ -62,7 +62,7 @@ _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALL
 class TimerKind(StrEnum):
     """What is due: a capture, the end of a session or reference, the end of an authorisation, a void.
 
-    A session that nobody wants any more ends by the timer of a void.
+    A session that is no longer wanted ends by the timer of a void.
     """
 
     CAPTURE = "CAPTURE"

@@ -1,7 +1,8 @@
 """The call that ends a session whose payer authorises the payment at the processor: it asks, and then voids.
 
-A session whose time is over is asked about first: a payer who was quicker keeps what he paid. One that nobody wants any
-more is voided at once, with what its payer may have authorised. Money that a refused void leaves behind is looked up.
+A session whose time is over is asked about first: a payer who was quicker keeps what he paid. One that is no
+longer wanted is voided at once, with what its payer may have authorised. What a refused void leaves behind is looked
+up.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def look_up_session_end(
 ) -> Voided | Approved | None:
     """Returns what a session's end has come to, or None if the session is still open. Raises as a processor does.
 
-    An authorisation that is only held and that nobody wants is none: the void that is sent again ends it. After a fence
+    An authorisation that is only held and no longer wanted is none: the void that is sent again ends it. After a fence
     nothing is sent again.
     """
     voided = await processor.look_up_void(request)

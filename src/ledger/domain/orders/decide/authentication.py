@@ -121,8 +121,8 @@ def _payment_awaiting_payer(
 ) -> Payment | None:
     """Returns the newest payment that waits for one of `actions`.
 
-    Returns None if it failed with AMOUNT_EXCEEDS_PENDING, or if its payer was found authenticated before. A session that
-    ends by a call is continued until that call: the payer may have paid in time.
+    Returns None if it failed with AMOUNT_EXCEEDS_PENDING, or if its payer was found authenticated before. A session
+    that ends by a call is continued until that call: the payer may have paid in time.
     """
     named = [p for p in reversed(order.payments) if command.payment_id in {None, p.payment_id}]
     pending = [p for p in named if p.status is PaymentStatus.REQUIRES_ACTION and p.next_action in actions]

@@ -1,6 +1,6 @@
 """The decider of what the call that ends a session has come to.
 
-If the payer was quicker, the money counts: a capture stays, and an authorisation that nobody wants any more is voided.
+If the payer was quicker, the money counts: a capture stays, and an authorisation that is no longer wanted is voided.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ledger.domain.orders.state import Order
 
 
 def decide_session_end(order: Order, command: EndSession) -> list[OrderEvent]:
-    """Ends a session that is to be ended at its processor. Returns no events if there is no reason, or a call is open."""
+    """Ends a session at its processor if there is a reason to. Returns no events while a call about it is open."""
     payment = order.payment(command.payment_id)
     because = _why(order, payment, command.at) if payment.ends_by_call and payment.intent is None else None
     if because is None:
