@@ -239,7 +239,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         billing_country=billing.country,
         processor=payment.processor or None,
         processor_account=payment.account or None,
-        processor_reference=payment.processor_reference,
+        processor_reference=payment.processor_reference or payment.session_reference,
         settlement=_settlement(payment, currency),
         description=started.description,
         metadata=metadata_or_null(started.metadata),

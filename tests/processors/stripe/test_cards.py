@@ -226,6 +226,7 @@ async def test_the_payer_is_sent_to_the_bank_and_asked_for_when_back(
         authentication_transaction_id="pi_1",
         reference_id="pi_1",
         step_up_url="https://hooks.stripe.test/3ds",
+        processor_reference="pi_1",
     )
     request = AuthenticationRequest(
         authentication_transaction_id="pi_1", capture=False, **_about(shop.pay(), "idempotency_key")
