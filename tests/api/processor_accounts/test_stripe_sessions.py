@@ -188,28 +188,25 @@ async def end_of(shop: Shop, name: str) -> None:
 
 
 async def test_races_between_payers_and_the_ends_of_their_sessions(shop: Shop) -> None:
-    """Races: half of them for authorisations alone, a third cancelled, the others ended by the clock."""
-    intents = {}
+    """Races: half of them for authorisations alone, a third against a cancellation, the others against the clock."""
+    passed: dict[str, bool] = {}
+    intents: dict[str, str] = {}
+
+    async def payer(name: str, *, accepts: bool) -> None:
+        await asyncio.sleep(random.uniform(0, 0.06))
+        passed[name] = await asyncio.to_thread(authenticate, shop, intents[name], passed=accepts)
+
     for n in range(RACES):
-        intents[f"race-{n}"] = await in_session(shop, f"race-{n}", **({"captureMethod": "MANUAL"} if n % 2 else {}))
-    cancelled = [name for n, name in enumerate(intents) if n % 3 == 0]
-    passed = dict.fromkeys(intents, False)
-
-    async def payers() -> None:
-        for n, (name, intent) in enumerate(intents.items()):
-            passed[name] = await asyncio.to_thread(authenticate, shop, intent, passed=n % 7 != 0)
-            await asyncio.sleep(random.uniform(0, 0.03))
-
-    async def cancel() -> None:
-        for name in cancelled:
-            await shop.merchant.post(f"{ORDERS}/{name}/cancel", {})
-
-    await asyncio.gather(payers(), cancel(), ended(shop))
+        name = f"race-{n}"
+        intents[name] = await in_session(shop, name, **({"captureMethod": "MANUAL"} if n % 2 else {}))
+        cancelled = shop.merchant.post(f"{ORDERS}/{name}/cancel", {})
+        await asyncio.gather(payer(name, accepts=n % 7 != 0), cancelled if n % 3 == 0 else end_of(shop, name))
+        if n % 3:
+            cancelled.close()
     for _ in range(3):
         await shop.recover()
     await ended(shop)
-    moved = shop.moved()
-    found = Counter[tuple[str, bool]]()
+    moved, found = shop.moved(), Counter[tuple[str, bool]]()
     for name, intent in intents.items():
         order_status, payment = await shop.shown(name)
         held = moved["AUTHORIZED", intent] - moved["RELEASED", intent]
