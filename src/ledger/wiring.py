@@ -159,13 +159,11 @@ async def _accounts(settings: Settings, url: str, stack: AsyncExitStack) -> Merc
 def processor_kinds(settings: Settings) -> Kinds:
     """Returns the processors with which merchants of this installation can connect accounts, by their names.
 
-    None in production: a payer who is authenticated at Stripe after his session has ended here, a refund that fails
-    later and a dispute are reported by Stripe's messages alone, which the service does not take yet. Such money would
-    be recorded nowhere.
+    In production there is no simulated one, and every account is one with a real company.
     """
-    if settings.environment == "production":
-        return {}
-    kinds: list[AccountKind] = [account_kind.SandboxKind(), StripeKind(settings.stripe_url)]
+    kinds: list[AccountKind] = [StripeKind(settings.stripe_url)]
+    if settings.environment != "production":
+        kinds.insert(0, account_kind.SandboxKind())
     return {kind.name: kind for kind in kinds}
 
 

@@ -156,13 +156,12 @@ async def test_keys_that_do_not_open_are_a_problem_and_can_be_replaced(ledger: L
     await ledger.accounts.keys.stop()
 
 
-async def test_production_connects_no_processor_before_its_messages_are_taken(ledger: Ledger, actor: Actor):
+async def test_production_connects_no_simulated_processor(ledger: Ledger, actor: Actor):
     settings = Settings(database_url="postgresql://x/y")
     assert processor_kinds(settings).keys() == {"sandbox", "stripe"}
-    production = processor_kinds(replace(settings, environment="production"))
     assert ledger.accounts is not None
-    ledger.accounts.kinds = production
-    with pytest.raises(InvalidField, match="processor cannot be connected in production in this release"):
+    ledger.accounts.kinds = processor_kinds(replace(settings, environment="production"))
+    with pytest.raises(InvalidField, match="processor is unknown; use stripe"):
         await connect_account(ledger, actor, NAME, REQUEST)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
@@ -31,8 +30,6 @@ from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.merchant_accounts import ACCOUNTS_MAX, MerchantAccounts
 from ledger.processors.registry import AccountFacts, AccountKeys, AccountKind, KeyRefused, KeysUnchecked
-
-_NONE: Final = "cannot be connected in production in this release: practise in the sandbox"
 
 
 class ConnectInput(Struct, frozen=True, kw_only=True):
@@ -114,7 +111,7 @@ def _kind(accounts: MerchantAccounts, request: ConnectInput) -> AccountKind:
     kind = accounts.kinds.get(request.processor)
     if kind is None:
         known = ", ".join(accounts.kinds)
-        raise InvalidField("processor", f"is unknown; use {known}" if known else _NONE)
+        raise InvalidField("processor", f"is unknown; use {known}")
     refuse_fields([*_key_problems(accounts, kind, request.keys), *_publishable_key_problems(accounts, kind, request)])
     return kind
 
