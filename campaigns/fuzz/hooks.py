@@ -33,7 +33,7 @@ EXCUSED = {
     r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.type must be card.*": "of the kinds of payment methods, cards are saved",
     r"400 VALIDATION_ERROR \w+ (month|firstDay|periodicity) .*": "a global invoice is of a period that has ended, whose days "
     "follow from its length",
-    r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (moves money in other APIs|did you mean) .*": "any other member is "
+    r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (has an effect elsewhere|did you mean) .*": "any other member is "
     "accepted, and a description lists no names that are refused",
     r"400 VALIDATION_ERROR \w+ methods\[.*": "a method and currency is limited once, to what the processor takes",
     r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.(persist|cardTokens\S*) .*": "a card comes by its number or by its "

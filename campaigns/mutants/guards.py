@@ -103,6 +103,24 @@ MONEY: Final = (
         ("tests/api/http/test_unknown_names.py::test_a_merchant_may_refuse_every_unknown_name",),
     ),
     Mutant(
+        "wish-that-no-answer-mentions",
+        "a request to end or move a subscription by a field that only shows it is answered with a warning",
+        "src/api/http/endpoint.py",
+        "            if response.status == 200:\n",
+        "            if response.status == 0:\n",
+        (
+            "tests/api/subscriptions/test_subscriptions.py::test_what_was_read_may_be_sent_back_and_another_wish_is_a_warning",
+        ),
+    ),
+    Mutant(
+        "limit-of-a-key-that-is-ignored",
+        "a key that is asked for with limits under another name is not one that allows everything",
+        "src/api/decoding/foreign_names.py",
+        '    "permissions": _SCOPES,\n',
+        "",
+        ("tests/api/merchant/test_api_keys.py::test_no_key_gives_what_it_does_not_have",),
+    ),
+    Mutant(
         "choice-that-is-ignored",
         "a request that names one payment or document acts on no other one because its operation lacks the name",
         "src/api/decoding/unknown_names.py",

@@ -118,7 +118,9 @@ def known_codes() -> dict[str, tuple[int, ...]]:
 
 
 def _field_codes() -> set[str]:
-    """Returns the codes of `errors[]`: the third argument of `invalid`, its default, and those of whole errors about fields, and that of an import."""
+    """Returns the codes of `errors[]`: the third argument of `invalid`, `FieldError` and `InvalidField`, its default, and
+    those of whole errors about fields, and that of an import.
+    """
     found = {
         "INVALID_VALUE",
         "CONFLICTING_FIELDS",
@@ -129,7 +131,7 @@ def _field_codes() -> set[str]:
         "UNKNOWN_FIELD",
         "UNKNOWN_PARAMETER",
     }
-    for call in _calls("invalid"):
+    for call in (call for name in ("invalid", "FieldError", "InvalidField") for call in _calls(name)):
         found |= {argument.value for argument in call.args[2:3] if isinstance(argument, ast.Constant)}
     assert found == FIELD_WORDS.keys(), f"field codes and words differ: {sorted(found ^ FIELD_WORDS.keys())}"
     return found

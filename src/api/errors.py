@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from api.response import Headers
 from ledger.domain import streams
-from ledger.domain.rejections import Rejected
+from ledger.domain.rejections import Rejected, sentence
 
 _DIFFER: Final = "are two names of one field and have different values: send one of them"
 
@@ -70,7 +70,7 @@ class ClientGone(Exception):
 
 def invalid(field: str, message: str, code: str = "INVALID_VALUE") -> ApiError:
     """Returns a 400 about one field. `message` completes the field's name and never contains what was sent."""
-    return ApiError(400, "VALIDATION_ERROR", f"{field} {message}.", errors=(FieldError(field, message, code),))
+    return ApiError(400, "VALIDATION_ERROR", sentence(field, message), errors=(FieldError(field, message, code),))
 
 
 def required(field: str) -> ApiError:

@@ -7,7 +7,7 @@ repeat what was sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -264,12 +264,15 @@ def _explained(message: str, schema: Any) -> ApiError:
     if message.startswith("Invalid RFC3339"):
         return invalid(field, f"must be {_WORDS['datetime']}", "INVALID_FORMAT")
     if message.startswith("Invalid enum value"):
-        return invalid(field, f"must be one of {', '.join(_accepted(schema, path))}", "INVALID_VALUE")
+        accepted = _kinds_at(schema, path)
+        values = ", ".join(_values_of(accepted))
+        is_object_too = any(isinstance(each, inspect.StructType) for each in accepted)
+        return invalid(field, f"must be an object, or {values}" if is_object_too else f"must be one of {values}")
     return invalid(field, "is not valid")
 
 
-def _accepted(schema: Any, path: str) -> list[str]:
-    """Returns the values that the field at this path accepts."""
+def _kinds_at(schema: Any, path: str) -> list[inspect.Type]:
+    """Returns the types that the field at this path accepts."""
     kinds = [type_of(schema)]
     for name in re.findall(r"\w+", re.sub(r"\[[^]]*]", "", path)):
         kinds = [
@@ -281,6 +284,11 @@ def _accepted(schema: Any, path: str) -> list[str]:
             if entry.encode_name == name
             for kind in _unwrapped(entry.type)
         ]
+    return kinds
+
+
+def _values_of(kinds: Sequence[inspect.Type]) -> list[str]:
+    """Returns the enumerated values among these types."""
     literals = [value for kind in kinds if isinstance(kind, inspect.LiteralType) for value in kind.values]
     return list(map(str, literals or [choice.value for kind in kinds for choice in getattr(kind, "cls", ())]))
 

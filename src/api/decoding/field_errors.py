@@ -51,7 +51,7 @@ class FieldErrors:
     def add_rejected(self, refused: InvalidField) -> None:
         """Keeps what the domain refuses of fields inside the place."""
         for each in (refused, *refused.others):
-            problem = FieldError(each.field, each.problem, "INVALID_VALUE")
+            problem = FieldError(each.field, each.problem, each.kind)
             self.add(ApiError(400, each.code, each.message, errors=(problem,)))
 
     def inside(self, place: str) -> FieldErrors:

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from api.response import JSON_TYPE, ApiResponse
+from ledger.domain.rejections import sentence
 
 
 class WarningCode(StrEnum):
@@ -24,6 +25,7 @@ class WarningCode(StrEnum):
     FRACTION_OF_MINOR_UNIT = "FRACTION_OF_MINOR_UNIT"
     NOT_IN_SAT_CATALOG = "NOT_IN_SAT_CATALOG"
     RFC_CHECK_DIGIT = "RFC_CHECK_DIGIT"
+    READ_ONLY = "READ_ONLY"
     DESTINATION_NOT_USED = "DESTINATION_NOT_USED"
 
 
@@ -58,7 +60,7 @@ def warn(field: str, code: WarningCode, problem: str) -> None:
     field's name.
     """
     kept = WARNINGS.get()
-    warning = FieldWarning(field, code, f"{field} {problem}" if problem.endswith("?") else f"{field} {problem}.")
+    warning = FieldWarning(field, code, sentence(field, problem))
     if warning not in kept and sum(each.code == code for each in kept) < _OF_A_CODE_MAX:
         WARNINGS.set((*kept, warning))
 

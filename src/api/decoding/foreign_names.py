@@ -1,7 +1,7 @@
-"""Fields of other payment APIs that move money there, and what this API has in their place.
+"""Fields of other APIs that move money or limit a key there, and what this API has in their place.
 
 Refuse them in every body. A request that was written for another API would otherwise be accepted without the hold, the
-discount or the split that its author counts on. Advise no field that the request at hand lacks.
+discount, the split or the limit that its author counts on. Advise no field that the request at hand lacks.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def _receiver(field: str) -> tuple[Advice, ...]:
     )
 
 
+_OF_CUSTOMER: Final = (Advice("send fiscalData", ("fiscalData",)),)
 _SAVE: Final = _advice(
     isDefault__paymentMethod=f"this operation saves the card in any case, so {_LEAVE_OUT}",
     persist="set persist",
@@ -114,6 +115,16 @@ _END: Final = _advice(
     dueDate="send dueDate, or cancel the order by POST …/cancel",
     otherwise="an order has a dueDate when it is created, and is cancelled by POST …/cancel",
 )
+_FEE: Final = (Advice("charge it by an order of its own", ("interval",)),)
+_DAYS: Final = (Advice("send trialPeriodDays", ("trialPeriodDays",)), *_TRIAL)
+_PRORATE: Final = (
+    Advice("send prorationBehavior", ("prorationBehavior",)),
+    Advice("a cancellation refunds nothing: refund the order of the last invoice", ("atPeriodEnd",)),
+)
+_PAUSE: Final = (Advice("a subscription is cancelled by POST …/cancel, and not paused", ("prorationBehavior",)),)
+_ITEMS: Final = (Advice("send planId: a subscription has one plan", ("planId",)),)
+_SCOPES: Final = (Advice("send scopes", ("scopes",)),)
+_OVERLAP: Final = (Advice("send overlapSeconds", ("overlapSeconds",)),)
 _CANCEL: Final = _advice(otherwise="an order and a subscription are cancelled by POST …/cancel")
 _RETURN: Final = _advice(
     returnUrl="send returnUrl; after the payer's page, read what became of it by GET",
@@ -162,8 +173,11 @@ ADVICE: Final[Mapping[str, tuple[Advice, ...]]] = {
     "msi": _INSTALMENTS,
     "rfc": _receiver("taxId"),
     "taxidnumber": _receiver("taxId"),
+    "taxid": _receiver("taxId"),
     "usocfdi": _receiver("cfdiUse"),
     "razonsocial": _receiver("legalName"),
+    "customerfiscaldata": _OF_CUSTOMER,
+    "fiscalconfig": _OF_CUSTOMER,
     "setupfutureusage": _SAVE,
     "savecard": _SAVE,
     "savepaymentmethod": _SAVE,
@@ -172,6 +186,17 @@ ADVICE: Final[Mapping[str, tuple[Advice, ...]]] = {
     "defaultpaymentmethod": _CARD,
     "billingcycleanchor": _PERIOD,
     "trialperioddays": _TRIAL,
+    "trialdays": _DAYS,
+    "freetrialdays": _DAYS,
+    "setupfee": _FEE,
+    "prorate": _PRORATE,
+    "pausecollection": _PAUSE,
+    "items": _ITEMS,
+    "permissions": _SCOPES,
+    "permission": _SCOPES,
+    "roles": _SCOPES,
+    "role": _SCOPES,
+    "overlap": _OVERLAP,
     "cancelat": _CANCEL,
     "expiresat": _END,
     "returnurl": _RETURN,

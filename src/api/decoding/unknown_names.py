@@ -1,4 +1,4 @@
-"""Names of a request that are unknown at their place: one that is misspelt or moves money in other APIs is refused, any
+"""Names of a request that are unknown at their place: one that is misspelt or has an effect elsewhere is refused, any
 other is ignored with a warning, or refused for a merchant who wants that (decisions 0009 and 0059).
 
 Never look for unknown names in a body that decodes: structs that forbid unknown fields find them at no cost.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.foreign_names import advice_on
 from api.errors import ApiError, FieldError
 from api.response import Headers
+from ledger.domain.rejections import sentence
 from ledger.processors.cvc_detection import contains_cvc
 from ledger.processors.pan_detection import contains_pan
 
@@ -32,6 +34,9 @@ _COMPARED_MAX: Final = 50
 _NAMED_MAX: Final = 20
 _NAME_CHARACTERS_MAX: Final = 80
 _SAFE: Final = "[].-_~$@"
+
+_FOLLOWS: Final = frozenset({"updatedAt"})
+"""What each change changes by itself."""
 
 IGNORED: Final[ContextVar[tuple[str, ...]]] = ContextVar("ignored_names", default=())
 """The unknown names of the current request, which are ignored."""
@@ -52,6 +57,9 @@ class UnknownFieldPolicy(Struct, frozen=True):
 
 _WARNS: Final = UnknownFieldPolicy()
 
+READ_ONLY_SENT: Final[ContextVar[Mapping[str, bytes]]] = ContextVar("read_only_sent", default=MappingProxyType({}))
+"""The read-only fields of the current request that have a single value, with their JSON."""
+
 POLICY: Final[ContextVar[UnknownFieldPolicy]] = ContextVar("unknown_field_policy", default=_WARNS)
 """The policy of the current request."""
 
@@ -60,28 +68,28 @@ def misspelt(path: str, meant: str) -> ApiError:
     """Returns the 400 about an unknown name at a path, which is almost the known name `meant`."""
     problem = f"is unknown: did you mean {meant}?"
     error = FieldError(path, problem, UNKNOWN_FIELD)
-    return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}", errors=(error,))
+    return ApiError(400, UNKNOWN_FIELD, sentence(path, problem), errors=(error,))
 
 
 def foreign(path: str, advice: str) -> ApiError:
-    """Returns the 400 about a field of other payment APIs, and what to do instead."""
-    problem = f"is unknown here, and moves money in other APIs: {advice}"
+    """Returns the 400 about a field of other APIs or operations, and what to do instead."""
+    problem = f"is unknown here, and has an effect elsewhere: {advice}"
     error = FieldError(path, problem, UNKNOWN_FIELD)
-    return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}", errors=(error,))
+    return ApiError(400, UNKNOWN_FIELD, sentence(path, problem), errors=(error,))
 
 
 def chooses(path: str, what: str) -> ApiError:
     """Returns the 400 about a field by which other operations choose what they act on: one payment, one document."""
     problem = f"is unknown here, and chooses {what} elsewhere: this operation has no such choice, so leave it out"
     error = FieldError(path, problem, UNKNOWN_FIELD)
-    return ApiError(400, UNKNOWN_FIELD, f"{path} {problem}.", errors=(error,))
+    return ApiError(400, UNKNOWN_FIELD, sentence(path, problem), errors=(error,))
 
 
 def rejected(path: str) -> ApiError:
     """Returns the 400 about a field that only a merchant's setting refuses."""
     field, problem = shown(path), "is unknown here, and settings.unknownFields is REJECT: leave it out"
     error = FieldError(field, problem, UNKNOWN_FIELD)
-    return ApiError(400, UNKNOWN_FIELD, f"{field} {problem}.", errors=(error,))
+    return ApiError(400, UNKNOWN_FIELD, sentence(field, problem), errors=(error,))
 
 
 def note_ignored(names: Mapping[str, str | None]) -> None:
@@ -95,6 +103,19 @@ def note_ignored(names: Mapping[str, str | None]) -> None:
     for path in list(names.values())[:_NAMED_MAX]:
         if path is not None:
             warn(shown(path), WarningCode.UNKNOWN_FIELD, "is unknown here and had no effect")
+
+
+def warn_of_unchanged(answer: bytes) -> None:
+    """Warns of each read-only field of this request whose value is another one than that of the answer, a JSON object:
+    its author expects a change that the operation does not make.
+    """
+    sent = READ_ONLY_SENT.get()
+    if not sent:
+        return
+    answered = msgspec.json.decode(answer)
+    for name, value in sent.items():
+        if name not in _FOLLOWS and name in answered and msgspec.json.decode(value) != answered[name]:
+            warn(name, WarningCode.READ_ONLY, "is not changed by this operation: the answer has its value")
 
 
 def ignored_header() -> Headers:
@@ -121,9 +142,11 @@ def shown(name: str) -> str:
 
 
 class UnknownNames:
-    """The names of one request that are unknown at their place: `errors` about those that are misspelt or move money in
-    other APIs, and the `ignored`: each once for all entries of a list, with the path of the first one, or None for a
-    read-only field. `root` is the struct of the body, if it is known: what is advised has to be a field of it.
+    """The names of one request that are unknown at their place.
+
+    It has `errors` about those that are misspelt or have an effect elsewhere, and the `ignored`: each once for all
+    entries of a list, with the path of the first one, or None for a read-only field. `root` is the struct of the
+    body, if it is known: what is advised has to be a field of it.
     """
 
     def __init__(self, root: Any = None) -> None:
@@ -133,8 +156,13 @@ class UnknownNames:
         self._policy = POLICY.get()
         self._meant: dict[tuple[Any, str], str | None] = {}
 
-    def add(self, place: str, name: str, known: Collection[str], kind: Any = None) -> None:
-        """Adds a name at a place, whose `known` names are those of the struct `kind`."""
+    def add(self, place: str, name: str, known: Collection[str], kind: Any = None, value: bytes | Raw = b"") -> None:
+        """Adds a name at a place, whose `known` names are those of the struct `kind`, with the value that it has."""
+        is_read_only = not place and name in self._policy.read_only
+        if is_read_only and bytes(value)[:1] in (b"{", b"["):
+            # Only a document that was read has an object here: it is no mistake for a field of almost this name.
+            self.ignored[name] = None
+            return
         key = kind, name
         if key not in self._meant:
             # A body of ten thousand names would occupy the process.
@@ -145,8 +173,9 @@ class UnknownNames:
             self._refuse(misspelt(f"{place}{name}", meant))
         elif advice is not None:
             self._refuse(foreign(f"{place}{name}", advice))
-        elif not place and name in self._policy.read_only:
+        elif is_read_only:
             self.ignored[name] = None
+            READ_ONLY_SENT.set({**READ_ONLY_SENT.get(), name: bytes(value)})
         elif not place and self._refuse_choice(name, known):
             return
         elif self._policy.rejects:
@@ -268,8 +297,8 @@ def _known_members(value: bytes | Raw, struct: type[Struct], found: UnknownNames
     for name, raw in members.items():
         field = fields.get(name)
         if field is None:
-            found.add(place, name, fields, struct)
-        elif field.nested is not None:
+            found.add(place, name, fields, struct, raw)
+        elif field.nested is not None and bytes(raw)[:1] != b'"':
             known = as_known(raw, field.nested, found, f"{place}{name}.")
             kept[name] = raw if known is raw else Raw(known)
         else:

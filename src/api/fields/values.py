@@ -23,6 +23,7 @@ from api.errors import ApiError, FieldError, conflicting, invalid, required
 from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.money import AMOUNT_MAX, is_multiple, parse_amount, plain
 from ledger.domain.orders.invoices.terms import PUBLIC_IN_GENERAL
+from ledger.domain.rejections import sentence
 
 T = TypeVar("T")
 OptionalText = TypeVar("OptionalText", bound=str | None)
@@ -129,7 +130,7 @@ def require_whole(
         return
     errors = tuple(FieldError(field, _in_minor_units(value), "FRACTION_NOT_ALLOWED") for field, value in wrong)
     if errors:
-        message = f"{errors[0].field} {errors[0].message}."
+        message = sentence(errors[0].field, errors[0].message)
         raise ApiError(400, "VALIDATION_ERROR", message, errors=errors)
 
 

@@ -15,7 +15,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.decoding.choosing_names import choices_left
 from api.decoding.field_warnings import WARNINGS, with_warnings
 from api.decoding.query import refuse_parameters
-from api.decoding.unknown_names import IGNORED, POLICY, UnknownFieldPolicy, ignored_header, spelling_of
+from api.decoding.unknown_names import (
+    IGNORED,
+    POLICY,
+    READ_ONLY_SENT,
+    UnknownFieldPolicy,
+    ignored_header,
+    spelling_of,
+    warn_of_unchanged,
+)
 from api.errors import method_not_allowed, no_such_operation
 from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
@@ -117,9 +125,14 @@ class Endpoint:
             return
         policy = POLICY.set(self._policies[scope["method"], principal.settings.unknown_fields])
         warnings = WARNINGS.set(())
+        read_only = READ_ONLY_SENT.set({})
         try:
-            response = with_warnings(await operation.handler(deps, request))
+            response = await operation.handler(deps, request)
+            if response.status == 200:
+                warn_of_unchanged(response.body)
+            response = with_warnings(response)
         finally:
+            READ_ONLY_SENT.reset(read_only)
             WARNINGS.reset(warnings)
             POLICY.reset(policy)
             if IGNORED.get():

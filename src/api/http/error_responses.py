@@ -280,7 +280,7 @@ def _rejected(rejected: Rejected, answered: Answered) -> ApiResponse:
     status = STATUS[type(rejected)]
     if isinstance(rejected, rejections.InvalidField):
         wrong = (rejected, *rejected.others)
-        problems = tuple(FieldError(each.field, each.problem, "INVALID_VALUE") for each in wrong)
+        problems = tuple(FieldError(each.field, each.problem, each.kind) for each in wrong)
         error = ApiError(status, rejected.code, rejected.message, errors=problems)
         return _refused(error, answered)
     if isinstance(rejected, rejections.FiscalDataIncomplete):

@@ -22,8 +22,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "which one excludes the "
     "other.",
     "UNKNOWN_FIELD": "A field is unknown, and its name is that of another one at its place but for case, `_`, `-` or two "
-    "letters: `errors` names the one that was probably meant. Or a field moves money in other payment APIs: `errors` has "
-    "what to send instead. Or it chooses one payment or document in other operations, and would be ignored here. Or the merchant's setting `unknownFields` is REJECT.",
+    "letters: `errors` names the one that was probably meant. Or a field has an effect elsewhere, such as one that moves money in other "
+    "payment APIs: `errors` has what to send instead. Or it chooses one payment or document in other operations, and would be ignored here. Or the merchant's setting `unknownFields` is REJECT.",
     "UNKNOWN_PARAMETER": "The query has a parameter that the operation does not have: `errors` names the one that was "
     "probably meant, or those that there are.",
     "CARD_NUMBER_NOT_ACCEPTED": "The merchant's cards come as `cardTokens` alone (`settings.cardEntry` is TOKENS). The "
@@ -169,16 +169,18 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "INVALID_JSON": "The body is not JSON.",
     "INVALID_CARD_NUMBER": "The card number fails Luhn's check.",
     "INVALID_CLABE": "It is not a CLABE of 18 digits with a correct check digit.",
+    "CARD_DETAILS_IMMUTABLE": "It is a detail of a saved card, which cannot be changed.",
     "CARD_EXPIRED": "The card's month has passed.",
     "READ_ONLY": "Only the operator of the service can change it, or it is fixed when the order is created.",
     "OUT_OF_RANGE": "The number or the time is outside the bounds.",
+    "FRACTION_NOT_ALLOWED": "The amount has a fraction of a centavo, and the merchant's `fractionalAmounts` is false.",
     "LINE_ITEMS_SUM": "The lines do not add up to the amount.",
     "CONFLICTING_FIELDS": "It came twice, or under two names, with different values.",
     "DUPLICATE_FIELD": "The object has it twice: send it once.",
     "DUPLICATE_ID": "An earlier product of the import has the same id.",
     "UNKNOWN_PARAMETER": "The operation has no such parameter.",
-    "UNKNOWN_FIELD": "It does not exist, and a field at the same place has almost the same name, or it moves money in "
-    "other APIs, or it chooses what other operations act on, or the merchant's `unknownFields` is REJECT.",
+    "UNKNOWN_FIELD": "It does not exist, and a field at the same place has almost the same name, or it has an "
+    "effect elsewhere, or it chooses what other operations act on, or the merchant's `unknownFields` is REJECT.",
     "CARD_NUMBER_NOT_ACCEPTED": "It is a card's number or security code, and the merchant takes tokens alone.",
     "CARD_NUMBER_NOT_ALLOWED": "It contains a card number.",
     "SECURITY_CODE_NOT_ALLOWED": "It contains a card's security code.",
@@ -188,6 +190,8 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 WARNING_WORDS: Final[Mapping[WarningCode, str]] = {
     WarningCode.UNKNOWN_FIELD: "The field does not exist and had no effect. A merchant whose `unknownFields` is REJECT gets "
     "400 instead.",
+    WarningCode.READ_ONLY: "The resource has the field, and the operation does not change it: it was sent with another value "
+    "than it has.",
     WarningCode.DUE_DATE_IN_PAST: "The due date had passed when it was set: the order is overdue at once.",
     WarningCode.FRACTION_OF_MINOR_UNIT: "The amount has a fraction of a centavo, as if it were in pesos: `message` has what "
     "it means, and what to send if pesos are meant. A merchant whose `fractionalAmounts` is false gets 400 instead.",

@@ -103,7 +103,7 @@ def _checked(sent: Mapping[str, Raw]) -> tuple[dict[str, Any], list[FieldError]]
                 FieldError(name, "cannot be updated: pay with the new card and persist", "CARD_DETAILS_IMMUTABLE")
             )
         elif name not in _FIELDS:
-            unknown.add("", name, _FIELDS)
+            unknown.add("", name, _FIELDS, value=raw)
             for error in unknown.errors:
                 errors += error.errors
             unknown.errors.clear()

@@ -114,7 +114,7 @@ class ClockMoved(Struct, rename="camel"):
     advance_to: Annotated[
         str | None,
         Meta(
-            description="The time that was asked for, if the move ended before it; else null.",
+            description="The time that was asked for: the clock has reached it once `more` is false.",
             extra_json_schema={"format": "date-time"},
         ),
     ] = None

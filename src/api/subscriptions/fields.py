@@ -95,10 +95,15 @@ class RetrySubscription(Struct, frozen=True, kw_only=True, rename="camel", forbi
     ] = None
 
 
+class PreviewSubscription(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The request for a preview, which has no fields: the invoice is that of the subscription as it is."""
+
+
 _decode_create: Final = BodyDecoder(CreateSubscription)
 _decode_change: Final = BodyDecoder(ChangeSubscription)
 _decode_cancel: Final = BodyDecoder(CancelSubscription)
 _decode_retry: Final = BodyDecoder(RetrySubscription)
+_decode_preview: Final = BodyDecoder(PreviewSubscription)
 _NAMES: Final = {
     "customer_id": "customerId",
     "plan_id": "planId",
@@ -163,6 +168,12 @@ def parse_retry(body: bytes) -> bool:
     sent, errors = _decode_retry.gather(body)
     errors.refuse()
     return bool(sent.all)
+
+
+def parse_preview(body: bytes) -> None:
+    """Warns of the fields of a body, none of which has an effect. Raises ApiError (400)."""
+    _, errors = _decode_preview.gather(body)
+    errors.refuse()
 
 
 def _checked(sent: CreateSubscription | ChangeSubscription, body: bytes, errors: FieldErrors) -> Raw | None | UnsetType:

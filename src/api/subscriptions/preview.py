@@ -9,8 +9,9 @@ from api.http.dependencies import Dependencies
 from api.http.endpoint import SUBSCRIPTIONS, ScopedOperation
 from api.http.request import ApiRequest
 from api.openapi.parameters import SUBSCRIPTION_ID
-from api.operation import ANY, OperationSpec, codes_of
+from api.operation import ANY, BODY, OperationSpec, codes_of
 from api.response import ApiResponse
+from api.subscriptions.fields import PreviewSubscription, parse_preview
 from api.subscriptions.responses import subscription_reference
 from ledger.operations.subscriptions.preview import preview_invoice
 from projections.subscriptions.invoices import InvoicePreviewDocument, render_preview
@@ -18,7 +19,7 @@ from projections.subscriptions.invoices import InvoicePreviewDocument, render_pr
 
 async def preview(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v1/subscriptions/{id}/preview: the next invoice as it would be made; nothing is stored."""
-    await request.optional_body(deps.body_limit)
+    parse_preview(await request.optional_body(deps.body_limit))
     subscription, invoice = await preview_invoice(deps.ledger, request.actor, subscription_reference(request))
     return ApiResponse(200, render_preview(subscription, invoice))
 
@@ -35,8 +36,13 @@ and the `pendingLines` of the subscription. Nothing is stored or charged. If the
 invoice, the answer is 409 `NO_NEXT_INVOICE`.
 """,
         parameters=(SUBSCRIPTION_ID,),
+        takes=PreviewSubscription,
+        optional=True,
+        examples={"next": {"summary": "The next invoice", "value": {}}},
         answers={200: ("The invoice.", InvoicePreviewDocument)},
-        codes=codes_of(ANY, {404: ("SUBSCRIPTION_NOT_FOUND",), 409: ("SUBSCRIPTION_CANCELED", "NO_NEXT_INVOICE")}),
+        codes=codes_of(
+            ANY, BODY, {404: ("SUBSCRIPTION_NOT_FOUND",), 409: ("SUBSCRIPTION_CANCELED", "NO_NEXT_INVOICE")}
+        ),
         tag=operation.SUBSCRIPTIONS,
     ),
 )

@@ -26,18 +26,27 @@ class Rejected(Exception):
         self.facts = facts
 
 
+def sentence(field: str, problem: str) -> str:
+    """Returns a field's name with what is wrong with it, as a sentence: a question has its sign already."""
+    return f"{field} {problem}" if problem.endswith("?") else f"{field} {problem}."
+
+
 class InvalidField(Rejected):
     """A field of the request has a value that this order cannot take. `field` is its name in the interface.
 
-    `problem` completes the field's name, as in "amount" "must be a multiple of 1". `others` are further wrong fields.
+    `problem` completes the field's name, as in "amount" "must be a multiple of 1". `kind` is the code of that, for
+    programs. `others` are further wrong fields.
     """
 
     code = "VALIDATION_ERROR"
 
-    def __init__(self, field: str, problem: str, others: Sequence[InvalidField] = ()) -> None:
-        super().__init__(f"{field} {problem}.", field=field)
+    def __init__(
+        self, field: str, problem: str, kind: str = "INVALID_VALUE", others: Sequence[InvalidField] = ()
+    ) -> None:
+        super().__init__(sentence(field, problem), field=field)
         self.field = field
         self.problem = problem
+        self.kind = kind
         self.others = others
 
 
@@ -45,7 +54,7 @@ def refuse_fields(problems: Sequence[InvalidField]) -> None:
     """Raises the first of these problems, with the others in `others`. Returns if there is none."""
     if problems:
         first, *others = problems
-        raise InvalidField(first.field, first.problem, others)
+        raise InvalidField(first.field, first.problem, first.kind, others)
 
 
 class CustomerNotFound(Rejected):

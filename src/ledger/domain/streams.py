@@ -125,7 +125,7 @@ CUSTOMERS: Final = Stream(
     customer_of=lambda customer: customer.customer_id,
     claim=ClaimKind.CUSTOMER_EXTERNAL_ID,
     not_found=CustomerNotFound,
-    not_found_text="The merchant has no customer with this id.",
+    not_found_text="The merchant has no customer with this id or external id.",
     is_hidden=lambda customer: customer.erased,
 )
 
@@ -172,7 +172,7 @@ PLANS: Final = Stream(
     first=(plan_events.PlanCreated,),
     claim=ClaimKind.PLAN_EXTERNAL_ID,
     not_found=PlanNotFound,
-    not_found_text="The merchant has no plan with this id.",
+    not_found_text="The merchant has no plan with this id or external id.",
 )
 
 SUBSCRIPTIONS: Final = Stream(
@@ -186,7 +186,7 @@ SUBSCRIPTIONS: Final = Stream(
     customer_of=lambda subscription: subscription.customer_id,
     claim=ClaimKind.SUBSCRIPTION_EXTERNAL_ID,
     not_found=SubscriptionNotFound,
-    not_found_text="The merchant has no subscription with this id.",
+    not_found_text="The merchant has no subscription with this id or external id.",
     is_hidden=lambda subscription: not subscription.is_shown,
 )
 

@@ -255,6 +255,7 @@ async def test_a_merchant_may_refuse_every_unknown_name(store: Storefront):
         ("", "application_fee", "the whole amount is the merchant's"),
         ("paymentMethod", "installments", "made at once"),
         ("customer", "rfc", "customerFiscalData"),
+        ("", "taxId", "customerFiscalData"),
         ("lineItems[0]", "tax", "lineItems[].taxes"),
         ("", "quantity", "lineItems[].quantity"),
         ("", "price", "send amount in minor units"),
@@ -304,7 +305,9 @@ def test_the_advice_on_a_foreign_field_names_fields_of_the_same_request(operatio
         for name in ADVICE:
             found = UnknownNames(body)
             found.add(place, name, known, struct)
-            advised = {each.replace("[]", "") for error in found.errors for each in SENT.findall(error.message)}
+            advised = {
+                each.replace("[]", "") for error in found.errors for each in SENT.findall(error.errors[0].message)
+            }
             assert advised <= paths | set(known), (place, name, found.errors)
 
 

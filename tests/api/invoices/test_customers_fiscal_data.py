@@ -44,8 +44,13 @@ async def test_an_order_keeps_the_fiscal_data_that_its_customer_had(merchant: Me
 
 
 async def test_a_customer_without_fiscal_data_cannot_lend_them(merchant: Merchant) -> None:
-    refused = await merchant.create(paid_order(externalId="c-2", customerFiscalData="CUSTOMER"))
-    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "customerFiscalData")
+    for value, problem in (
+        ("customer", "is CUSTOMER, and the customer has no"),
+        ("ana", "must be an object, or CUSTOMER"),
+    ):
+        refused = await merchant.create(paid_order(externalId="c-2", customerFiscalData=value))
+        assert (refused.status_code, refused.json()["errors"][0]["field"]) == (400, "customerFiscalData")
+        assert problem in refused.json()["message"]
     assert (await merchant.get(f"{ORDERS}/c-2")).status_code == 404
     both = await merchant.create(paid_order(externalId="c-2", customerFiscalData="CUSTOMER", fiscalData=FISCAL))
     assert (both.status_code, both.json()["code"]) == (400, "CONFLICTING_FIELDS")

@@ -90,6 +90,7 @@ async def test_no_key_gives_what_it_does_not_have(store: Storefront, merchant: M
         ({"expiresAt": soon.isoformat()}, 401, "INSUFFICIENT_SCOPE"),
         (inside | {"expiresAt": (soon + timedelta(seconds=1)).isoformat()}, 400, "VALIDATION_ERROR"),
         ({"scopes": ["orders:read"]}, 400, "VALIDATION_ERROR"),
+        (inside | {"permissions": ["orders:read"]}, 400, "UNKNOWN_FIELD"),
     ):
         answer = await limited.post(KEYS, body)
         assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -140,6 +140,9 @@ async def test_what_no_order_can_take_is_refused(store: Storefront) -> None:
         ({"exchangeRate": 17.5}, ["exchangeRate"]),
     ):
         assert await refusal(merchant, "order-1", body) == (*wrong, fields), body
+    (sums,) = (await change(merchant, "order-1", {"lineItems": [line(unitPrice=1)]})).json()["errors"]
+    assert sums["code"] == "LINE_ITEMS_SUM"
+    assert "is 2, and amount is 150000" in sums["message"]
     for name in ("due_date", "total"):
         assert await refusal(merchant, "order-1", {name: "2032-01-01"}) == (400, "UNKNOWN_FIELD", [name])
     assert await refusal(merchant, "order-1", {"description": "4242 4242 4242 4242"}) == (
@@ -239,7 +242,8 @@ async def test_a_split_order_and_a_foreign_one_keep_the_checks_of_creation(store
     assert (await merchant.put(ISSUER, issuer_body())).status_code == 200
     await merchant.create(order(currency="USD", allowPartials=True, externalId="usd"))
     fiscal = {"customerFiscalData": FISCAL}
-    assert await refusal(merchant, "usd", fiscal) == (400, "VALIDATION_ERROR", ["exchangeRate"])
+    lacking = await change(merchant, "usd", fiscal)
+    assert [(each["field"], each["code"]) for each in lacking.json()["errors"]] == [("exchangeRate", "REQUIRED")]
     named = (await change(merchant, "usd", fiscal | {"exchangeRate": 17.25})).json()
     assert (named["invoiceType"], named["customerFiscalData"]["taxId"]) == ("PPD", FISCAL["taxId"])
     assert (await refusal(merchant, "usd", {"amount": 100.5}))[:2] == (422, "AMOUNT_NOT_CHARGEABLE")

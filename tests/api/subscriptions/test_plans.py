@@ -86,6 +86,10 @@ async def test_a_merchant_without_fractions_has_none_in_its_plans(store: Storefr
         "code": "FRACTION_NOT_ALLOWED",
         "message": "must have no fraction; amounts are in centavos: did you mean 38950?",
     }
+    assert answer.json()["message"].endswith("did you mean 38950?"), "a question has no stop behind it"
+    lenient = await store.register()
+    (warning,) = (await lenient.post(PLANS, monthly(amount="389.50"))).json()["warnings"]
+    assert warning["message"] == "amount is in minor units: 389.50 is MXN 3.895; MXN 389.50 is 38950."
 
 
 async def test_two_creations_with_an_external_id_make_one_plan(merchant: Merchant):

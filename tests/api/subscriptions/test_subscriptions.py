@@ -138,6 +138,27 @@ async def test_what_a_subscription_names_must_be_the_merchants_and_the_customers
     assert (again.status_code, again.json()["code"]) == (409, "DUPLICATE_EXTERNAL_ID")
 
 
+async def test_what_was_read_may_be_sent_back_and_another_wish_is_a_warning(merchant: Merchant):
+    new = await subscribed(merchant)
+    path = f"{SUBSCRIPTIONS}/{new['id']}"
+    same = await merchant.put(path, new)
+    assert (same.status_code, "warnings" in same.json()) == (200, False), same.text
+    wish = {
+        "cancelAtPeriodEnd": True,
+        "trialEnd": "2031-01-01T00:00:00.000Z",
+        "status": "CANCELED",
+        "updatedAt": "then",
+    }
+    answer = (await merchant.put(path, new | wish)).json()
+    assert sorted((each["field"], each["code"]) for each in answer.pop("warnings")) == [
+        ("cancelAtPeriodEnd", "READ_ONLY"), ("status", "READ_ONLY"), ("trialEnd", "READ_ONLY"),
+    ]  # fmt: skip
+    assert answer == same.json()
+    for body in ({"plan": "doble"}, {"prorate": False}, {"items": [{"price": "doble"}]}):
+        refused = await merchant.put(path, body)
+        assert (refused.status_code, refused.json()["code"]) == (400, "UNKNOWN_FIELD"), body
+
+
 async def test_what_a_change_names_must_be_the_merchants_and_the_customers(merchant: Merchant):
     new = await subscribed(merchant)
     path, archived = f"{SUBSCRIPTIONS}/{new['id']}", (await planned(merchant))["id"]
@@ -292,6 +313,11 @@ async def test_the_lines_that_wait_are_shown_and_previewed_on_the_next_invoice(m
     assert int(preview["amount"]) == 77800 + int(credit["amount"]) + int(charge["amount"])
     assert preview["dueDate"] == preview["periodStart"] == new["currentPeriodEnd"]
     assert await shown(merchant, path) == changed, "nothing is stored"
+    other = await made(merchant, f"{path}/preview", {"planId": "doble"})
+    assert [each["field"] for each in other["warnings"]] == ["planId"]
+    ending = await made(merchant, f"{path}/cancel", {})
+    assert ending["nextBillingDate"] == preview["dueDate"], "the lines that wait are charged at the end"
+    await made(merchant, f"{path}/resume", {})
     assert (await shown(merchant, f"{path}/invoices"))["pagination"]["total"] == 1
     await made(merchant, CLOCK, {"advanceBy": "P32D"})
     invoice = (await shown(merchant, f"{path}/invoices"))["data"][0]
@@ -301,7 +327,7 @@ async def test_the_lines_that_wait_are_shown_and_previewed_on_the_next_invoice(m
 
 async def test_a_preview_without_a_next_invoice_is_refused(merchant: Merchant):
     path = f"{SUBSCRIPTIONS}/{(await subscribed(merchant))['id']}"
-    await made(merchant, f"{path}/cancel", {})
+    assert (await made(merchant, f"{path}/cancel", {}))["nextBillingDate"] is None
     ending = await merchant.post(f"{path}/preview", {})
     assert (ending.status_code, ending.json()["code"]) == (409, "NO_NEXT_INVOICE")
     await made(merchant, f"{path}/cancel", {"atPeriodEnd": False})

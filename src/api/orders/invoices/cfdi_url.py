@@ -111,7 +111,7 @@ def _uuid(given: Mapping[str, str], name: str) -> UUID | None:
         return None
     parsed = parse_uuid(given[name])
     if parsed is None:
-        raise invalid(name, "must be a UUID")
+        raise invalid(name, "must be a UUID", "INVALID_FORMAT")
     return parsed
 
 

@@ -173,7 +173,7 @@ def _parse(
     errors.check(printable, sent.external_id, "externalId")
     terms: dict[str, Any] = {name: value for name in _COUNTS if (value := getattr(sent, name)) is not None}
     if not isinstance(sent.amount, UnsetType) and is_given(sent.amount):
-        amount = errors.check(_amount, sent.amount, settings)
+        amount = errors.check(_amount, sent.amount, settings, sent.currency)
         terms |= {} if amount is None else {"amount": amount}
     if sent.currency is not None:
         terms["currency"] = sent.currency
@@ -206,11 +206,14 @@ def _fiscal(sent: PlanBody, errors: FieldErrors) -> tuple[order_terms.Tax, ...] 
     return taxes
 
 
-def _amount(raw: Raw, settings: MerchantSettings) -> Decimal:
-    """Returns the amount of a JSON number or of a string that spells one. Raises ApiError (400)."""
+def _amount(raw: Raw, settings: MerchantSettings, currency: str | None) -> Decimal:
+    """Returns the amount of a JSON number or of a string that spells one, in `currency` if that was sent.
+
+    Raises ApiError (400).
+    """
     text = bytes(raw)
     value = positive_amount(Raw(text[1:-1]) if text[:1] == b'"' else raw, "amount")
-    require_whole(settings, ("amount", value))
+    require_whole(settings, ("amount", value), currency=currency)
     return value
 
 

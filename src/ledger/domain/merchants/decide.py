@@ -205,9 +205,9 @@ def _require_may_give(
         return
     lacking = [scope for scope in scopes if not giver.allows(scope)]
     if giver.scopes and (lacking or not scopes):
-        missing = ", ".join(lacking) or "all scopes"
+        problem = f"lacks {', '.join(lacking)}" if lacking else "does not allow everything"
         raise InsufficientScope(
-            f"The API key of the request lacks {missing}, so it cannot give it: give scopes among {', '.join(giver.scopes)}."
+            f"The API key of the request {problem}, and gives only what it has: send scopes among {', '.join(giver.scopes)}."
         )
     if giver.expires_at is not None and (expires_at is None or expires_at > giver.expires_at):
         raise InvalidField("expiresAt", "must not be later than the expiry of the API key that sends the request")

@@ -247,19 +247,30 @@ class Subscription(Struct, frozen=True, kw_only=True):
         return any(line.period_end == self.current_period_end for line in self.carried)
 
     @property
+    def has_lines_to_charge(self) -> bool:
+        """Whether the lines that wait would be charged if the subscription ended: they are no credit, and nothing older
+        is owed.
+        """
+        return self.oldest_open is None and sum((line.amount for line in self.carried), ZERO) > 0
+
+    @property
     def is_period_missed(self) -> bool:
         """Whether the invoice of the current period is a draft: the subscription was UNPAID when the period began."""
         return any(invoice.status is InvoiceStatus.DRAFT for invoice in self.period_invoices[:1])
 
     @property
     def next_billing_at(self) -> datetime | None:
-        """Returns when the next charge is due: of a new period, or the retry of an invoice. None if none will be."""
+        """Returns when the next charge is due: of a new period, of the lines that wait at the end, or the retry of an
+        invoice. None if none will be.
+        """
         if not self.is_live:
             return None
         invoice = self.oldest_open
         if invoice is not None and invoice.next_attempt_at is not None:
             return invoice.next_attempt_at
-        if self.cancel_at_period_end or self.is_expiring or self.status is SubscriptionStatus.UNPAID:
+        if self.status is SubscriptionStatus.UNPAID:
+            return None
+        if (self.cancel_at_period_end or self.is_expiring) and not self.has_lines_to_charge:
             return None
         return self.current_period_end
 

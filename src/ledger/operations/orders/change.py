@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import EnableInvoicing
 from ledger.domain.invoices.decide.stamping import decide_enabling
-from ledger.domain.money import CENTAVO
 from ledger.domain.orders.commands import ChangeOrder, OrderChanges
 from ledger.domain.orders.decide.changes import decide_change, require_not_invoiced
-from ledger.domain.orders.decide.guards import require_chargeable
+from ledger.domain.orders.decide.guards import require_whole_centavos
 from ledger.domain.orders.events import (
     OrderAmountChanged,
     OrderEvent,
@@ -99,7 +98,7 @@ async def _invoicing(
         problems = await _empty_receiver(uow, events)
         problems += [InvalidField(field, problem) for field, problem in wrong_lines(after.terms.line_items)]
         refuse_fields(problems)
-        require_chargeable(after.terms.amount, CENTAVO)
+        require_whole_centavos(after.terms.amount)
         own_rate = None if after.invoices is None else after.invoices.enabled.exchange_rate
         policy = replace(policy, exchange_rate=request.exchange_rate or own_rate)
         await require_stampable(uow.ledger, uow.merchant_id, after.terms, policy)

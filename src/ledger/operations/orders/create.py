@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from uuid_utils.compat import uuid7
 
 from ledger.domain.merchants.state import Merchant
-from ledger.domain.money import CENTAVO
 from ledger.domain.orders.commands import ChargeOrder, CreateOrder, NewPayment, ResubmitOrder
-from ledger.domain.orders.decide.guards import require_chargeable
+from ledger.domain.orders.decide.guards import require_whole_centavos
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.terms import ReminderPolicy, SurchargePolicy
@@ -144,7 +143,7 @@ async def _new_order(
     terms = with_customers_fiscal_data(request, customer.change.after) if takes_fiscal else request.terms
     invoicing = None if terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
     if invoicing is not None and request.customers_fiscal is not CustomersFiscal.IF_THERE:
-        require_chargeable(terms.amount, CENTAVO)
+        require_whole_centavos(terms.amount)
         await require_stampable(uow.ledger, uow.merchant_id, terms, invoicing)
     command = CreateOrder(
         order_id=request.order_id or uuid7(),

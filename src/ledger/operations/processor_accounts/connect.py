@@ -119,7 +119,7 @@ def _kind(accounts: MerchantAccounts, request: ConnectInput) -> AccountKind:
 def _key_problems(accounts: MerchantAccounts, kind: AccountKind, keys: AccountKeys) -> Iterator[InvalidField]:
     if keys.secret_key is None:
         if kind.takes_keys:
-            yield InvalidField("secretKey", "is required")
+            yield InvalidField("secretKey", "is required", "REQUIRED")
     elif problem := kind.key_problem(keys.secret_key) or _mode_problem(accounts, kind.mode_of(keys.secret_key)):
         yield InvalidField("secretKey", problem)
     for at, secret in enumerate(keys.webhook_secrets):

@@ -118,10 +118,10 @@ def decide_cancellation_outcome(order: Order, command: RecordCancellation) -> li
 def require_substitute(command: RequestCancellation) -> None:
     """Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude."""
     needed = command.motive is CancellationMotive.WITH_SUBSTITUTE
-    if (command.substituted_by is not None) is not needed:
-        raise InvalidField(
-            "substitutedBy", "is required with motive 01" if needed else "is allowed with motive 01 only"
-        )
+    if needed and command.substituted_by is None:
+        raise InvalidField("substitutedBy", "is required with motive 01", "REQUIRED")
+    if not needed and command.substituted_by is not None:
+        raise InvalidField("substitutedBy", "is allowed with motive 01 only")
 
 
 def reported(

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
-from ledger.domain.money import AMOUNT_MAX, FINEST, ZERO, is_multiple, plain
+from ledger.domain.money import AMOUNT_MAX, CENTAVO, FINEST, ZERO, is_multiple, plain
 from ledger.domain.orders.capabilities import USUAL, AccountRules, Rules
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
@@ -48,7 +48,8 @@ def require_lines(lines: Sequence[LineItem], amount: Decimal) -> None:
         return
     total = sum([line.quantity * line.unit_price for line in lines], ZERO)
     if abs(total - amount) > _LINES_TOLERANCE:
-        raise InvalidField("lineItems", "must add up to amount")
+        sums = f"the sum of quantity × unitPrice is {plain(total)}, and amount is {plain(amount)}"
+        raise InvalidField("lineItems", f"must add up to amount: {sums}", "LINE_ITEMS_SUM")
 
 
 def require_chargeable(amount: Decimal, smallest: Decimal) -> None:
@@ -57,6 +58,15 @@ def require_chargeable(amount: Decimal, smallest: Decimal) -> None:
         raise AmountNotChargeable(
             f"No payment can be made of {plain(amount)} minor units: send a multiple of {plain(smallest)}. Amounts are in "
             "minor units, so that MXN 28.48 is 2848."
+        )
+
+
+def require_whole_centavos(amount: Decimal) -> None:
+    """Raises AmountNotChargeable for an amount in minor units that no invoice can state."""
+    if not is_multiple(amount, CENTAVO):
+        raise AmountNotChargeable(
+            f"The order has fiscal data, and no invoice can state {plain(amount)} minor units, which have a fraction of a "
+            "centavo: send a whole number. MXN 2,848.70 is 284870."
         )
 
 

@@ -28,7 +28,7 @@ def decide_refund_destination(order: Order, command: ChangeRefundDestination) ->
     if any(_goes_to(part, command) for part in refund.parts):
         return []
     events: list[OrderEvent] = []
-    for part in _paid_out_by_hand(order, refund, "Its destination cannot be changed any more"):
+    for part in _paid_out_by_hand(order, refund, "The destination of the refund cannot be changed any more"):
         payment = order.payment(part.payment_id)
         if part.amount > payment.captured - payment.refunded:
             raise wrong_state(
@@ -70,7 +70,7 @@ def decide_payout_confirmation(order: Order, command: ConfirmPayout) -> list[Ord
             at=command.at,
             paid_at=command.paid_at or command.at,
         )
-        for part in _paid_out_by_hand(order, refund, "It cannot be confirmed")
+        for part in _paid_out_by_hand(order, refund, "The refund cannot be confirmed")
     ]
     return with_cancellation_closed(order, paid)
 

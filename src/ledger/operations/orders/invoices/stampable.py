@@ -24,7 +24,7 @@ async def require_stampable(
     problems = []
     if terms.currency != "MXN" and policy.rate_of(terms.currency) is None:
         problem = f"is required: the invoice of an order in {terms.currency} needs it, and the merchant has set none"
-        problems.append(InvalidField("exchangeRate", problem))
+        problems.append(InvalidField("exchangeRate", problem, "REQUIRED"))
     invoicing = ledger.invoicing
     issuer = None if invoicing is None else await invoicing.issuers.known_issuer(merchant_id)
     arguments = terms.line_items, terms.amount, terms.description, issuer or _UNKNOWN
