@@ -33,6 +33,7 @@ from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.postgres.connection import connect
 from ledger.postgres.dataloader import DataLoader
 from ledger.processors.account_keys import AccountKeyStore
+from ledger.processors.card_references import CardReferences
 from ledger.processors.connected_accounts import ConnectedAccounts
 from ledger.processors.contract import Processor
 from ledger.processors.merchant_accounts import MerchantAccounts
@@ -97,6 +98,8 @@ async def open_ledger(
         secrets = load_secrets(settings)
         order_numbers = await stack.enter_async_context(OrderNumbers(url, secrets.key(Purpose.ORDER_NUMBERS)))
         vault = await _vault(settings, secrets, stack)
+        card_references = CardReferences(url)
+        stack.push_async_callback(card_references.stop)
         ledger = Ledger(
             journal,
             processors,
@@ -104,6 +107,7 @@ async def open_ledger(
             calls=CALLS,
             clock=clock,
             vault=vault,
+            card_references=card_references,
             accounts=accounts,
             invoicing=_invoicing(settings, secrets, url, stack),
             notifier=_notifier(settings),

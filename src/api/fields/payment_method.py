@@ -168,8 +168,6 @@ def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: Field
     if method.card_details is not None or method.options is not None:
         number = _CARD if method.card_details is not None else "paymentMethod.options"
         errors.add(conflicting(_TOKENS, number, "exclude each other: send the card once"))
-    if method.persist:
-        errors.add(invalid("paymentMethod.persist", "is for a card that is sent by its number: leave it out"))
     if not sent:
         errors.add(invalid(_TOKENS, "must have a token"))
     tokens = dict[str, AccountToken]()
@@ -182,7 +180,9 @@ def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: Field
         if each.account in tokens:
             errors.add(invalid(f"{place}.account", "has a token already: send one for each account"))
         tokens[each.account] = AccountToken(account=each.account, token=CardToken(token=each.token))
-    return PaymentInput(type=MethodType.CARD, card_tokens=tuple(tokens.values())) if len(errors) == before else None
+    if len(errors) != before:
+        return None
+    return PaymentInput(type=MethodType.CARD, card_tokens=tuple(tokens.values()), persist=bool(method.persist))
 
 
 def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> PaymentInput | None:

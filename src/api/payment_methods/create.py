@@ -33,7 +33,7 @@ from projections.payment_methods import SavedPaymentMethod
 class CreatePaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The request to save a card without a payment."""
 
-    payment_method: Annotated[PaymentMethod, Meta(description="The card: type card, with cardDetails.")]
+    payment_method: Annotated[PaymentMethod, Meta(description="The card: type card, with cardDetails or cardTokens.")]
     billing_address: Annotated[BillingAddress | None, Meta(description="The billing address of the card.")] = None
     is_default: Annotated[
         bool | None,
@@ -82,8 +82,6 @@ def _method_of(sent: object) -> PaymentMethod | None:
 
 def _card(method: PaymentMethod, now: datetime, errors: FieldErrors) -> PaymentInput | None:
     parsed = payment_method(method, now.date(), errors)
-    if method.card_tokens is not None:
-        errors.add(invalid("paymentMethod.cardTokens", "pays an order once: send cardDetails to save a card"))
     if method.type != "card" and not errors.has("paymentMethod.type"):
         errors.add(invalid("paymentMethod.type", "must be card: only cards are saved"))
     return parsed
@@ -117,6 +115,9 @@ be authenticated, `status` is `REQUIRES_ACTION` and `payerAuthentication` has wh
 payment; the card is saved by the operation that continues it. `PENDING` means that the processor has not answered yet:
 read the method until its `status` changes. A card that is declined is not saved, and the answer is 422.
 
+A card by `cardTokens` is kept by the processor of the first connected account that has a token, and is charged there
+alone.
+
 The same card again is the same method: with the same expiry nothing is asked and the answer is 200; with another one the
 card is verified again and gets it.
 """,
@@ -140,7 +141,7 @@ card is verified again and gets it.
             {
                 404: ("CUSTOMER_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
                 409: ("PAYMENT_METHOD_LIMIT_REACHED", "TOO_MANY_CARD_VERIFICATIONS"),
-                422: ("METHOD_NOT_ENABLED",),
+                422: ("METHOD_NOT_ENABLED", "CARD_TOKEN_INVALID"),
                 503: ("PROCESSOR_UNAVAILABLE",),
             },
         ),

@@ -9,7 +9,8 @@ In reading order:
   them.
 - `bins`, `clabe`: what a card number and a Mexican account number mean.
 - `mexican_issuers`: the issuers of Mexican cards, generated from a public list.
-- `saved_card`: a saved card in a request, before the vault adds its number.
+- `saved_card`: a saved card in a request, before the vault adds its number. `card_references`: the cards that
+  processors keep.
 - `pan_detection`, `cvc_detection`: find card data in texts. `card_data`: masks it in the texts of processors.
 - `registry`: the processors with which merchants connect accounts of their own. `account_methods`: what they take.
   `account_keys`: the accounts' keys, held sealed. `merchant_accounts`: the accounts, as a process sees them.

@@ -76,6 +76,21 @@ class CardToken(Struct, frozen=True, kw_only=True):
 PayingCard = Card | CardToken
 
 
+class TokenCard(Struct, frozen=True, kw_only=True):
+    """What a processor shows of a token's card.
+
+    `fingerprint` is the same for the same card at the same account, None if the processor shows none.
+    """
+
+    summary: CardSummary
+    fingerprint: str | None = None
+
+    def __repr__(self) -> str:
+        return "TokenCard(***)"
+
+    __str__ = __repr__
+
+
 class TokenRequest(Struct, frozen=True, kw_only=True):
     """A request for what may be shown of a token's card. It moves nothing, and may be repeated."""
 
@@ -109,6 +124,12 @@ class Request(Struct, frozen=True, kw_only=True):
     payment_id: UUID | None = None
 
 
+class ForgetCardRequest(Request, frozen=True, kw_only=True):
+    """A request to keep a saved card no longer. It moves nothing, and may be repeated."""
+
+    token: CardToken
+
+
 class AuthorizationRequest(Request, frozen=True, kw_only=True):
     """A request to authorise `amount` minor units. With `capture`, the same call captures them.
 
@@ -121,7 +142,8 @@ class AuthorizationRequest(Request, frozen=True, kw_only=True):
     `return_url` is where the processor's page sends the payer afterwards. If the payer has to act first, this call
     captures nothing, and the request that ends the authentication repeats `capture`. `device` is what the payer's
     browser reports about itself. `installments` is the number of months in which the payer pays without interest, None
-    for one payment.
+    for one payment. With `save_as`, the id of a saved method, the processor keeps the card of the token, and its
+    approval has the reference by which that card is charged later.
     """
 
     amount: Decimal
@@ -137,16 +159,19 @@ class AuthorizationRequest(Request, frozen=True, kw_only=True):
     description: str | None = None
     device: DeviceInformation | None = None
     installments: int | None = None
+    save_as: UUID | None = None
 
 
 class AuthenticationRequest(Request, frozen=True, kw_only=True):
     """A request to continue a payer's authentication. The processor has the card in its session.
 
-    The amount is the one for which the session was opened. With `capture`, the same call captures it.
+    The amount is the one for which the session was opened. With `capture`, the same call captures it. `save_as` is that
+    of the authorisation.
     """
 
     authentication_transaction_id: str
     capture: bool
+    save_as: UUID | None = None
 
 
 class CaptureRequest(Request, frozen=True, kw_only=True):
@@ -232,7 +257,7 @@ class LookUpRequest(Request, frozen=True, kw_only=True):
     `idempotency_key` and `step` are the call's; `deadline_at` is the question's own. With `fence`, the processor
     refuses a call that it does not know from then on. `announced_at` is the real time at which the call was first
     announced, None if the log does not know it: then it may be long ago. `processor_reference` is the one of the call's
-    payment, `authentication_transaction_id` the session that the call continued.
+    payment, `authentication_transaction_id` the session that the call continued, `save_as` the authorisation's.
     """
 
     step: EntryAction
@@ -245,6 +270,7 @@ class LookUpRequest(Request, frozen=True, kw_only=True):
     processor_reference: str | None = None
     authentication_transaction_id: str | None = None
     method: MethodType = MethodType.CARD
+    save_as: UUID | None = None
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -318,8 +344,12 @@ class CardProcessor(Protocol):
 
     capabilities: Capabilities
 
-    async def read_token(self, request: TokenRequest) -> CardSummary | None:
+    async def read_token(self, request: TokenRequest) -> TokenCard | None:
         """Returns the card of a token; None if no card can be charged by it: it is unknown, expired or used up."""
+        ...
+
+    async def forget_card(self, request: ForgetCardRequest) -> None:
+        """Ends the keeping of a saved card; does nothing for one that is not kept."""
         ...
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:

@@ -12,7 +12,7 @@ from ledger.processors.contract import Card
 class SavedCard(Struct, frozen=True, kw_only=True):
     """A saved card that a payment names, with the CVC that the payer entered for it, if any. Prints as stars.
 
-    The vault has its number until the processor's call.
+    The vault has its number until the processor's call, or its processor keeps the card (`is_kept`).
     """
 
     payment_method_id: UUID
@@ -20,6 +20,7 @@ class SavedCard(Struct, frozen=True, kw_only=True):
     exp_year: int
     cvc: str | None = None
     cardholder_name: str | None = None
+    is_kept: bool = False
 
     def __repr__(self) -> str:
         return "SavedCard(***)"

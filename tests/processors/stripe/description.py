@@ -22,7 +22,7 @@ FILE = Path(__file__).with_suffix(".json")
 _OBJECTS = {
     "payment_intent": "id object status created livemode amount amount_capturable amount_received capture_method currency "
     "customer canceled_at metadata latest_charge last_payment_error next_action payment_method payment_method_options "
-    "payment_method_types",
+    "payment_method_types setup_future_usage",
     "setup_intent": "id object status created livemode customer metadata last_setup_error next_action payment_method "
     "payment_method_options payment_method_types usage",
     "api_errors": "type code decline_code advice_code message param payment_intent setup_intent",
@@ -46,7 +46,7 @@ _OBJECTS = {
     "payment_method_details",
     "charge_outcome": "type",
     "payment_method": "id object type card customer billing_details created livemode",
-    "payment_method_card": "brand country exp_month exp_year funding last4",
+    "payment_method_card": "brand country exp_month exp_year fingerprint funding last4",
     "billing_details": "name",
     "confirmation_token": "id object created expires_at livemode payment_intent setup_intent payment_method_preview",
     "confirmation_tokens_resource_payment_method_preview": "type card customer billing_details",
@@ -59,7 +59,7 @@ _OBJECTS = {
     "payout": "id object status created automatic reconciliation_status",
     "fee": "type amount",
     "payment_method_details_card": "authorization_code capture_before network_transaction_id three_d_secure exp_month "
-    "exp_year",
+    "exp_year fingerprint",
     "three_d_secure_details_charge": "electronic_commerce_indicator version",
     "customer": "id object created livemode metadata name email",
     "balance_transaction": "id object type created fee fee_details currency amount source",
@@ -71,13 +71,15 @@ _OBJECTS = {
 _INTENT = "payment_intents/{intent}"
 _REQUESTS = {
     "POST payment_intents": "amount currency capture_method customer metadata payment_method_types",
-    f"POST {_INTENT}": "customer metadata payment_method payment_method_options",
+    f"POST {_INTENT}": "customer metadata payment_method payment_method_options setup_future_usage",
     f"POST {_INTENT}/confirm": "confirmation_token payment_method return_url off_session payment_method_options "
     "payment_method_data expand",
     f"POST {_INTENT}/capture": "amount_to_capture metadata",
     f"POST {_INTENT}/cancel": "cancellation_reason",
     "POST setup_intents": "usage metadata payment_method_types",
-    "POST setup_intents/{intent}/confirm": "confirmation_token payment_method return_url",
+    "POST setup_intents/{intent}": "customer",
+    "POST setup_intents/{intent}/confirm": "confirmation_token payment_method return_url expand",
+    "POST payment_methods/{payment_method}/detach": "",
     "POST setup_intents/{intent}/cancel": "cancellation_reason",
     "POST refunds": "amount payment_intent customer origin currency metadata",
     "POST customers": "metadata",
@@ -85,7 +87,7 @@ _REQUESTS = {
     "GET payment_intents": "created limit starting_after",
     f"GET {_INTENT}": "expand",
     "GET setup_intents": "created limit starting_after",
-    "GET setup_intents/{intent}": "",
+    "GET setup_intents/{intent}": "expand",
     "GET refunds": "payment_intent created limit starting_after",
     "GET customers/{customer}": "",
     "GET payment_methods/{payment_method}": "",

@@ -138,7 +138,9 @@ class Double:
             ("GET", "payment_intents/*"): lambda i, _: self._intent(i),
             ("GET", "payment_intents"): lambda f: self._page(self.intents.values(), f),
             ("POST", "setup_intents"): self._create,
+            ("POST", "setup_intents/*"): self._update,
             ("POST", "setup_intents/*/confirm"): self._confirm,
+            ("POST", "payment_methods/*/detach"): self._detach,
             ("POST", "setup_intents/*/cancel"): self._cancel,
             ("GET", "setup_intents/*"): lambda i, _: self._intent(i),
             ("GET", "payment_methods/*"): lambda i, _: self._token(i),
@@ -249,6 +251,8 @@ class Double:
             raise _unexpected(intent)
         intent["metadata"] |= _nested(form, "metadata")
         intent["customer"] = form.get("customer", intent["customer"])
+        if "setup_future_usage" in form:
+            intent["setup_future_usage"] = form["setup_future_usage"]
         if "payment_method" in form:
             plans = [{"type": "fixed_count", "interval": "month", "count": count} for count in self.plans]
             installments = {"enabled": True, "available_plans": plans, "plan": None}
@@ -264,6 +268,7 @@ class Double:
         if method != "card":
             return self._instruct(intent, method)
         token = form.get("payment_method") or form["confirmation_token"]
+        intent["payment_method"] = token.replace("ctoken", "pm")
         if token == "pm_unknown":
             raise Refusal(400, type="invalid_request_error", code="resource_missing", message="No such PaymentMethod")
         if token == "pm_3ds" and "off_session" not in form:
@@ -289,8 +294,15 @@ class Double:
         intent = self.intents[intent_id]
         intent |= {"status": "succeeded", "next_action": None}
         if intent["object"] == "setup_intent":
+            self._show_card(intent)
             return
-        card = {"exp_month": 12, "exp_year": 2030, "authorization_code": "123456", "network_transaction_id": "nti1"}
+        card = {
+            "fingerprint": "print-1",
+            "exp_month": 12,
+            "exp_year": 2030,
+            "authorization_code": "123456",
+            "network_transaction_id": "nti1",
+        }
         card["three_d_secure"] = {"electronic_commerce_indicator": "05", "version": "2.2.0"}
         is_held = intent["capture_method"] == "manual"
         if is_held:
@@ -311,6 +323,19 @@ class Double:
         intent |= {"status": "requires_capture", "amount_capturable": intent["amount"]} if is_held else {}
         if not is_held:
             self._receive(intent, intent["amount"])
+
+    def _show_card(self, intent: dict[str, Any]) -> None:
+        card = {"brand": "visa", "country": "MX", "exp_month": 4, "exp_year": 2031, "fingerprint": "print-1"}
+        about = {"object": "payment_method", "created": self.now, "livemode": False, "type": "card"}
+        about |= {"id": intent["payment_method"], "customer": intent["customer"], "billing_details": {"name": None}}
+        intent["payment_method"] = {**about, "card": {**card, "funding": "credit", "last4": "4242"}}
+
+    def _detach(self, token: str, _form: dict[str, str]) -> dict[str, Any]:
+        method = self._token(token)
+        if method["customer"] is None:
+            raise Refusal(400, type="invalid_request_error", message="The payment method is not attached.")
+        method["customer"] = None
+        return method
 
     def _receive(self, intent: dict[str, Any], amount: int) -> None:
         intent |= {"status": "succeeded", "amount_capturable": 0, "amount_received": amount}

@@ -19,10 +19,11 @@ from tests.processors.stripe.double import (
     REFUSED,
     Double,
 )
+from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.payment import EntryAction
-from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined, Voided
+from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, CardReference, Declined, Voided
 from ledger.domain.orders.statuses import NextAction
 from ledger.processors.contract import (
     AuthenticationRequest,
@@ -316,6 +317,42 @@ async def test_other_tokens_and_their_customers(shop: Shop, stripe: StripeProces
     number = Card(number="4242424242424242", exp_month=12, exp_year=2031)
     with pytest.raises(ProcessorUnavailable):
         await stripe.authorize(shop.pay(card=number))
+
+
+@pytest.mark.parametrize(("token", "kept"), [("pm_visa", "pm_visa"), ("ctoken_1", "pm_1"), ("pm_3ds", "pm_3ds")])
+async def test_a_card_is_saved_for_a_customer_of_its_own(
+    shop: Shop, stripe: StripeProcessor, double: Double, token: str, kept: str
+) -> None:
+    """With a payment, and without one. Its reference comes with the approval, and with the look-up of that."""
+    for terms in ({}, {"amount": Decimal(0), "capture": False}):
+        request = shop.pay(token, save_as=uuid7(), **terms)
+        answer = await stripe.authorize(request)
+        intent, customer = list(double.intents.values())[-1], list(double.customers.values())[-1]
+        if token == "pm_3ds":
+            assert isinstance(answer, ActionRequired)
+            double.approve(intent["id"])
+            about = _about(request, "idempotency_key", "save_as")
+            answer = await stripe.validate_authentication(
+                AuthenticationRequest(authentication_transaction_id=intent["id"], capture=False, **about)
+            )
+        assert isinstance(answer, Approved)
+        assert answer.saved_card == CardReference(token=kept, customer=customer["id"], fingerprint="print-1")
+        assert kept not in repr(answer)
+        assert customer["metadata"]["ledger_payment_method"] == str(request.save_as)
+        assert await stripe.look_up(shop.question(request, fence=True)) == answer
+    assert double.intents["pi_1"]["setup_future_usage"] == "off_session"
+    later = await stripe.authorize(shop.pay(card=CardToken(token=kept, customer="cus_1"), authenticate=False))
+    assert isinstance(later, Declined if token == "pm_3ds" else Approved)
+    assert getattr(later, "saved_card", None) is None
+
+
+async def test_a_card_whose_customer_cannot_be_made_is_not_charged(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    double.faults["/customers"] = [FAILS_BEFORE]
+    with pytest.raises(ProcessorUnavailable):
+        await stripe.authorize(shop.pay(save_as=uuid7()))
+    assert charged(double) == 0
 
 
 def _about(request: object, *more: str) -> dict[str, object]:

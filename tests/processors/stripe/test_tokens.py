@@ -6,16 +6,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.processors.stripe.conftest import Shop
 from tests.processors.stripe.double import Double
 
 from ledger.domain.orders.terms import CardSummary
-from ledger.processors.contract import CardToken, ProcessorUnavailable, TokenRequest
+from ledger.processors.contract import CardToken, ForgetCardRequest, ProcessorUnavailable, TokenCard, TokenRequest
 from ledger.processors.stripe.processor import StripeProcessor
 
 pytestmark = pytest.mark.anyio
 
 CARD = {"brand": "visa", "country": "MX", "exp_month": 4, "exp_year": 2031, "funding": "credit", "last4": "4242"}
+CARD["fingerprint"] = "print-1"
 
 
 def read(shop: Shop, token: str, customer: str | None = None) -> TokenRequest:
@@ -49,16 +51,16 @@ async def test_a_token_shows_its_card(shop: Shop, stripe: StripeProcessor, doubl
         exp_year=2031,
         cardholder_name="Ana López",
     )
-    assert await stripe.read_token(read(shop, "pm_1")) == summary
+    assert await stripe.read_token(read(shop, "pm_1")) == TokenCard(summary=summary, fingerprint="print-1")
     double.tokens["ctoken_1"] = confirmation("ctoken_1", double)
     shown = await stripe.read_token(read(shop, "ctoken_1"))
     assert shown is not None
-    assert (shown.last4, shown.cardholder_name) == ("4242", None)
+    assert (shown.summary.last4, shown.summary.cardholder_name) == ("4242", None)
     other = {**CARD, "brand": "cartes_bancaires", "funding": "prepaid", "country": None}
     double.tokens["pm_2"] = method("pm_2", card=other)
     shown = await stripe.read_token(read(shop, "pm_2"))
     assert shown is not None
-    assert (shown.brand, shown.type, shown.country) == ("UNKNOWN", None, None)
+    assert (shown.summary.brand, shown.summary.type, shown.summary.country) == ("UNKNOWN", None, None)
 
 
 async def test_a_token_that_cannot_be_charged_is_none(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
@@ -82,3 +84,20 @@ async def test_a_token_that_cannot_be_charged_is_none(shop: Shop, stripe: Stripe
     double.key = "sk_test_2"
     with pytest.raises(ProcessorUnavailable):
         await stripe.read_token(read(shop, "pm_3"))
+
+
+async def test_a_saved_card_is_detached_once(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    double.tokens["pm_6"] = method("pm_6", customer="cus_1")
+    for token in ("pm_6", "pm_6", "pm_9", "ctoken_1"):
+        request = ForgetCardRequest(
+            merchant_id=shop.merchant_id,
+            idempotency_key=f"{len(double.requests)}",
+            deadline_at=datetime.now(UTC) + timedelta(seconds=10),
+            token=CardToken(token=token, customer="cus_1"),
+        )
+        await stripe.forget_card(request)
+    assert double.tokens["pm_6"]["customer"] is None
+    assert len(double.posts("/detach")) == 3
+    double.key = "sk_test_2"
+    with pytest.raises(ProcessorUnavailable):
+        await stripe.forget_card(replace(request, token=CardToken(token="pm_6")))

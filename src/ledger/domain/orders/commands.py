@@ -47,7 +47,8 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     """A payment to open, with everything that its call to the processor needs except the card itself.
 
     A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it
-    pays, in minor units; None means all that is unpaid. It is made at the first of `candidates` that takes it.
+    pays, in minor units; None means all that is unpaid. It is made at the first of `candidates` that takes it. A
+    payment by token `saves_card` under its method's id.
     """
 
     payment_id: UUID
@@ -62,6 +63,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     device_information: DeviceInformation | None = None
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
+    saves_card: bool = False
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):

@@ -221,7 +221,10 @@ class OrderReceiverChanged(Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A payment was opened on the order. It pays `subtotal` of the order's amount, and `surcharge` on top of it."""
+    """A payment was opened on the order. It pays `subtotal` of the order's amount, and `surcharge` on top of it.
+
+    With `saves_card`, its card came as a token and is saved under the method's id once it is authorised.
+    """
 
     payment_id: UUID
     method: PaymentMethod
@@ -234,6 +237,7 @@ class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     device_information: DeviceInformation | None = None
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
+    saves_card: bool = False
 
 
 class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

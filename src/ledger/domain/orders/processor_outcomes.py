@@ -138,12 +138,29 @@ RefundAnswer = Refunded | RefundPending | RefundRefused
 ReferenceAnswer = ReferenceIssued | ReferenceRefused
 
 
+class CardReference(Struct, frozen=True, kw_only=True):
+    """The name by which a processor keeps a card that it was asked to save. It is in no event, and prints as stars.
+
+    `customer` is the processor's own customer to whom the card belongs. `fingerprint` is the same for the same card at
+    the same account, None if the processor shows none.
+    """
+
+    token: str
+    customer: str | None = None
+    fingerprint: str | None = None
+
+    def __repr__(self) -> str:
+        return "CardReference(***)"
+
+    __str__ = __repr__
+
+
 class Approved(Struct, frozen=True, kw_only=True):
     """The processor approved the payment: the amount `authorized` and, if the call requested a capture, `captured`.
 
     `eci` is the card network's electronic commerce indicator of the payer's authentication, if there was one. It can be
     captured for `validity_s` seconds from the answer on, None for the processor's usual time. The card network's own id
-    is `network_transaction_id`.
+    is `network_transaction_id`. `saved_card` is there if the call asked the processor to save the card.
     """
 
     authorized: Decimal
@@ -153,6 +170,7 @@ class Approved(Struct, frozen=True, kw_only=True):
     eci: str | None = None
     validity_s: int | None = None
     network_transaction_id: str | None = None
+    saved_card: CardReference | None = None
 
 
 class Declined(Struct, frozen=True, kw_only=True):

@@ -14,17 +14,20 @@ from ledger.domain.payment_methods.terms import PayerStep
 
 
 class SaveCard(Struct, frozen=True, kw_only=True):
-    """Saves a card whose number the vault has under `payment_method_id` (contract N11)."""
+    """Saves a card whose number the vault has under `payment_method_id`, or that the processor of `account` keeps
+    (contract N11).
+    """
 
     payment_method_id: UUID
     customer_id: UUID
     card: CardSummary
     at: datetime
     billing: Billing | None = None
+    account: str | None = None
 
 
 class VerifyCard(Struct, frozen=True, kw_only=True):
-    """Verifies a card whose number the vault has under `payment_method_id`, and saves it then.
+    """Verifies a card, and saves it then as `payment_method_id`: the vault has its number, or it came `by_token`.
 
     `deadline_at` ends the processor's call, in real time. `account` is None for one that is named as the processor.
     """
@@ -39,6 +42,7 @@ class VerifyCard(Struct, frozen=True, kw_only=True):
     is_default: bool = False
     billing: Billing | None = None
     account: str | None = None
+    by_token: bool = False
 
 
 class ResumeVerification(Struct, frozen=True, kw_only=True):

@@ -68,6 +68,7 @@ def decide_save(methods: SavedMethods | None, command: SaveCard) -> list[Payment
                 at=command.at,
                 is_default=methods is None or not methods.live,
                 billing=command.billing,
+                account=command.account,
             )
         ]
     card = existing.card

@@ -40,8 +40,9 @@ class Billing(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
 
 
 class PaymentMethodSaved(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A card was saved for the customer, with a payment or after its verification. The vault has its number under this
-    id.
+    """A card was saved for the customer, with a payment or after its verification.
+
+    The vault has its number under this id, or the processor of `account` keeps the card, which came as a token.
     """
 
     payment_method_id: UUID
@@ -50,6 +51,7 @@ class PaymentMethodSaved(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     at: datetime
     is_default: bool = False
     billing: Billing | None = None
+    account: str | None = None
 
 
 class PaymentMethodExpiryChanged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -110,7 +112,8 @@ class PaymentMethodDetached(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class CardVerificationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant asked to save a card without a payment, and the ledger decided to ask the processor whether the card
-    is good, for an amount of zero: an intent. The vault has its number under `payment_method_id`.
+    is good, for an amount of zero: an intent. The vault has its number under `payment_method_id`, unless the card came
+    `by_token`: then the processor is asked to keep it.
 
     The call ends at `deadline_at` (real time). `is_default`: the card becomes the default once it is verified.
     `account` is the merchant's account with the processor, absent where it is named as the processor.
@@ -127,6 +130,7 @@ class CardVerificationRequested(Struct, frozen=True, kw_only=True, omit_defaults
     is_default: bool = False
     billing: Billing | None = None
     account: str | None = None
+    by_token: bool = False
 
 
 class CardVerificationChallenged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -59,6 +59,7 @@ def _saved(event: PaymentMethodSaved) -> SavedMethod:
         card=event.card,
         billing=event.billing or Billing(),
         is_default=event.is_default,
+        account=event.account,
     )
 
 

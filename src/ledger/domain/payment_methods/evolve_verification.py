@@ -98,6 +98,7 @@ def _requested(event: CardVerificationRequested) -> Verification:
         billing=event.billing,
         is_default=event.is_default,
         account_in_event=event.account,
+        by_token=event.by_token,
         call=VerificationCall(
             idempotency_key=event.idempotency_key, deadline_at=event.deadline_at, announced_at=event.at
         ),

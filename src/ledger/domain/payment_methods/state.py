@@ -20,7 +20,8 @@ def stream_of(customer_id: UUID) -> UUID:
 class SavedMethod(Struct, frozen=True, kw_only=True):
     """A saved card without its number. A deleted card keeps only its ids, its times and its subscriptions.
 
-    `used_by` are the subscriptions that are charged to it.
+    `used_by` are the subscriptions that are charged to it. `account` is the account whose processor keeps the card,
+    None if the vault has its number.
     """
 
     payment_method_id: UUID
@@ -32,6 +33,7 @@ class SavedMethod(Struct, frozen=True, kw_only=True):
     nickname: str | None = None
     is_default: bool = False
     used_by: tuple[UUID, ...] = ()
+    account: str | None = None
 
     @property
     def deleted(self) -> bool:
@@ -81,6 +83,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     refused_by_risk: bool = False
     eci: str | None = None
     account_in_event: str | None = None
+    by_token: bool = False
 
     @property
     def account(self) -> str:

@@ -92,6 +92,7 @@ def decide_verification(methods: SavedMethods | None, command: VerifyCard) -> li
             is_default=command.is_default,
             billing=command.billing,
             account=command.account,
+            by_token=command.by_token,
         ),
     ]
 
@@ -200,6 +201,7 @@ def _verified(
         card=verification.card,
         at=command.at,
         billing=verification.billing,
+        account=verification.account if verification.by_token else None,
     )
     after = evolve(methods, card_verified)
     events: list[PaymentMethodEvent] = [card_verified]

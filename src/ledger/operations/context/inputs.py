@@ -86,7 +86,8 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
     """How one payment is to be made. `card` and `card_summary` come together, `persist` saves that card.
 
     `card_tokens` has the same card for one account or several. The operation reads the token of the account that it
-    chooses, `card_account`, which becomes `card`; a token that no card can be charged by becomes `card_refusal`.
+    chooses, `card_account`, which becomes `card`; a token that no card can be charged by becomes `card_refusal`. What
+    tells the token's card from others of the account is `card_fingerprint`.
 
     `return_url` is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is
     what the payer entered for it.
@@ -99,6 +100,7 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
     card: PayingCard | None = None
     card_tokens: tuple[AccountToken, ...] = ()
     card_account: str | None = None
+    card_fingerprint: str | None = None
     card_refusal: CardTokenInvalid | None = None
     card_summary: CardSummary | None = None
     saved_method_id: str | None = None

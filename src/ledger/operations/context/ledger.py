@@ -25,6 +25,7 @@ from ledger.operations.context.clock import Clock
 from ledger.operations.context.customer_cache import CustomerCache
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.processors.accounts import ProcessorAccounts
+from ledger.processors.card_references import CardReferences
 from ledger.processors.merchant_accounts import MerchantAccounts
 from ledger.tasks import DetachedTasks, Timeouts
 from ledger.ttl_cache import TtlCache
@@ -64,6 +65,7 @@ class Ledger:
         calls: Mapping[type[Any], Callable[..., Any]],
         clock: Clock | None = None,
         vault: CardVault | None = None,
+        card_references: CardReferences | None = None,
         accounts: MerchantAccounts | None = None,
         invoicing: Invoicing | None = None,
         notifier: Notifier | None = None,
@@ -76,6 +78,7 @@ class Ledger:
         self.calls = calls
         self.clock = clock or Clock()
         self.vault = vault
+        self.card_references = card_references
         self.accounts = accounts
         self.invoicing = invoicing
         self.notifier = notifier or LogNotifier()

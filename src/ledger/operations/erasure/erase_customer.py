@@ -27,6 +27,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.requests import execute_customer_request
+from ledger.operations.payment_methods.kept_cards import forget_customer
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
@@ -83,14 +84,17 @@ async def _planned(uow: UnitOfWork, customer: Customer) -> Plan:
 async def erase_payer(
     ledger: Ledger, actor: Actor, customer_id: UUID, orders_of: OrdersOf, cause: UUID | None = None
 ) -> None:
-    """Cancels an erased customer's subscriptions, destroys the numbers of their saved cards, and removes the customer
-    from every order.
+    """Cancels an erased customer's subscriptions, destroys their saved cards here and at the processors that keep them,
+    and removes the customer from every order.
 
     No new order of theirs can begin and no card be saved, so one walk finds all of them.
     """
     await cancel_subscriptions_of(ledger, actor, customer_id)
     if ledger.vault is not None:
         await ledger.vault.destroy_all(actor.merchant_id, customer_id)
+    if ledger.card_references is not None:
+        await ledger.card_references.unsettle_all(actor.merchant_id, customer_id)
+        ledger.begin(forget_customer(ledger, actor.merchant_id, customer_id))
     last = UUID(int=0)
     while order_ids := await orders_of(actor.merchant_id, customer_id, last, _AT_ONCE):
         await asyncio.gather(

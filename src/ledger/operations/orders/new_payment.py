@@ -36,7 +36,7 @@ async def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput)
             f"Payments by {name} are not enabled for this merchant: use {accepted}, or add {request.type} to "
             "settings.paymentMethods with PUT /v1/merchant."
         )
-    if request.persist and ledger.vault is None:
+    if request.persist and ledger.vault is None and not request.card_tokens:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant: leave out persist.")
     payment_id = request.payment_id or uuid7()
     return NewPayment(

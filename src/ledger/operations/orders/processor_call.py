@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
 from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
-from ledger.domain.orders.events import OrderEvent, PaymentCancelled
+from ledger.domain.orders.events import OrderEvent, PaymentAuthorized, PaymentCancelled
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
-from ledger.domain.orders.processor_outcomes import ActionRequired, NotFound, NotSent, Unanswered
+from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, NotFound, NotSent, Unanswered
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.payment_methods.kept_cards import keep_card, references_of, saved_with
 from ledger.operations.pipeline.accounts import processor_of
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp, Withheld
 from ledger.operations.pipeline.payer import payer_of
@@ -32,12 +33,15 @@ from ledger.operations.pipeline.processor_requests import (
     SecretInputs,
     look_up_call,
     not_sent,
+    save_as,
     send_request,
     timed,
 )
 from ledger.operations.pipeline.repeat_call import repeat_call
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.processors import contract
 from ledger.processors.card_data import masked
+from ledger.processors.saved_card import SavedCard
 from ledger.telemetry.metrics import REPEATED
 
 _log = structlog.get_logger()
@@ -93,6 +97,8 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         saved = self.secrets.saved_card
         if saved is None or self.intent.action is not EntryAction.AUTHORIZATION:
             return self.secrets
+        if saved.is_kept:
+            return replace(self.secrets, card=await self._kept(saved))
         assert self.ledger.vault is not None, "a saved card was found, so there is a vault"
         try:
             number = await self.ledger.vault.open(self.merchant_id, saved.payment_method_id, self.payment.payment_id)
@@ -101,8 +107,16 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
             _log.error("saved_card_unavailable", reason=reason, payment_id=payment_id)
             raise contract.ProcessorUnavailable("the vault cannot open the saved card") from fault
         if number is None:
-            raise Withheld(PaymentMethodNotFound("The saved payment method was deleted; nothing was charged."))
+            raise _deleted()
         return replace(self.secrets, card=saved.with_number(number))
+
+    async def _kept(self, saved: SavedCard) -> contract.CardToken:
+        """Returns the card that the account's processor keeps. Raises Withheld if it is forgotten, a Fault."""
+        references = references_of(self.ledger)
+        found = await references.find(self.merchant_id, saved.payment_method_id, self.payment.account)
+        if found is None:
+            raise _deleted()
+        return contract.CardToken(token=found.token, customer=found.customer)
 
     async def send(self, prepared: _Prepared, left_s: float) -> Outcome:  # noqa: ARG002 - the request has it
         processor = prepared.processor
@@ -113,6 +127,17 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         if isinstance(answer, ActionRequired) and self.payment.started.virtual_terminal:
             return _come_back(UNREADABLE)  # no payer is present, and the request did not allow it
         return answer
+
+    async def read(self, answer: Outcome) -> Outcome:
+        return await self._without_reference(answer)
+
+    async def _without_reference(self, answer: Outcome) -> Outcome:
+        """Stores the reference of a card that the payment saves; no event has it. Raises a Fault."""
+        if not isinstance(answer, Approved) or answer.saved_card is None:
+            return answer
+        saved_as, customer_id = save_as(self.payment), self.order.terms.customer_id
+        await keep_card(self.ledger, self.merchant_id, customer_id, saved_as, self.payment.account, answer)
+        return replace(answer, saved_card=None)
 
     def without_answer(self, failure: Failure) -> Outcome:
         about = {"processor": self.intent.processor}
@@ -144,7 +169,9 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         with self.ledger.timeouts.within(how.timeout_s):
             look_up = look_up_call(processor, self.merchant_id, self.order, self.intent, asking)
             found = await observed(self.intent.processor, LOOK_UP, look_up)
-        return NotFound() if found is None and is_final else found
+        if found is None:
+            return NotFound() if is_final else None
+        return await self._without_reference(found)
 
     @property
     def _announced_at(self) -> datetime:
@@ -155,6 +182,13 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
     def record(self, state: Order, outcome: Outcome, now: datetime) -> Sequence[OrderEvent]:
         command = outcome_command(self.intent, masked(outcome), now)
         return decide_outcome(state, command)
+
+    async def plan(self, uow: UnitOfWork, events: Sequence[OrderEvent]) -> Plan:
+        """Returns the plan of an outcome: an authorisation also saves the card of its token."""
+        change = uow.change(ORDERS, self.stream_id, events)
+        if not (self.payment.started.saves_card and any(isinstance(each, PaymentAuthorized) for each in events)):
+            return Plan(changes=[change])
+        return Plan(changes=[change, *await saved_with(uow, change.after, self.payment)])
 
     def recorded(self, outcome: Outcome, change: Any) -> bool:
         """Returns whether the call counts as sent: the recovery may have settled it as never arrived meanwhile."""
@@ -256,6 +290,10 @@ def withdrawal_call(
     return WithdrawalCall(
         ledger=ledger, merchant_id=merchant_id, order=order, payment=payment, deadline_at=ledger.call_deadline()
     )
+
+
+def _deleted() -> Withheld:
+    return Withheld(PaymentMethodNotFound("The saved payment method was deleted; nothing was charged."))
 
 
 def _come_back(reason: str) -> Unanswered:

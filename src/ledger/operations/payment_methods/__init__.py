@@ -4,8 +4,9 @@ In reading order:
 
 - `charge`: the card of a payment. `card_tokens`: the card of a token. `save`: saves a card, in the commit that
   announces its payment.
+- `kept_cards`: cards that their processors keep: how they are saved and forgotten.
 - `change`: changes billing details, deletes a method.
 - `verify`: saves a card without a payment. `verification_call`: its calls to the processor. `complete`: finds the
   outcome of such a call, and ends a verification without its payer.
-- `sweep`: settles or destroys the numbers that a crash left between the vault and the log.
+- `sweep`: settles or destroys the cards that a crash left between the log and the vault, or the log and a processor.
 """

@@ -54,7 +54,13 @@ async def with_card_of_token(
         field = _FIELD.format(place, "token")
         problem = f"{field} is no token of a card that can be charged: let the payer enter the card again."
         return replace(payment, card_refusal=CardTokenInvalid(problem, field=field))
-    return replace(payment, card=token, card_account=account.name, card_summary=card)
+    return replace(
+        payment,
+        card=token,
+        card_account=account.name,
+        card_fingerprint=card.fingerprint,
+        card_summary=card.summary,
+    )
 
 
 async def with_card_for_order(ledger: Ledger, actor: Actor, reference: str, payment: PaymentInput) -> PaymentInput:

@@ -1,7 +1,8 @@
 """Changes and deletes saved payment methods.
 
-Deleting is three steps: the number is marked, the method is deleted in the log, the number is destroyed. A crash in
-between leaves the mark, by which `sweep` destroys the number, or settles it if the method is still there.
+Deleting is three steps: the card is marked, the method is deleted in the log, the number is destroyed, or the processor
+that keeps the card forgets it. A crash in between leaves the mark, by which `sweep` does the rest, or settles the card
+if the method is still there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ledger.domain.streams import CUSTOMERS, PAYMENT_METHODS
 from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.payment_methods.kept_cards import forget_method
 from ledger.operations.pipeline.execute_stream import execute_on_stream
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
@@ -90,7 +92,7 @@ async def delete_payment_method(
     *,
     force: bool = False,
 ) -> bool:
-    """Deletes a customer's method and destroys its number (contract N58). Returns whether the key was answered before.
+    """Deletes a customer's method with its card (contract N58). Returns whether the key was answered before.
 
     Raises like `execute_on_stream`; PaymentMethodNotFound, also the second time; PaymentMethodInUse.
     """
@@ -98,21 +100,24 @@ async def delete_payment_method(
 
 
 async def _delete(uow: UnitOfWork, customer_id: UUID, payment_method_id: UUID, force: bool) -> bool:
-    vault = uow.ledger.vault
+    vault, references = uow.ledger.vault, uow.ledger.card_references
 
     async def attempt(_: Conflict | None) -> Plan:
         methods = await _methods(uow, customer_id)
         command = DeletePaymentMethod(payment_method_id=payment_method_id, at=uow.now, force=force)
         return Plan(changes=[uow.change(PAYMENT_METHODS, stream_of(customer_id), decide_delete(methods, command))])
 
-    if vault is not None:
-        methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
-        if methods is not None and methods.is_kept(payment_method_id):
-            # If the deletion is refused, the sweep finds the method in the log and settles the number again.
+    methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
+    if methods is not None and methods.is_kept(payment_method_id):
+        # If the deletion is refused, the sweep finds the method in the log and settles the card again.
+        if vault is not None:
             await vault.unsettle(uow.merchant_id, [payment_method_id])
+        if references is not None:
+            await references.unsettle(uow.merchant_id, payment_method_id)
     result = await execute_on_stream(uow, attempt, PAYMENT_METHODS)
     if vault is not None:
         await vault.destroy(uow.merchant_id, [payment_method_id])
+    uow.ledger.begin(forget_method(uow.ledger, uow.merchant_id, payment_method_id))
     return result.repeated
 
 

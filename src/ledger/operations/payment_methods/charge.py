@@ -24,9 +24,12 @@ from ledger.domain.rejections import Rejected
 from ledger.domain.streams import PAYMENT_METHODS
 from ledger.journal.append import Change
 from ledger.operations.context.inputs import PaymentInput
-from ledger.operations.payment_methods.save import save_card
+from ledger.operations.payment_methods.kept_cards import method_of_card
+from ledger.operations.payment_methods.save import customer_check, save_card
+from ledger.operations.pipeline.accounts import candidates
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
+from ledger.processors.contract import CardToken
 from ledger.processors.saved_card import SavedCard
 
 Decide = Callable[[NewPayment], Sequence[OrderEvent]]
@@ -65,10 +68,29 @@ async def decide_with_card(
     events = decide(payment)
     if not (request.persist and events):
         return DecidedPayment(payment=payment, events=events, secrets=secrets)
+    if isinstance(request.card, CardToken):
+        return await _saving_token(uow, customer_id, request, payment, decide, secrets, customer_is_checked)
     address = request.billing_address or billing
     saved = await save_card(uow, customer_id, request, address, customer_is_checked=customer_is_checked)
     payment = replace(payment, method=replace(payment.method, method_id=saved.payment_method_id))
     return DecidedPayment(payment=payment, events=decide(payment), changes=saved.changes, secrets=secrets)
+
+
+async def _saving_token(
+    uow: UnitOfWork,
+    customer_id: UUID,
+    request: PaymentInput,
+    payment: NewPayment,
+    decide: Decide,
+    secrets: SecretInputs,
+    customer_is_checked: bool,
+) -> DecidedPayment:
+    """Returns a payment whose authorisation saves the token's card."""
+    assert request.card_account is not None, "a token is one account's"
+    checks = () if customer_is_checked else (await customer_check(uow, customer_id),)
+    method_id, _ = await method_of_card(uow, customer_id, request.card_account, request.card_fingerprint)
+    payment = replace(payment, method=replace(payment.method, method_id=method_id), saves_card=True)
+    return DecidedPayment(payment=payment, events=decide(payment), changes=checks, secrets=secrets)
 
 
 async def _by_saved_card(
@@ -90,6 +112,9 @@ async def _by_saved_card(
         method=PaymentMethod(method_id=method.payment_method_id, type=MethodType.CARD, card=method.card),
         billing_address=payment.billing_address or (None if billing else _address(method.billing)),
     )
+    if method.account is not None:
+        kept_at = await candidates(uow.ledger, uow.merchant_id, MethodType.CARD, method.account, is_saved=True)
+        payment = replace(payment, candidates=kept_at)
     assert method.card is not None, "a live method has a card"
     card = SavedCard(
         payment_method_id=method.payment_method_id,
@@ -97,6 +122,7 @@ async def _by_saved_card(
         exp_year=method.card.exp_year,
         cvc=None if request.saved_cvc is None else request.saved_cvc.digits,
         cardholder_name=method.card.cardholder_name,
+        is_kept=method.account is not None,
     )
     unchanged = uow.change(PAYMENT_METHODS, stream_of(customer_id), ())
     return DecidedPayment(
@@ -111,11 +137,15 @@ async def _method(uow: UnitOfWork, customer_id: UUID, request: PaymentInput) -> 
     """Returns the customer's saved card that the request names. Raises PaymentMethodNotFound, PaymentMethodExpired."""
     assert request.saved_method_id is not None, "the request names a saved card"
     method_id = parse_uuid(request.saved_method_id)
-    if method_id is None or uow.ledger.vault is None:
+    if method_id is None:
         raise not_found()
     methods = await uow.load(PAYMENT_METHODS, stream_of(customer_id))
     merchant = await uow.ledger.merchant(uow.merchant_id)
-    return method_to_charge(methods, method_id, uow.now.astimezone(ZoneInfo(merchant.settings.time_zone)).date())
+    today = uow.now.astimezone(ZoneInfo(merchant.settings.time_zone)).date()
+    method = method_to_charge(methods, method_id, today)
+    if method.account is None and uow.ledger.vault is None:
+        raise not_found()
+    return method
 
 
 def _is_repeated(decide: Decide, payment: NewPayment) -> bool:

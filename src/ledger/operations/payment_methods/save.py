@@ -59,7 +59,7 @@ async def save_card(
     """
     assert isinstance(request.card, Card), "only a card that came with its number is saved"
     assert request.card_summary is not None, "a card comes with its summary"
-    checks = () if customer_is_checked else (await _customer_check(uow, customer_id),)
+    checks = () if customer_is_checked else (await customer_check(uow, customer_id),)
     method_id, methods = await keep_number(uow, customer_id, request.card.number)
     events = decide_save(
         methods,
@@ -74,7 +74,7 @@ async def save_card(
     return SavedCardChanges(method_id, (uow.change(PAYMENT_METHODS, stream_of(customer_id), events), *checks))
 
 
-async def _customer_check(uow: UnitOfWork, customer_id: UUID) -> Change:
+async def customer_check(uow: UnitOfWork, customer_id: UUID) -> Change:
     """Returns a check that the customer is not erased before the commit."""
     customer = await uow.load(CUSTOMERS, customer_id)
     if customer is None or customer.erased:

@@ -34,6 +34,7 @@ from ledger.domain.payment_methods.terms import PayerStep
 from ledger.domain.payment_methods.verification import decide_verification_outcome
 from ledger.domain.streams import PAYMENT_METHODS, Stream
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.payment_methods.kept_cards import keep_card
 from ledger.operations.pipeline.accounts import processor_of
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
 from ledger.operations.pipeline.payer import payer_named
@@ -96,7 +97,24 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
         processor, step = prepared.processor, self.call.step
         request = self._begin(processor, prepared.payer) if step is None else self._resume(processor, step)
         answer = await observed(self.verification.processor, VERIFICATION, request)
-        return _outcome(timed(answer, processor.capabilities))
+        return await self._outcome(timed(answer, processor.capabilities))
+
+    async def _outcome(self, answer: AuthorizationAnswer) -> VerificationOutcome:
+        """Returns what an answer means, once the reference of a token's card is stored. A card that its processor has
+        not kept is not saved. Raises a Fault.
+        """
+        verification = self.verification
+        if self._save_as is not None and isinstance(answer, Approved):
+            if answer.saved_card is None:
+                return NotCarriedOut(sent=True)
+            customer_id, account = verification.customer_id, verification.account
+            await keep_card(self.ledger, self.merchant_id, customer_id, self._save_as, account, answer)
+        return _outcome(answer)
+
+    @property
+    def _save_as(self) -> UUID | None:
+        """The id under which the processor is asked to keep the card, None for a card whose number the vault has."""
+        return self.verification.payment_method_id if self.verification.by_token else None
 
     def _begin(self, processor: contract.Processor, payer: contract.Payer | None) -> Any:
         assert self.secrets.card is not None, "the request brings the card"
@@ -110,6 +128,7 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
                 return_url=self.secrets.return_url,
                 payment_method_id=self.verification.payment_method_id,
                 payer=payer,
+                save_as=self._save_as,
                 **self._about,
             )
         )
@@ -117,7 +136,10 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
     def _resume(self, processor: contract.Processor, step: PayerStep) -> Any:
         assert self.call.transaction_id is not None, "a session has a name"
         request = contract.AuthenticationRequest(
-            authentication_transaction_id=self.call.transaction_id, capture=False, **self._about
+            authentication_transaction_id=self.call.transaction_id,
+            capture=False,
+            save_as=self._save_as,
+            **self._about,
         )
         if step is PayerStep.DEVICE_DATA:
             return processor.submit_device_data(request)
@@ -159,7 +181,7 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
             found = await observed(self.verification.processor, LOOK_UP, look_up)
         if found is None:
             return NotCarriedOut(sent=True) if is_final else None
-        return _outcome(timed(found, processor.capabilities))
+        return await self._outcome(timed(found, processor.capabilities))
 
     def _look_up_request(self, how: LookUp, *, fence: bool) -> contract.LookUpRequest:
         timeout = timedelta(seconds=self.ledger.call_timeouts.processor_timeout_s)
@@ -171,6 +193,7 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
             amount=ZERO,
             currency=CURRENCY,
             authentication_transaction_id=self.call.transaction_id,
+            save_as=self._save_as,
             **about,
         )
 

@@ -41,7 +41,10 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, DeviceDataInput, PaymentInput, ValidateInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import RequestTarget
+from ledger.operations.payment_methods.card_tokens import with_card_of_token
+from ledger.operations.payment_methods.kept_cards import method_of_card
 from ledger.operations.payment_methods.save import billing_of, keep_number
+from ledger.operations.payment_methods.verification_call import CURRENCY
 from ledger.operations.pipeline.accounts import card_account, simulated_accounts
 from ledger.operations.pipeline.execute_request import execute_request
 from ledger.operations.pipeline.execute_stream import answered
@@ -86,7 +89,7 @@ async def verify_and_save(
     The same card with the same expiry is the same method, and is not verified again. A payer who has to act first
     leaves the verification open. Raises like `execute_request`; CustomerNotFound, MethodNotEnabled,
     PaymentMethodLimitReached, TooManyCardVerifications, RequestInProgress, ChargeRefused, ChargeRefusedByRisk,
-    ProcessorUnavailable.
+    CardTokenInvalid, ProcessorUnavailable.
     """
     return await ledger.complete(_verify(UnitOfWork(ledger, actor, key), customer, request, is_default=is_default))
 
@@ -119,18 +122,24 @@ async def destroy_unused(ledger: Ledger, merchant_id: UUID, customer_id: UUID, p
 
 async def _verify(uow: UnitOfWork, reference: str, request: PaymentInput, *, is_default: bool) -> CardResult:
     ledger, verification_id = uow.ledger, uuid7()
+    request = await with_card_of_token(ledger, uow.merchant_id, request, CURRENCY, None)
+    by_token = bool(request.card_tokens)
     kept: tuple[UUID, UUID] | None = None
 
     async def attempt(_: Conflict | None) -> Plan:
         nonlocal kept
-        account = await _account(uow)
+        if request.card_refusal is not None:
+            raise request.card_refusal
+        account = await _account(uow, request.card_account)
         processor = account.processor.capabilities.name
         customer = await uow.find(CUSTOMERS, reference)
         customer_id = customer.customer_id
-        assert isinstance(request.card, Card), "only a card that came with its number is saved"
         assert request.card_summary is not None, "a card comes with its summary"
-        method_id, methods = await keep_number(uow, customer_id, request.card.number)
-        kept = customer_id, method_id
+        if isinstance(request.card, Card):
+            method_id, methods = await keep_number(uow, customer_id, request.card.number)
+            kept = customer_id, method_id
+        else:
+            method_id, methods = await method_of_card(uow, customer_id, account.name, request.card_fingerprint)
         command = VerifyCard(
             verification_id=verification_id,
             payment_method_id=method_id,
@@ -142,6 +151,7 @@ async def _verify(uow: UnitOfWork, reference: str, request: PaymentInput, *, is_
             at=uow.now,
             is_default=is_default,
             billing=billing_of(request.billing_address),
+            by_token=by_token,
         )
         events = decide_verification(methods, command)
         uow.creates = any(isinstance(event, CardVerificationRequested) for event in events)
@@ -160,12 +170,13 @@ async def _verify(uow: UnitOfWork, reference: str, request: PaymentInput, *, is_
         raise
 
 
-async def _account(uow: UnitOfWork) -> ProcessorAccount:
-    """Returns the account that verifies cards. Raises MethodNotEnabled, a Fault."""
+async def _account(uow: UnitOfWork, token_of: str | None) -> ProcessorAccount:
+    """Returns the account that verifies the card: the one whose token it is. Raises MethodNotEnabled, a Fault."""
     ledger = uow.ledger
     settings = (await ledger.merchant(uow.merchant_id)).settings
-    account = await card_account(ledger, uow.merchant_id)
-    if account is None or ledger.vault is None or MethodType.CARD not in settings.payment_methods:
+    account = await card_account(ledger, uow.merchant_id, token_of)
+    is_kept = ledger.vault is not None if token_of is None else ledger.card_references is not None
+    if account is None or not is_kept or MethodType.CARD not in settings.payment_methods:
         raise MethodNotEnabled("Saving cards is not enabled for this merchant.")
     return account
 

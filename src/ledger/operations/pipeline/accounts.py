@@ -18,37 +18,42 @@ from ledger.processors.contract import Capabilities, Processor, ProcessorUnavail
 _DISCONNECTED: Final = "is disconnected"
 _ELSEWHERE: Final = "is not the account whose token is charged"
 _NO_NUMBERS: Final = "takes no card numbers: it needs a token of the card"
+_KEEPS_IT_NOT: Final = "does not keep the saved card"
 
 
 async def candidates(
-    ledger: Ledger, merchant_id: UUID, method: MethodType, token_of: str | None = None
+    ledger: Ledger, merchant_id: UUID, method: MethodType, token_of: str | None = None, *, is_saved: bool = False
 ) -> tuple[Candidate, ...]:
     """Returns the accounts at which a payment may be made, in the order in which they are asked. Raises a Fault.
 
-    A card is a token of the account `token_of`, or one whose number the request brings or the vault has.
+    A card is a token of the account `token_of`, which keeps it if it `is_saved`, or one whose number the request brings
+    or the vault has.
     """
     accounts = await ledger.processors.of_merchant(merchant_id)
-    return tuple(_candidate(account, method, token_of) for account in accounts)
+    elsewhere = _KEEPS_IT_NOT if is_saved else _ELSEWHERE
+    return tuple(_candidate(account, method, token_of, elsewhere) for account in accounts)
 
 
-def _candidate(account: ProcessorAccount, method: MethodType, token_of: str | None) -> Candidate:
+def _candidate(account: ProcessorAccount, method: MethodType, token_of: str | None, elsewhere: str) -> Candidate:
     capabilities = account.processor.capabilities
     return Candidate(
         account=account.name,
         processor=capabilities.name,
         methods=account.takes,
-        refusal=_refusal(account, token_of) if method is MethodType.CARD or not account.is_connected else None,
+        refusal=_refusal(account, token_of, elsewhere)
+        if method is MethodType.CARD or not account.is_connected
+        else None,
         reference_s=int(capabilities.reference_validity_s),
         smallest_amount=capabilities.smallest_amount,
     )
 
 
-def _refusal(account: ProcessorAccount, token_of: str | None) -> str | None:
+def _refusal(account: ProcessorAccount, token_of: str | None, elsewhere: str) -> str | None:
     """Returns why an account does not take a card, None if it does."""
     if not account.is_connected:
         return _DISCONNECTED
     if token_of is not None:
-        return None if account.name == token_of else _ELSEWHERE
+        return None if account.name == token_of else elsewhere
     return None if account.processor.capabilities.takes_card_numbers else _NO_NUMBERS
 
 
@@ -71,11 +76,13 @@ def _takes(account: ProcessorAccount, currency: str, amount: Decimal | None) -> 
     return any(each.takes(currency, amount) for each in cards)
 
 
-async def card_account(ledger: Ledger, merchant_id: UUID) -> ProcessorAccount | None:
-    """Returns the first account that takes cards, in any amount; None if the merchant has none. Raises a Fault."""
+async def card_account(ledger: Ledger, merchant_id: UUID, token_of: str | None = None) -> ProcessorAccount | None:
+    """Returns the first account that takes cards by number, in any amount, or `token_of` if that takes cards; None if
+    the merchant has none. Raises a Fault.
+    """
     for account in await ledger.processors.of_merchant(merchant_id):
         takes_cards = any(each.type is MethodType.CARD for each in account.takes)
-        if account.is_connected and takes_cards and account.processor.capabilities.takes_card_numbers:
+        if takes_cards and _refusal(account, token_of, _ELSEWHERE) is None:
             return account
     return None
 

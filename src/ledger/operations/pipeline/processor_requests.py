@@ -108,7 +108,13 @@ def _look_up_request(merchant_id: UUID, order: Order, intent: Intent, asking: As
         processor_reference=payment.processor_reference or payment.session_reference,
         authentication_transaction_id=intent.transaction_id or (None if session is None else session.transaction_id),
         method=payment.started.method.type,
+        save_as=save_as(payment),
     )
+
+
+def save_as(payment: Payment) -> UUID | None:
+    """Returns the id under which the authorisation of a payment saves its card, None if it saves none."""
+    return payment.started.method.method_id if payment.started.saves_card else None
 
 
 def timed(answer: A, capabilities: Capabilities) -> A:
@@ -163,11 +169,12 @@ def send_request(
                     payer=secrets.payer,
                     description=payment.started.description or order.terms.description,
                     device=payment.started.device_information,
+                    save_as=save_as(payment),
                     **about,
                 )
             )
         case EntryAction.DEVICE_DATA | EntryAction.AUTHENTICATION:
-            return _authenticate(processor, intent, about)
+            return _authenticate(processor, payment, intent, about)
         case EntryAction.REFERENCE:
             return _issue(processor, order, payment, intent, secrets, about)
         case EntryAction.CAPTURE | EntryAction.CANCELLATION | EntryAction.RELEASE | EntryAction.REFUND:
@@ -193,10 +200,10 @@ async def _end_session(processor: Processor, merchant_id: UUID, order: Order, in
     return await end_session(processor, void, request, intent.ends)
 
 
-def _authenticate(processor: Processor, intent: Intent, about: dict[str, Any]) -> Awaitable[Outcome]:
+def _authenticate(processor: Processor, payment: Payment, intent: Intent, about: dict[str, Any]) -> Awaitable[Outcome]:
     assert intent.transaction_id is not None, "a session has a name"
     request = contract.AuthenticationRequest(
-        authentication_transaction_id=intent.transaction_id, capture=intent.capture, **about
+        authentication_transaction_id=intent.transaction_id, capture=intent.capture, save_as=save_as(payment), **about
     )
     if intent.action is EntryAction.DEVICE_DATA:
         return processor.submit_device_data(request)

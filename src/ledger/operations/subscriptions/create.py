@@ -40,12 +40,14 @@ async def create_subscription(
     async def attempt(conflict: Conflict | None) -> Plan:
         nonlocal subscription_id
         merchant = await ledger.merchant(uow.merchant_id)
-        account = await card_account(ledger, uow.merchant_id)
-        if account is None or ledger.vault is None or MethodType.CARD not in merchant.settings.payment_methods:
-            raise MethodNotEnabled("Payments by card are not enabled for this merchant: subscriptions need them.")
+        if MethodType.CARD not in merchant.settings.payment_methods:
+            raise _not_enabled()
         customer = await uow.find(CUSTOMERS, request.customer)
         plan = await uow.find(PLANS, request.plan)
         method = await method_of(uow, customer.customer_id, request.payment_method)
+        account = await card_account(ledger, uow.merchant_id, method.account)
+        if account is None or (method.account is None and ledger.vault is None):
+            raise _not_enabled()
         if isinstance(conflict, ClaimTaken):  # a later conflict about another stream does not undo it
             subscription_id = await uow.owner(SUBSCRIPTIONS, conflict.claim.key) or new_id
         state = None if subscription_id == new_id else await uow.load(SUBSCRIPTIONS, subscription_id)
@@ -70,3 +72,7 @@ async def create_subscription(
         return await subscription_plan(uow, subscription_id, events, use, unchanged, claims=claims)
 
     return await ledger.complete(execute_charging(uow, attempt, must_be_paid=True))
+
+
+def _not_enabled() -> MethodNotEnabled:
+    return MethodNotEnabled("Payments by card are not enabled for this merchant: subscriptions need them.")

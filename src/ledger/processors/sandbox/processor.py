@@ -18,19 +18,20 @@ from msgspec.structs import replace
 from ledger.domain.money import FINEST
 from ledger.domain.orders.processor_outcomes import (
     CaptureAnswer,
+    Declined,
     ReferenceAnswer,
     ReferenceCancelled,
     RefundAnswer,
     ReleaseAnswer,
     VoidAnswer,
 )
-from ledger.domain.orders.terms import CardSummary
 from ledger.processors.contract import (
     AuthenticationRequest,
     AuthorizationAnswer,
     AuthorizationRequest,
     Capabilities,
     CaptureRequest,
+    ForgetCardRequest,
     LookUpRequest,
     PayoutRequest,
     ProcessorRecord,
@@ -40,12 +41,13 @@ from ledger.processors.contract import (
     RefundRequest,
     ReleaseRequest,
     Request,
+    TokenCard,
     TokenRequest,
     VoidRequest,
 )
 from ledger.processors.findings import Finding
 from ledger.processors.messages import DepositReceived, NoticeReceived
-from ledger.processors.sandbox import authentications, authorizations, charges, references
+from ledger.processors.sandbox import authentications, authorizations, charges, references, saved_cards
 from ledger.processors.sandbox.authentications import PayerPages, StoredAnswer
 from ledger.processors.sandbox.books import NAME
 from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallKind, SandboxCall
@@ -119,12 +121,21 @@ class SandboxProcessor:
 
     # ---------------------------------------------------------------- cards
 
-    async def read_token(self, request: TokenRequest) -> CardSummary | None:
+    async def read_token(self, request: TokenRequest) -> TokenCard | None:
         return card_of(request.token)
+
+    async def forget_card(self, request: ForgetCardRequest) -> None:
+        await saved_cards.forget(self._executor, self._in_book(request).merchant_id, request.token.token)
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
         """Records the call and answers by its card."""
         request = self._in_book(request)
+        opened = await saved_cards.opened(self._executor, request)
+        if opened is None:
+            return Declined(code="GENERIC_DECLINE", message="The sandbox keeps this card no longer.")
+        return await self._with_reference(opened, await self._answer(opened))
+
+    async def _answer(self, request: AuthorizationRequest) -> AuthorizationAnswer:
         card = behaviour_of(request.card)
         effect = authorizations.card_effect(request, card, self._pages_url)
         if effect is not None:
@@ -142,12 +153,14 @@ class SandboxProcessor:
     async def submit_device_data(self, request: AuthenticationRequest) -> AuthorizationAnswer:
         request = self._in_book(request)
         effect = authentications.submit_device_data(request, self._pages_url)
-        return await self._authorize(request, request.authentication_transaction_id, effect)
+        answer = await self._authorize(request, request.authentication_transaction_id, effect)
+        return await self._with_reference(request, answer)
 
     async def validate_authentication(self, request: AuthenticationRequest) -> AuthorizationAnswer:
         request = self._in_book(request)
         effect = authentications.validate(request)
-        return await self._authorize(request, request.authentication_transaction_id, effect)
+        answer = await self._authorize(request, request.authentication_transaction_id, effect)
+        return await self._with_reference(request, answer)
 
     async def capture(self, request: CaptureRequest) -> CaptureAnswer:
         request = self._in_book(request)
@@ -194,9 +207,9 @@ class SandboxProcessor:
             await self._executor.fence(request.merchant_id, CallKind.AUTHORIZE, request.idempotency_key)
         recorded = await self._charge_writer.answer_to(request.merchant_id, request.idempotency_key)
         if recorded is not None:
-            return recorded
+            return await self._with_reference(request, recorded)
         stored = await self._recorded(request, CallKind.AUTHORIZE, _AUTHORIZATIONS)
-        return stored.answer if stored else None
+        return await self._with_reference(request, stored.answer) if stored else None
 
     async def look_up_capture(self, request: LookUpRequest) -> CaptureAnswer | None:
         return await self._look_up(request, CallKind.CAPTURE, _CAPTURES)
@@ -259,6 +272,12 @@ class SandboxProcessor:
         return message
 
     # ---------------------------------------------------------------- one call
+
+    async def _with_reference(
+        self, request: AuthorizationRequest | AuthenticationRequest | LookUpRequest, answer: T
+    ) -> T:
+        """Returns an approval with the reference of the card that it saves. `request` is in its book."""
+        return await saved_cards.with_reference(self._executor, request.merchant_id, request.save_as, answer)
 
     def _in_book(self, request: R) -> R:
         """Returns a request as it is recorded: in this account's own book, if it has one."""

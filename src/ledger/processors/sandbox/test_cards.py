@@ -14,7 +14,7 @@ from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
 from ledger.domain.orders.terms import CardSummary
 from ledger.processors.bins import bin_info
-from ledger.processors.contract import Card, CardToken, PayingCard
+from ledger.processors.contract import Card, CardToken, PayingCard, TokenCard
 
 
 class Authentication(StrEnum):
@@ -109,13 +109,13 @@ TEST_TOKENS: Final = {
 """The tokens of the sandbox, each for a test card that any number of payments may use."""
 
 
-def card_of(token: CardToken) -> CardSummary | None:
+def card_of(token: CardToken) -> TokenCard | None:
     """Returns the card of a test token, which expires in December 2040; None if there is no such token."""
     number = TEST_TOKENS.get(token.token)
     if number is None:
         return None
     brand, kind, country, issuer_bank = bin_info(number)
-    return CardSummary(
+    summary = CardSummary(
         bin=number[:6],
         last4=number[-4:],
         brand=brand,
@@ -125,6 +125,7 @@ def card_of(token: CardToken) -> CardSummary | None:
         exp_month=12,
         exp_year=2040,
     )
+    return TokenCard(summary=summary, fingerprint=token.token)
 
 
 def number_of(card: PayingCard) -> str:

@@ -5,7 +5,7 @@ In reading order:
 - `transport`: one request, its deadline and idempotency key, and what its failure means. `forms`: how it is written.
 - `objects`: Stripe's objects, as far as they are used. `units`: its unit of an amount.
 - `call_keys`: how a call of the ledger is named at Stripe.
-- `tokens`: what may be shown of a token's card.
+- `tokens`: what may be shown of a token's card, and how a saved one is forgotten.
 - `intents`: the object that represents a payment. `cards`: authorisations and the payer's authentication.
 - `charges`: captures, voids, releases, refunds. `references`: CLABEs, vouchers, and what goes back to their payers.
 - `declines`: Stripe's decline codes in the ledger's words.

@@ -28,6 +28,7 @@ CAPTURE_KEY: Final = "ledger_capture"
 VOID_KEY: Final = "ledger_void"
 FENCED: Final = "ledger_fenced"
 WHOLE_AMOUNT: Final = "ledger_amount"
+SAVED_AS: Final = "ledger_payment_method"
 
 
 def key_of(request: Request, step: str) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.payment import EntryAction
-from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined
+from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, CardReference, Declined
 from ledger.domain.orders.statuses import NextAction
 from ledger.processors.contract import (
     AuthenticationRequest,
@@ -30,6 +30,7 @@ from ledger.processors.contract import (
 from ledger.processors.stripe.call_keys import (
     CAPTURE_KEY,
     REMEMBERED,
+    SAVED_AS,
     began_at,
     is_of,
     is_remembered,
@@ -39,8 +40,8 @@ from ledger.processors.stripe.call_keys import (
 )
 from ledger.processors.stripe.declines import declined
 from ledger.processors.stripe.forms import Form, Value
-from ledger.processors.stripe.intents import PAYMENTS, SETUPS, Intents, path_of
-from ledger.processors.stripe.objects import Error, Intent, Plan
+from ledger.processors.stripe.intents import CUSTOMERS, PAYMENTS, SETUPS, Intents, expanded, path_of
+from ledger.processors.stripe.objects import Customer, Error, Intent, Plan
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
 
@@ -122,19 +123,24 @@ class Cards(Intents):
         )
 
     async def _prepare(self, intent: Intent, request: AuthorizationRequest, card: CardToken) -> Declined | None:
-        """Gives the intent what a confirmation cannot bring: a saved card's customer, and a card that asks for plans.
+        """Gives the intent what a confirmation cannot bring: a customer, and a card that asks for plans.
 
-        Which plans of instalments the card's bank offers appears only once the intent has its card. Returns a decline
-        if this number of months is not among them.
+        A card is saved for a customer of its own, so that forgetting it forgets nothing else. Which plans of
+        instalments the card's bank offers appears only once the intent has its card. Returns a decline if this number
+        of months is not among them.
         """
         months = None if card.token.startswith(_CONFIRMATION_TOKEN) else request.installments
-        if card.customer is None and months is None:
+        if card.customer is None and request.save_as is None and months is None:
             return None
         form: dict[str, Value] = {"customer": card.customer}
+        if request.save_as is not None and path_of(intent.id).startswith(PAYMENTS):
+            form |= {"setup_future_usage": "off_session"}
         if months is not None:
             form |= {"payment_method": card.token}
             form |= {"payment_method_options": {"card": {"installments": {"enabled": True}}}}
         try:
+            if request.save_as is not None:
+                form |= {"customer": await self._customer(request)}
             intent = await self.transport.post(
                 path_of(intent.id), form, Intent, key=key_of(request, "prepare"), deadline_at=request.deadline_at
             )
@@ -153,6 +159,13 @@ class Cards(Intents):
             code=INSTALLMENTS_NOT_AVAILABLE,
             message=f"The card's bank does not offer {months} months; it offers {offered}.",
         )
+
+    async def _customer(self, request: AuthorizationRequest) -> str:
+        """Creates the customer of a card that is saved, or returns the one it has. Raises Refused."""
+        form: Form = {"metadata": {**metadata_of(request), SAVED_AS: str(request.save_as)}}
+        key, deadline_at = key_of(request, "customer"), request.deadline_at
+        customer = await self.transport.post(CUSTOMERS, form, Customer, key=key, deadline_at=deadline_at)
+        return customer.id
 
     async def _confirm(self, intent: Intent, request: AuthorizationRequest, card: CardToken) -> AuthorizationAnswer:
         """Confirms an intent. From here on money can move, so an answer that does not come is unknown."""
@@ -271,7 +284,23 @@ def approved(intent: Intent) -> Approved:
         eci=None if secure is None else secure.electronic_commerce_indicator,
         validity_s=validity_s,
         network_transaction_id=None if card is None else card.network_transaction_id,
+        saved_card=_saved_card(intent, None if card is None else card.fingerprint),
     )
+
+
+def _saved_card(intent: Intent, fingerprint: str | None) -> CardReference | None:
+    """Returns the reference of the card that an intent has saved for later payments, None if it has saved none.
+
+    Stripe attaches the card to the intent's customer when it approves it
+    (docs.stripe.com/payments/save-during-payment, docs.stripe.com/payments/save-and-reuse).
+    """
+    method = intent.payment_method
+    if intent.customer is None or method is None or "off_session" not in {intent.setup_future_usage, intent.usage}:
+        return None
+    if isinstance(method, str):
+        return CardReference(token=method, customer=intent.customer, fingerprint=fingerprint)
+    shown = None if method.card is None else method.card.fingerprint
+    return CardReference(token=method.id, customer=intent.customer, fingerprint=shown)
 
 
 def _confirmation(intent: Intent, request: AuthorizationRequest, card: CardToken) -> Form:
@@ -290,7 +319,7 @@ def _confirmation(intent: Intent, request: AuthorizationRequest, card: CardToken
         "return_url": request.return_url if has_payer else None,
         "off_session": True if is_payment and not has_payer else None,
         "payment_method_options": None if plan is None else {"card": {"installments": {"plan": plan}}},
-        "expand": ["latest_charge"] if is_payment else None,
+        "expand": expanded(path_of(intent.id)),
     }
 
 

@@ -38,7 +38,7 @@ from ledger.processors.stripe.call_keys import (
 )
 from ledger.processors.stripe.charges import REFUNDS, refunded
 from ledger.processors.stripe.forms import Form
-from ledger.processors.stripe.intents import Intents
+from ledger.processors.stripe.intents import CUSTOMERS, Intents
 from ledger.processors.stripe.objects import (
     CashTransaction,
     Customer,
@@ -49,7 +49,6 @@ from ledger.processors.stripe.objects import (
     Refund,
 )
 from ledger.processors.stripe.payouts import Payouts, envelope
-from ledger.processors.stripe.references import CUSTOMERS
 from ledger.processors.stripe.transport import Refused, Transport
 from ledger.processors.stripe.units import from_units
 

@@ -7,12 +7,13 @@ from typing import Final
 
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.stripe.call_keys import key_of
-from ledger.processors.stripe.forms import Form
+from ledger.processors.stripe.forms import Form, Value
 from ledger.processors.stripe.objects import Intent
 from ledger.processors.stripe.transport import Refused, ReplayedFailure, Transport
 
 PAYMENTS: Final = "/v1/payment_intents"
 SETUPS: Final = "/v1/setup_intents"
+CUSTOMERS: Final = "/v1/customers"
 KEYS_MAX: Final = 10
 """Under how many keys an intent is asked to change, one after another, while Stripe repeats failures of its own."""
 
@@ -26,6 +27,11 @@ def path_of(intent_id: str) -> str:
     return f"{SETUPS if intent_id.startswith(_SETUP_PREFIX) else PAYMENTS}/{intent_id}"
 
 
+def expanded(path: str) -> list[Value]:
+    """Returns what an intent is asked to show whole: its charge, or the card of a setup intent, which has no charge."""
+    return ["latest_charge" if path.startswith(PAYMENTS) else "payment_method"]
+
+
 class Intents:
     """The intents of one account."""
 
@@ -33,10 +39,11 @@ class Intents:
         self.transport = transport
 
     async def read(self, intent_id: str, deadline_at: datetime) -> Intent:
-        """Returns an intent with its latest charge. Raises Refused, ProcessorTimedOut, ProcessorUnavailable."""
+        """Returns an intent with its latest charge, or its card. Raises Refused, ProcessorTimedOut,
+        ProcessorUnavailable.
+        """
         path = path_of(intent_id)
-        form: Form = {"expand": ["latest_charge"]} if path.startswith(PAYMENTS) else {}
-        return await self.transport.get(path, form, Intent, deadline_at=deadline_at)
+        return await self.transport.get(path, {"expand": expanded(path)}, Intent, deadline_at=deadline_at)
 
     async def cancel(self, intent_id: str, request: Request, step: str) -> Intent:
         """Cancels an intent and returns it as it is then: if the payer was quicker, it is not cancelled.

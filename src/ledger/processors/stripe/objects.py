@@ -60,6 +60,7 @@ class CardDetails(Struct, frozen=True, kw_only=True):
 
     authorization_code: str | None = None
     capture_before: int | None = None
+    fingerprint: str | None = None
     network_transaction_id: str | None = None
     three_d_secure: ThreeDSecure | None = None
 
@@ -124,6 +125,32 @@ class NextAction(Struct, frozen=True, kw_only=True):
     display_bank_transfer_instructions: BankTransfer | None = None
 
 
+class Card(Struct, frozen=True, kw_only=True):
+    """A card as Stripe shows it, without its number. `funding` is credit, debit, prepaid or unknown."""
+
+    brand: str
+    last4: str
+    exp_month: int
+    exp_year: int
+    funding: str = "unknown"
+    country: str | None = None
+    fingerprint: str | None = None
+
+
+class BillingDetails(Struct, frozen=True, kw_only=True):
+    name: str | None = None
+
+
+class PaymentMethod(Struct, frozen=True, kw_only=True):
+    """What can be charged: a card, or the preview of one in a confirmation token, which has no id."""
+
+    type: str
+    id: str = ""
+    card: Card | None = None
+    customer: str | None = None
+    billing_details: BillingDetails | None = None
+
+
 class Error(Struct, frozen=True, kw_only=True):
     """An error of a request, or of an intent's last attempt. Its intent is as it is now."""
 
@@ -138,7 +165,11 @@ class Error(Struct, frozen=True, kw_only=True):
 
 
 class Intent(Struct, frozen=True, kw_only=True):
-    """A payment intent, or a setup intent, which has no amounts."""
+    """A payment intent, or a setup intent, which has no amounts.
+
+    A payment intent that saves its card has `setup_future_usage`, a setup intent has `usage`. `payment_method` is an
+    object if the request asked for it to be expanded.
+    """
 
     id: str
     status: str
@@ -157,7 +188,10 @@ class Intent(Struct, frozen=True, kw_only=True):
     last_payment_error: Error | None = None
     last_setup_error: Error | None = None
     next_action: NextAction | None = None
+    payment_method: str | PaymentMethod | None = None
     payment_method_options: MethodOptions | None = None
+    setup_future_usage: str | None = None
+    usage: str | None = None
 
     @property
     def charge(self) -> Charge | None:
@@ -264,30 +298,6 @@ class Payout(Struct, frozen=True, kw_only=True):
     created: int = 0
     automatic: bool = True
     reconciliation_status: str = "completed"
-
-
-class Card(Struct, frozen=True, kw_only=True):
-    """A card as Stripe shows it, without its number. `funding` is credit, debit, prepaid or unknown."""
-
-    brand: str
-    last4: str
-    exp_month: int
-    exp_year: int
-    funding: str = "unknown"
-    country: str | None = None
-
-
-class BillingDetails(Struct, frozen=True, kw_only=True):
-    name: str | None = None
-
-
-class PaymentMethod(Struct, frozen=True, kw_only=True):
-    """What can be charged: a card, or the preview of one in a confirmation token."""
-
-    type: str
-    card: Card | None = None
-    customer: str | None = None
-    billing_details: BillingDetails | None = None
 
 
 class ConfirmationToken(Struct, frozen=True, kw_only=True):

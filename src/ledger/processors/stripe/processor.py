@@ -24,7 +24,9 @@ class StripeProcessor:
         self.capabilities = capabilities or capabilities_of(methods_of(MEXICO))
         transport = Transport(connections, secret_key)
         cards, charges, references = Cards(transport), Charges(transport), References(transport)
-        self.read_token = Tokens(transport).read_token
+        tokens = Tokens(transport)
+        self.read_token = tokens.read_token
+        self.forget_card = tokens.forget_card
         self.authorize = cards.authorize
         self.submit_device_data = cards.validate_authentication  # Stripe's own page collects the device's data
         self.validate_authentication = cards.validate_authentication

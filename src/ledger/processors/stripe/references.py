@@ -48,12 +48,11 @@ from ledger.processors.stripe.call_keys import (
 )
 from ledger.processors.stripe.charges import REFUNDS, refunded, words
 from ledger.processors.stripe.forms import Form, Value
-from ledger.processors.stripe.intents import PAYMENTS, Intents, path_of
+from ledger.processors.stripe.intents import CUSTOMERS, PAYMENTS, Intents, path_of
 from ledger.processors.stripe.objects import Customer, Intent, NextAction, Refund
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
 
-CUSTOMERS: Final = "/v1/customers"
 OXXO_MIN, OXXO_MAX = 1_000, 1_000_000
 """The bounds of a voucher in centavos: 10 to 10,000 pesos. Source: docs.stripe.com/payments/oxxo."""
 OXXO_DAYS_MAX: Final = 7

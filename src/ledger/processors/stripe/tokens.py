@@ -1,4 +1,4 @@
-"""What may be shown of a card that a token names: the number itself never leaves Stripe.
+"""What may be shown of a card that a token names, and how a saved one is forgotten. Its number never leaves Stripe.
 
 Two kinds of tokens can be charged: a payment method (`pm_…`) and a confirmation token (`ctoken_…`). Stripe's script
 makes them in the payer's browser.
@@ -7,12 +7,14 @@ makes them in the payer's browser.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
 from ledger.domain.orders.terms import CardSummary
 from ledger.processors.bins import UNKNOWN_BRAND
-from ledger.processors.contract import ProcessorTimedOut, TokenRequest
+from ledger.processors.contract import ForgetCardRequest, ProcessorTimedOut, TokenCard, TokenRequest
+from ledger.processors.stripe.call_keys import key_of
 from ledger.processors.stripe.objects import ConfirmationToken, PaymentMethod
 from ledger.processors.stripe.transport import Refused, Transport
 
@@ -37,7 +39,7 @@ class Tokens:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def read_token(self, request: TokenRequest) -> CardSummary | None:
+    async def read_token(self, request: TokenRequest) -> TokenCard | None:
         """Returns the card of a token; None if no card can be charged by it: it is unknown, expired or used up.
 
         A card that Stripe has saved for a customer is charged for that customer alone. Raises ProcessorTimedOut,
@@ -52,7 +54,7 @@ class Tokens:
         if method is None or method.card is None or method.customer not in {None, request.token.customer}:
             return None
         card, holder = method.card, method.billing_details
-        return CardSummary(
+        summary = CardSummary(
             bin=None,
             last4=card.last4,
             brand=_BRANDS.get(card.brand, UNKNOWN_BRAND),
@@ -63,6 +65,20 @@ class Tokens:
             exp_year=card.exp_year,
             cardholder_name=None if holder is None else holder.name,
         )
+        return TokenCard(summary=summary, fingerprint=card.fingerprint)
+
+    async def forget_card(self, request: ForgetCardRequest) -> None:
+        """Detaches a payment method from its customer: it can never be charged again.
+
+        One that Stripe does not know, or that is detached already, is forgotten. Raises ProcessorTimedOut,
+        ProcessorUnavailable.
+        """
+        token = request.token.token
+        if not _PAYMENT_METHOD.fullmatch(token):
+            return
+        path, key = f"/v1/payment_methods/{token}/detach", key_of(request, "detach")
+        with suppress(Refused):
+            await self._transport.post(path, {}, PaymentMethod, key=key, deadline_at=request.deadline_at)
 
     async def _method(self, request: TokenRequest) -> PaymentMethod | None:
         """Returns what a token names, None if it is no token that can be charged. Raises Refused."""

@@ -257,6 +257,7 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
         device_information=payment.device_information,
         metadata=payment.metadata,
         description=payment.description,
+        saves_card=payment.saves_card,
     )
     amount = shortest(subtotal + surcharge)
     chosen = choose(payment, terms.currency, subtotal, amount)
