@@ -7,6 +7,7 @@ each answer is checked against the description. In reading order:
   that is used out of the whole.
 - `clock`, `record`, `books`, `lists`, `expansion`: time, the file of what happened, and an account's objects.
 - `cards`: the test cards. `payment_methods`, `payment_intents`, `confirmation`, `instalments`, `charges`, `refunds`: card payments.
+  `setup_intents`: cards that are saved without one.
 - `customers`, `transfers`, `vouchers`: SPEI and OXXO. `balance`, `payouts`, `disputes`, `account`: the money afterwards.
 - `calls`, `routes`, `idempotency`, `faults`, `requests`: what becomes of a request. `accounts`: whose key it has.
 - `webhooks`, `pages`, `controls`: messages, the payer's pages, and what tests may do. `app`, `__main__`: the server.

@@ -22,6 +22,7 @@ Announce = Callable[[Object], None]
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 PREFIXES: Final = {
     "payment_intent": "pi_",
+    "setup_intent": "seti_",
     "charge": "ch_",
     "refund": "re_",
     "payment_method": "pm_",

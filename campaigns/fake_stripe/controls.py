@@ -10,7 +10,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from campaigns.fake_stripe import cards, disputes, payouts, refunds, transfers, vouchers
+from campaigns.fake_stripe import cards, disputes, payouts, refunds, setup_intents, transfers, vouchers
 from campaigns.fake_stripe.account import roll_secret
 from campaigns.fake_stripe.accounts import Accounts, Mode
 from campaigns.fake_stripe.books import Object
@@ -53,7 +53,10 @@ class Voucher(_Given, frozen=True, kw_only=True):
 
 
 class Authentication(_Given, frozen=True, kw_only=True):
-    payment_intent: str
+    """The end of the payer's 3-D Secure, for a payment or for a setup."""
+
+    payment_intent: str = ""
+    setup_intent: str = ""
     passed: bool = True
 
 
@@ -170,10 +173,12 @@ class Controls:
 
     def _authenticate(self, body: bytes) -> Object:
         given = _read(body, Authentication)
-        book, intent = self._accounts.holding("payment_intent", given.payment_intent)
+        kind = "setup_intent" if given.setup_intent else "payment_intent"
+        book, intent = self._accounts.holding(kind, given.setup_intent or given.payment_intent)
         if intent["status"] != "requires_action" or "challenge" not in book.details[intent["id"]]:
-            raise invalid(f"The payment {intent['id']} waits for no 3-D Secure; its status is {intent['status']}.")
-        authenticated(book, intent, passed=given.passed)
+            raise invalid(f"{intent['id']} waits for no 3-D Secure; its status is {intent['status']}.")
+        ends = setup_intents.authenticated if given.setup_intent else authenticated
+        ends(book, intent, passed=given.passed)
         return intent
 
     def _refund(self, body: bytes) -> Object:

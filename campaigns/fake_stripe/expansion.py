@@ -12,6 +12,7 @@ from campaigns.fake_stripe.transfers import shown_balance
 
 _EXPANDABLE: Final = {
     "payment_intent": {"customer", "latest_charge", "payment_method"},
+    "setup_intent": {"customer", "payment_method"},
     "charge": {"balance_transaction", "customer", "failure_balance_transaction", "payment_intent", "refunds"},
     "refund": {"balance_transaction", "charge", "customer", "failure_balance_transaction", "payment_intent"},
     "balance_transaction": {"source"},

@@ -65,6 +65,12 @@ OPERATIONS: Final = (
     "GET /v1/refunds/{refund}",
     "POST /v1/refunds/{refund}",
     "POST /v1/refunds/{refund}/cancel",
+    "GET /v1/setup_intents",
+    "POST /v1/setup_intents",
+    "GET /v1/setup_intents/{intent}",
+    "POST /v1/setup_intents/{intent}",
+    "POST /v1/setup_intents/{intent}/cancel",
+    "POST /v1/setup_intents/{intent}/confirm",
     "POST /v1/test_helpers/confirmation_tokens",
     "POST /v1/test_helpers/customers/{customer}/fund_cash_balance",
     "POST /v1/tokens",
@@ -87,6 +93,7 @@ OBJECTS: Final = frozenset(
         "payment_method",
         "payout",
         "refund",
+        "setup_intent",
     }
 )
 """What an answer may have in place of an id."""
@@ -112,7 +119,8 @@ _LEFT_OUT: Final = {
     "payment_intent": {"hooks", "payment_details"},
     "error": {"source"},
     "payment_intent_next_action": {"verify_with_microdeposits", "card_await_notification"},
-    "api_errors": {"setup_intent", "source"},
+    "api_errors": {"source"},
+    "setup_intent_next_action": {"verify_with_microdeposits"},
     "charge": {"presentment_details"},
 }
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from campaigns.fake_stripe import setup_intents
 from campaigns.fake_stripe.accounts import Accounts
 from campaigns.fake_stripe.books import Book, Object
 from campaigns.fake_stripe.confirmation import authenticated
@@ -17,7 +18,7 @@ from campaigns.fake_stripe.payment_intents import shown
 
 _PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <body style="font-family:sans-serif;max-width:32rem;margin:3rem auto"><h1>{title}</h1>{body}</body></html>"""
-_FORM: Final = """<p>Fake Stripe asks whether the payment of {amount} is yours.</p>
+_FORM: Final = """<p>Fake Stripe asks whether the {what}{amount} is yours.</p>
 <form method="post"><button id="complete" name="outcome" value="complete">Complete</button>
 <button id="fail" name="outcome" value="fail">Fail</button></form>"""
 
@@ -30,8 +31,10 @@ class Pages:
 
     async def authenticate(self, request: Request) -> Response:
         """Shows 3-D Secure, and ends it as the payer chose. A payer who comes back to it is sent on."""
+        name = request.path_params["intent"]
+        is_setup = name.startswith("seti_")
         try:
-            book, intent = self._accounts.holding("payment_intent", request.path_params["intent"])
+            book, intent = self._accounts.holding("setup_intent" if is_setup else "payment_intent", name)
         except StripeError:
             return _page("Unknown", "<p>There is no such payment.</p>", 404)
         details = book.details[intent["id"]]
@@ -39,13 +42,12 @@ class Pages:
             return _page("Expired", "<p>This page belongs to an earlier attempt.</p>", 404)
         waits = intent["status"] == "requires_action" and intent["next_action"] is not None
         if request.method == "GET" and waits:
-            return _page(
-                "3-D Secure",
-                _FORM.format(amount=escape(f"{shown(intent['amount'], intent['currency'])} {intent['currency']}")),
-            )
+            amount = "" if is_setup else f" of {shown(intent['amount'], intent['currency'])} {intent['currency']}"
+            return _page("3-D Secure", _FORM.format(what="card" if is_setup else "payment", amount=escape(amount)))
         if waits:
             passed = (await request.body()) == b"outcome=complete"
-            authenticated(book, intent, passed=passed)
+            ends = setup_intents.authenticated if is_setup else authenticated
+            ends(book, intent, passed=passed)
         return _back(book, intent)
 
     async def voucher(self, request: Request) -> Response:
@@ -76,9 +78,10 @@ def _back(book: Book, intent: Object) -> Response:
     if not url:
         return _page("3-D Secure", f"<p>Done: {escape(intent['status'])}.</p>")
     well = intent["status"] in {"succeeded", "requires_capture", "processing", "requires_confirmation"}
+    kind = intent["object"]
     facts = {
-        "payment_intent": intent["id"],
-        "payment_intent_client_secret": intent["client_secret"],
+        kind: intent["id"],
+        f"{kind}_client_secret": intent["client_secret"],
         "source_type": "card",
         "redirect_status": "succeeded" if well else "failed",
     }

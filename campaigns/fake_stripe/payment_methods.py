@@ -313,16 +313,16 @@ def retrieve_confirmation_token(call: Call) -> Object:
     return call.book.get("confirmation_token", call.path["confirmation_token"], "confirmation_token", status=404)
 
 
-def of_confirmation_token(book: Book, name: str, intent: str) -> tuple[Object, Object]:
-    """Returns the token and its payment method, and notes the payment that it is used for. It is used once."""
+def of_confirmation_token(book: Book, name: str, intent: str, kind: str = "payment_intent") -> tuple[Object, Object]:
+    """Returns the token and its payment method, and notes the intent that it is used for. It is used once."""
     token = book.get("confirmation_token", name, "confirmation_token")
-    if token["payment_intent"] not in {None, intent}:
+    if {token["payment_intent"], token["setup_intent"]} - {None, intent}:
         raise invalid(
-            f"The provided ConfirmationToken {name} was already used for another PaymentIntent.", "confirmation_token"
+            f"The provided ConfirmationToken {name} was already used for another intent.", "confirmation_token"
         )
     if token["expires_at"] <= book.clock.now():
         raise missing("ConfirmationToken", name, "confirmation_token", status=400, hint="; it has expired.")
-    if token["payment_intent"] is None:
-        book.when_undone(lambda: token.update(payment_intent=None))
-    token["payment_intent"] = intent
+    if token[kind] is None:
+        book.when_undone(lambda: token.update({kind: None}))
+    token[kind] = intent
     return token, book.details[name]["method"]

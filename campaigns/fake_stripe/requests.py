@@ -31,6 +31,7 @@ RESET: Final = "fake_stripe.reset"
 _HELD_S: Final = 60.0
 _KEPT: Final = {
     "payment_intents": ("payment_intent", "intent"),
+    "setup_intents": ("setup_intent", "intent"),
     "refunds": ("refund", "refund"),
     "disputes": ("dispute", "dispute"),
 }

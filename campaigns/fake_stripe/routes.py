@@ -18,6 +18,7 @@ from campaigns.fake_stripe import (
     payment_methods,
     payouts,
     refunds,
+    setup_intents,
     transfers,
 )
 from campaigns.fake_stripe.books import Object
@@ -38,6 +39,7 @@ _SHOWN: Final = "description metadata statement_descriptor statement_descriptor_
 _CREATE: Final = (
     "amount currency customer confirm capture_method confirmation_method payment_method_types automatic_payment_methods"
 )
+_SETUP: Final = "payment_method payment_method_data confirmation_token return_url use_stripe_sdk mandate_data"
 _CUSTOMER: Final = "address description email metadata name phone"
 _HANDLERS: Final[dict[str, tuple[Handler, str]]] = {
     "GET /v1/account": (account.retrieve, ""),
@@ -105,6 +107,18 @@ _HANDLERS: Final[dict[str, tuple[Handler, str]]] = {
     "GET /v1/refunds/{refund}": (refunds.retrieve, ""),
     "POST /v1/refunds/{refund}": (refunds.update, "metadata"),
     "POST /v1/refunds/{refund}/cancel": (refunds.cancel, ""),
+    "GET /v1/setup_intents": (setup_intents.list_all, f"{_PAGE} customer payment_method"),
+    "POST /v1/setup_intents": (
+        setup_intents.create,
+        f"{_SETUP} confirm customer description metadata payment_method_types automatic_payment_methods usage",
+    ),
+    "GET /v1/setup_intents/{intent}": (setup_intents.retrieve, "client_secret"),
+    "POST /v1/setup_intents/{intent}": (
+        setup_intents.update,
+        "customer description metadata payment_method payment_method_data",
+    ),
+    "POST /v1/setup_intents/{intent}/cancel": (setup_intents.cancel, "cancellation_reason"),
+    "POST /v1/setup_intents/{intent}/confirm": (setup_intents.confirm_one, _SETUP),
     "POST /v1/test_helpers/confirmation_tokens": (
         payment_methods.create_confirmation_token,
         "payment_method payment_method_data return_url setup_future_usage",

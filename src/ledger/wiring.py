@@ -98,8 +98,6 @@ async def open_ledger(
         secrets = load_secrets(settings)
         order_numbers = await stack.enter_async_context(OrderNumbers(url, secrets.key(Purpose.ORDER_NUMBERS)))
         vault = await _vault(settings, secrets, stack)
-        card_references = CardReferences(url)
-        stack.push_async_callback(card_references.stop)
         ledger = Ledger(
             journal,
             processors,
@@ -107,7 +105,7 @@ async def open_ledger(
             calls=CALLS,
             clock=clock,
             vault=vault,
-            card_references=card_references,
+            card_references=CardReferences(accounts.keys.client),
             accounts=accounts,
             invoicing=_invoicing(settings, secrets, url, stack),
             notifier=_notifier(settings),

@@ -208,6 +208,7 @@ SAMPLES: dict[str, Any] = {
         device_information=DEVICE,
         metadata=Raw(b'{"try":1}'),
         description="Anticipo",
+        saves_card=True,
     ),
     "authorization-requested.v1": orders.AuthorizationRequested(
         payment_id=PAYMENT,
@@ -303,7 +304,13 @@ SAMPLES: dict[str, Any] = {
     "customer-fiscal-data-changed.v1": customers.CustomerFiscalDataChanged(customer_id=CUSTOMER, at=AT, fiscal=FISCAL),
     "customer-erased.v1": customers.CustomerErased(customer_id=CUSTOMER, at=AT),
     "payment-method-saved.v1": payment_methods.PaymentMethodSaved(
-        payment_method_id=METHOD, customer_id=CUSTOMER, card=CARD, at=AT, is_default=True, billing=BILLING
+        payment_method_id=METHOD,
+        customer_id=CUSTOMER,
+        card=CARD,
+        at=AT,
+        is_default=True,
+        billing=BILLING,
+        account="backup",
     ),
     "payment-method-expiry-changed.v1": payment_methods.PaymentMethodExpiryChanged(
         payment_method_id=METHOD, exp_month=7, exp_year=2034, at=AT
@@ -330,6 +337,7 @@ SAMPLES: dict[str, Any] = {
         is_default=True,
         billing=BILLING,
         account="backup",
+        by_token=True,
     ),
     "card-verification-challenged.v1": payment_methods.CardVerificationChallenged(
         verification_id=ORDER, action=PayerStep.CHALLENGE, expires_at=AT, at=AT, session=SESSION

@@ -84,7 +84,13 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
         ),
     ] = None
     options: Annotated[MethodOptions | None, Meta(description="Alias of cardDetails, as options.card.")] = None
-    persist: Annotated[bool | None, Meta(description="True saves the card for later payments.")] = None
+    persist: Annotated[
+        bool | None,
+        Meta(
+            description="True saves the card for later payments: its number, or in the case of cardTokens with the "
+            "processor that approves the payment."
+        ),
+    ] = None
     payment_method_id: Annotated[Id | None, Meta(description="The saved method, for type payment_method_id.")] = None
     cvc: Annotated[Cvc | None, Meta(description="CVC of the saved card. Never stored.")] = None
 

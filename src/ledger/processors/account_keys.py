@@ -55,22 +55,23 @@ _decode: Final = msgspec.json.Decoder(AccountKeys).decode
 class AccountKeyStore:
     """The keys of an installation's accounts. `url` is a libpq connection string; `keys` seal them.
 
-    It connects for the first account with keys. Every method raises DatabaseUnavailable.
+    It connects for the first account with keys; others may share the connection of `client`. Every method raises
+    DatabaseUnavailable.
     """
 
     def __init__(self, url: str, keys: SealingKeys) -> None:
-        self._client = SharedClient(url, "ledger-account-keys")
+        self.client = SharedClient(url, "ledger-account-keys")
         self._keys = keys
         self._opened = TtlCache[UUID, AccountKeys](_OPENED_MAX, _OPENED_TTL_S)
 
     async def stop(self) -> None:
-        await self._client.stop()
+        await self.client.stop()
 
     async def keep(self, merchant_id: UUID, account_id: UUID, account_keys: AccountKeys) -> UUID:
         """Stores keys for an event that is committed afterwards, and returns the id by which it names them."""
         secret_id = uuid4()
         wrapped = self._keys.wrap(merchant_id, secret_id, _encode(account_keys))
-        async with self._client.turn() as connection:
+        async with self.client.turn() as connection:
             values = (merchant_id, secret_id, account_id, self._keys.newest, wrapped)
             await connection.execute(_KEEP.encode(), values)
         return secret_id
@@ -82,7 +83,7 @@ class AccountKeyStore:
         """
         opened = self._opened.get(secret_id)
         if opened is None:
-            async with self._client.turn() as connection:
+            async with self.client.turn() as connection:
                 cursor = await connection.execute(_FIND.encode(), (merchant_id, secret_id), binary=True)
                 row: tuple[Any, ...] | None = await cursor.fetchone()
             if row is None:
@@ -96,5 +97,5 @@ class AccountKeyStore:
         """Destroys the keys `replaced` of an account, and older ones that no event names, but never `present`."""
         if replaced is not None:
             self._opened.drop(replaced)
-        async with self._client.turn() as connection:
+        async with self.client.turn() as connection:
             await connection.execute(_DESTROY.encode(), (merchant_id, account_id, present, replaced))

@@ -102,13 +102,10 @@ class KeptCard(Struct, frozen=True, kw_only=True):
 
 
 class CardReferences:
-    """One process's access to the references. It connects for the first; every method raises DatabaseUnavailable."""
+    """One process's access to the references. Every method raises DatabaseUnavailable."""
 
-    def __init__(self, url: str) -> None:
-        self._client = SharedClient(url, "ledger-card-references")
-
-    async def stop(self) -> None:
-        await self._client.stop()
+    def __init__(self, client: SharedClient) -> None:
+        self._client = client
 
     async def keep(
         self,

@@ -8,13 +8,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from campaigns.fake_stripe.running import control, fake_stripe
 from msgspec.structs import replace
+from psycopg import AsyncConnection
 from tests.api.bodies import paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
+from tests.api.subscriptions.billing import planned
 from tests.background.test_recovery import AFTERWARDS, sweep
 
+from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -38,8 +42,15 @@ class Shop:
         assert self.store.settings.database_url is not None
         await sweep(self.store.ledger, self.store.settings.database_url, AFTERWARDS)
 
-    async def create(self, name: str, token: str = "pm_card_visa", **changes: Any) -> Any:
-        method = {"type": "card", "cardTokens": [{"account": "mx", "token": token}]}
+    async def references(self) -> int:
+        assert self.store.settings.database_url is not None
+        async with await AsyncConnection.connect(self.store.settings.database_url) as connection:
+            row = await (await connection.execute("select count(*) from payment_method_reference")).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    async def create(self, name: str, token: str = "pm_card_visa", *, persist: bool = False, **changes: Any) -> Any:
+        method = {"type": "card", "cardTokens": [{"account": "mx", "token": token}], "persist": persist}
         return await self.merchant.create(paid_order(**{"externalId": name, "paymentMethod": method, **changes}))
 
     async def shown(self, name: str) -> tuple[str, str]:
@@ -130,3 +141,50 @@ async def test_a_capture_and_a_refund_without_an_answer_are_carried_out_once(sho
     await shop.recover()
     assert await shop.shown("paid") == ("PARTIALLY_REFUNDED", "PARTIALLY_REFUNDED")
     assert set(shop.moved().values()) == {1}
+
+
+async def test_a_card_is_saved_charged_again_off_session_and_forgotten(shop: Shop) -> None:
+    """With a payment and without one; with 3-D Secure; by a subscription; and at Stripe it is detached in the end."""
+    first = (await shop.create("first", persist=True)).json()
+    card = first["paymentMethod"]["id"]
+    saved = (await shop.merchant.get(f"/api/payment-methods/{card}")).json()
+    assert (saved["status"], saved["cardDetails"]["last4"], saved["cardDetails"]["bin"]) == ("ACTIVE", "4242", None)
+    assert (await shop.create("again", persist=True)).json()["paymentMethod"]["id"] == card
+    by_saved = {"type": "payment_method_id", "paymentMethodId": card}
+    later = (await shop.create("later", paymentMethod=by_saved)).json()
+    assert (later["status"], later["payment"]["processorAccount"]) == ("COMPLETED", "mx")
+    customers = f"/api/customers/{first['customer']['id']}/payment-methods"
+    token = {"account": "mx", "token": "pm_card_authenticationRequired"}
+    body = {"paymentMethod": {"type": "card", "cardTokens": [token]}, "returnUrl": "https://shop.example/x"}
+    asked = (await shop.merchant.post(customers, body)).json()
+    name = asked["payerAuthentication"]["authenticationTransactionId"]
+    control(shop.url, "authentications", {"setup_intent": name, "passed": True})
+    path = f"/api/payment-methods/{asked['id']}/payer-authentication/validate"
+    validated = await shop.merchant.post(path, {"authenticationTransactionId": name})
+    assert validated.json()["status"] == "ACTIVE", validated.text
+    by_asked = {"type": "payment_method_id", "paymentMethodId": asked["id"]}
+    off_session = (await shop.create("off", paymentMethod=by_asked, isVirtualTerminal=True)).json()
+    assert off_session["declineCode"] == "AUTHENTICATION_REQUIRED", off_session
+    plan = (await planned(shop.merchant))["id"]
+    for method, status in ((asked["id"], 422), (card, 201)):
+        subscription = {"customerId": first["customer"]["id"], "planId": plan, "paymentMethodId": method}
+        answer = await shop.merchant.post("/api/v1/subscriptions", subscription)
+        assert answer.status_code == status, answer.text
+    deleted = await shop.merchant.delete(f"{customers}/{asked['id']}")
+    assert deleted.status_code == 200, deleted.text
+    assert (await shop.merchant.delete(f"/api/customers/{first['customer']['id']}")).is_success
+    await sweep_cards(shop.store.ledger, age_s=0.0)
+    await sweep_cards(shop.store.ledger, age_s=0.0)
+    assert await shop.references() == 0
+    events = httpx.get(f"{shop.url}/v1/events?type=payment_method.detached", auth=("sk_test_fake", ""))
+    assert len(events.json()["data"]) == 3, "the card that was saved twice has two names at Stripe"
+
+
+async def test_the_reference_of_an_answer_that_was_lost_is_found_with_it(shop: Shop) -> None:
+    shop.fail("reset_after", CONFIRM)
+    lost = (await shop.create("lost", persist=True)).json()
+    assert lost["status"] == "PROCESSING"
+    await shop.recover()
+    card = (await shop.merchant.get(f"{ORDERS}/lost")).json()["paymentMethod"]["id"]
+    later = await shop.create("later", paymentMethod={"type": "payment_method_id", "paymentMethodId": card})
+    assert later.json()["status"] == "COMPLETED"

@@ -305,3 +305,38 @@ def test_no_key_is_charged_twice_whatever_fails_on_the_way(
     assert succeeded < set(numbers), "some were paid behind a stored 500"
     captured = {line.about: line.amount for line in fake.lines(account) if line.moved == "CAPTURED"}
     assert captured == {each.id: each.amount_received for each in listed}
+
+
+def test_a_setup_saves_a_card_without_a_payment(fake: Fake, client: stripe.StripeClient) -> None:
+    customer, setups = client.v1.customers.create({}).id, client.v1.setup_intents
+    made = setups.create({"payment_method_types": ["card"], "usage": "off_session"})
+    assert (made.status, made.customer) == ("requires_payment_method", None)
+    setups.update(made.id, {"customer": customer})
+    done = setups.confirm(made.id, {"payment_method": "pm_card_visa", "expand": ["payment_method"]})
+    card: Any = done.payment_method
+    assert (done.status, card.customer, card.card.last4) == ("succeeded", customer, "4242")
+    for _ in range(2):
+        assert paid(client, card.id, customer=customer, off_session=True).status == "succeeded"
+    with pytest.raises(stripe.InvalidRequestError) as over:
+        setups.cancel(made.id)
+    assert over.value.code == "setup_intent_unexpected_state"
+    client.v1.payment_methods.detach(card.id)
+    with pytest.raises(stripe.InvalidRequestError):
+        paid(client, card.id, customer=customer)
+    declined = setups.create({"payment_method_types": ["card"], "customer": customer})
+    with pytest.raises(stripe.CardError) as refused:
+        setups.confirm(declined.id, {"payment_method": "pm_card_decline_lost_card__do_not_try_again"})
+    assert refused.value.error is not None
+    assert (refused.value.error.decline_code, refused.value.error.advice_code) == ("lost_card", "do_not_try_again")
+    assert setups.retrieve(declined.id).last_setup_error.code == "card_declined"
+    for passed, status in ((False, "requires_payment_method"), (True, "succeeded")):
+        asked = setups.confirm(
+            declined.id, {"payment_method": "pm_card_authenticationRequired", "return_url": "https://shop.example/back"}
+        )
+        page = httpx.get(asked.next_action.redirect_to_url.url)
+        assert (asked.status, page.status_code) == ("requires_action", 200)
+        outcome = {"outcome": "complete" if passed else "fail"}
+        back = httpx.post(asked.next_action.redirect_to_url.url, data=outcome)
+        assert parse_qs(urlsplit(back.headers["location"]).query)["setup_intent"] == [declined.id]
+        assert setups.retrieve(declined.id).status == status
+    assert [each.id for each in setups.list({"customer": customer})] == [declined.id, made.id]

@@ -86,8 +86,8 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
     """How one payment is to be made. `card` and `card_summary` come together, `persist` saves that card.
 
     `card_tokens` has the same card for one account or several. The operation reads the token of the account that it
-    chooses, `card_account`, which becomes `card`; a token that no card can be charged by becomes `card_refusal`. What
-    tells the token's card from others of the account is `card_fingerprint`.
+    chooses, `card_account`, which becomes `card`; a token that no card can be charged by becomes `card_refusal`.
+    `card_fingerprint` is the same for the same card at that account.
 
     `return_url` is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is
     what the payer entered for it.
