@@ -47,6 +47,7 @@ class Mutant(NamedTuple):
         return None
 
 
+_KEPT: Final = "tests/operations/test_kept_cards.py"
 _STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
 _GROUP_COMMIT: Final = "src/ledger/journal/commit/group_commit.py"
@@ -1760,6 +1761,38 @@ STRIPE: Final = (
         "if isinstance(payment.card, Card):",
         "if False:",
         ("tests/api/orders/test_card_tokens.py::test_a_merchant_of_tokens_alone_is_sent_no_number",),
+    ),
+    Mutant(
+        "name-of-a-card-in-a-decline",
+        "Stripe's name of a card is in no event",
+        "src/ledger/processors/stripe/declines.py",
+        'return _NAMES.sub("***", text)',
+        "return text",
+        ("tests/processors/stripe/test_cards.py::test_declines_are_told_apart",),
+    ),
+    Mutant(
+        "kept-card-at-another-account",
+        "a card that a processor keeps is charged at no other account",
+        "src/ledger/operations/payment_methods/charge.py",
+        "    if method.account is not None:",
+        "    if False and method.account is not None:",
+        (f"{_KEPT}::test_a_card_by_token_is_saved_at_its_processor_and_charged_there_without_a_vault",),
+    ),
+    Mutant(
+        "deleted-card-still-kept",
+        "the processor of a deleted method is asked to forget its card",
+        "src/ledger/operations/payment_methods/change.py",
+        "    uow.ledger.begin(forget_method(uow.ledger, uow.merchant_id, payment_method_id))",
+        "    pass",
+        (f"{_KEPT}::test_a_deleted_or_erased_card_is_forgotten_by_its_processor",),
+    ),
+    Mutant(
+        "reference-without-a-method",
+        "a card that was not saved is forgotten",
+        "src/ledger/operations/payment_methods/sweep.py",
+        "    if methods is not None and methods.method(kept.payment_method_id) is not None:",
+        "    if True:",
+        (f"{_KEPT}::test_the_sweep_settles_what_is_saved_and_forgets_the_rest",),
     ),
 )
 

@@ -121,7 +121,15 @@ async def test_a_merchant_of_tokens_alone_is_sent_no_number(store: Storefront) -
         assert (answer.status_code, answer.json()["code"]) == (400, "CARD_NUMBER_NOT_ACCEPTED")
         assert [each["field"] for each in answer.json()["errors"]] == [field]
         assert APPROVED not in answer.text
-    assert (await merchant.create(paid_order(paymentMethod=by_token()))).status_code == 201
+    paid = (await merchant.create(paid_order(paymentMethod=by_token(persist=True)))).json()
+    saved = {"type": "payment_method_id", "paymentMethodId": paid["paymentMethod"]["id"]}
+    again = await merchant.create(paid_order(externalId="order-2", paymentMethod=saved))
+    assert (again.status_code, again.json()["status"]) == (201, "COMPLETED"), again.text
+    cards = f"/api/customers/{paid['customer']['id']}/payment-methods"
+    other = await merchant.post(cards, {"paymentMethod": by_token("tok_mastercard")})
+    assert (other.status_code, other.json()["cardDetails"]["brand"]) == (201, "MASTERCARD"), other.text
+    wrong = await merchant.post(cards, {"paymentMethod": by_token("tok_unknown")})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "CARD_TOKEN_INVALID")
 
 
 def test_a_token_prints_as_stars() -> None:

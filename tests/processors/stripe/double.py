@@ -270,7 +270,9 @@ class Double:
         token = form.get("payment_method") or form["confirmation_token"]
         intent["payment_method"] = token.replace("ctoken", "pm")
         if token == "pm_unknown":
-            raise Refusal(400, type="invalid_request_error", code="resource_missing", message="No such PaymentMethod")
+            raise Refusal(
+                400, type="invalid_request_error", code="resource_missing", message=f"No such PaymentMethod: '{token}'"
+            )
         if token == "pm_3ds" and "off_session" not in form:
             url = {"redirect_to_url": {"url": "https://hooks.stripe.test/3ds", "return_url": form.get("return_url")}}
             intent |= {"status": "requires_action", "next_action": {"type": "redirect_to_url", **url}}

@@ -43,6 +43,7 @@ from ledger.processors.stripe.call_keys import (
     key_of,
     metadata_of,
 )
+from ledger.processors.stripe.declines import without_names
 from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import KEYS_MAX, Intents, numbered, path_of
 from ledger.processors.stripe.objects import Error, Intent, Refund
@@ -253,4 +254,4 @@ def _reference(request: LookUpRequest) -> str:
 def words(error: Error) -> tuple[str, str | None]:
     """Returns the code and the message of a refusal, as the ledger writes them."""
     code = error.decline_code or error.code or error.type or "REFUSED"
-    return code.upper()[:_TEXT_MAX], None if error.message is None else error.message[:_TEXT_MAX]
+    return code.upper()[:_TEXT_MAX], None if error.message is None else without_names(error.message)[:_TEXT_MAX]

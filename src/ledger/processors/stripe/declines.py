@@ -8,6 +8,7 @@ description (github.com/stripe/openapi); their meaning is in docs.stripe.com/dec
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from ledger.domain.orders.events import RefusedBy
@@ -17,6 +18,7 @@ from ledger.processors.card_data import masked
 from ledger.processors.stripe.objects import Error, Intent
 
 _GENERIC: Final = "GENERIC_DECLINE"
+_NAMES: Final = re.compile(r"\b(?:pm|card|src|tok|ctoken|cus)_\w+", re.ASCII)
 _MESSAGE_MAX: Final = 255
 
 DECLINE_CODES: Final = {
@@ -99,6 +101,11 @@ BY_RISK_RULES: Final = frozenset({"fraudulent", "merchant_blacklist"})
 _BLOCKED: Final = "blocked"
 
 
+def without_names(text: str) -> str:
+    """Returns a text of Stripe's without the names of cards and their customers: it is stored in an event."""
+    return _NAMES.sub("***", text)
+
+
 def declined(error: Error, intent: Intent | None = None) -> Declined:
     """Returns the decline that an error of a card means."""
     own = ERROR_CODES.get(error.code or "")
@@ -108,7 +115,7 @@ def declined(error: Error, intent: Intent | None = None) -> Declined:
     by_risk = is_blocked or error.decline_code in BY_RISK_RULES
     answer = Declined(
         code=code,
-        message=None if error.message is None else error.message[:_MESSAGE_MAX],
+        message=None if error.message is None else without_names(error.message)[:_MESSAGE_MAX],
         refused_by=RefusedBy.RISK if by_risk else RefusedBy.ISSUER,
         network_advice=ADVICE_CODES.get(error.advice_code or ""),
     )
