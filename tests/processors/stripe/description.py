@@ -21,7 +21,7 @@ FILE = Path(__file__).with_suffix(".json")
 
 _OBJECTS = {
     "payment_intent": "id object status created livemode amount amount_capturable amount_received capture_method currency "
-    "customer canceled_at metadata latest_charge last_payment_error next_action payment_method payment_method_options "
+    "customer canceled_at cancellation_reason metadata latest_charge last_payment_error next_action payment_method payment_method_options "
     "payment_method_types setup_future_usage",
     "setup_intent": "id object status created livemode customer metadata last_setup_error next_action payment_method "
     "payment_method_options payment_method_types usage",
