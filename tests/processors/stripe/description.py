@@ -55,7 +55,7 @@ _OBJECTS = {
     "customer_cash_balance_transaction": "id object type customer net_amount currency created",
     "funding_instructions": "object currency bank_transfer",
     "funding_instructions_bank_transfer": "country financial_addresses type",
-    "dispute": "id object status amount reason payment_intent",
+    "dispute": "id object status amount created reason payment_intent",
     "payout": "id object status created automatic reconciliation_status",
     "fee": "type amount",
     "payment_method_details_card": "authorization_code capture_before network_transaction_id three_d_secure exp_month "
