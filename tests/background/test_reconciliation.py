@@ -25,9 +25,10 @@ from tests.operations.test_actions import CHALLENGED, MANUAL
 
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.payment_index import PaymentIndex
-from ledger.background.reconciliation.comparison import Difference, Missing
+from ledger.background.reconciliation.comparison import Difference, Kind, Missing, Unreachable
 from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.scheduler.jobs import Jobs
+from ledger.domain.orders.processor_outcomes import Captured
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.operations.context.inputs import Actor, CancelInput, CaptureInput, RefundInput, ValidateInput
@@ -39,12 +40,14 @@ from ledger.operations.orders.create import charge_order, create_order
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.orders.refund import refund_order
 from ledger.processors.contract import LookUpRequest, ProcessorRecord, ProcessorTimedOut, ProcessorUnavailable
+from ledger.processors.messages import SettlementMatched
 from projections.orders import reconciliation
 from projections.orders.reconciliation import ReconciliationLog
 
 pytestmark = pytest.mark.anyio
 
-Compare = Callable[..., Awaitable[list[Difference]]]
+Compare = Callable[..., Awaitable[list[Any]]]
+NOW = datetime.now(UTC)
 
 
 @pytest.fixture
@@ -57,11 +60,9 @@ async def compare(ledger: Ledger, database_url: str, stack: AsyncExitStack) -> C
     async def compare(*, repair: bool = True) -> list[Difference]:
         await Dispatcher(ledger.journal, jobs, [PaymentIndex()]).sweep(connection)
         now, hour = datetime.now(UTC), timedelta(hours=1)
-        async with open_lookup(database_url) as lookup:
-            differences = Reconciliation(ledger, lookup.find, log.moved).differences(
-                now - hour, now + hour, repair=repair
-            )
-            return [difference async for difference in differences]
+        async with open_lookup(database_url) as names:
+            findings = Reconciliation(ledger, names, log.moved).findings(now - hour, now + hour, repair=repair)
+            return [finding async for finding in findings]
 
     return compare
 
@@ -222,8 +223,8 @@ async def test_look_ups_that_hang_for_one_merchant_delay_no_other(
     ledger.processors.sandbox.look_up = look_up  # type: ignore[union-attr, method-assign, assignment]
     ledger.processors.sandbox.records = none  # type: ignore[union-attr, method-assign, assignment]
     now, hour = datetime.now(UTC), timedelta(hours=1)
-    async with open_lookup(database_url) as lookup, asyncio.timeout(60):
-        differences = Reconciliation(ledger, lookup.find, slow_first).differences(now - hour, now + hour)
+    async with open_lookup(database_url) as names, asyncio.timeout(60):
+        differences = Reconciliation(ledger, names, slow_first).findings(now - hour, now + hour)
         first = await anext(differences)
         assert first.merchant_id == merchant.merchant_id
         assert asked[merchant.merchant_id] == 1
@@ -272,28 +273,81 @@ async def test_one_of_several_workers_takes_a_day(database_url: str) -> None:
         assert await other.take_day(tomorrow + timedelta(hours=24)) == tomorrow
 
 
-@pytest.mark.parametrize("fault", [ProcessorUnavailable("no connection"), LookupError("a fault of the program")])
 async def test_a_day_whose_comparison_fails_is_compared_again(
-    ledger: Ledger, database_url: str, fault: Exception, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any) -> Any:
-        raise fault
+        raise LookupError("a fault of the program")
         yield
 
     monkeypatch.setattr(ledger.processors.sandbox, "records", fail)
     execute(database_url, "update reconciliation set compared_until = now() - interval '3 days'")
     (before,) = rows(database_url, "select compared_until from reconciliation")
     stop = asyncio.Event()
-    async with ReconciliationLog(database_url) as log, open_lookup(database_url) as lookup:
+    async with ReconciliationLog(database_url) as log, open_lookup(database_url) as names:
+        give_back = log.give_back
 
-        async def give_back(since: datetime, until: datetime) -> None:
-            await log.give_back(since, until)
+        async def last(since: datetime, until: datetime) -> None:
+            await give_back(since, until)
             stop.set()
 
+        log.give_back = last  # type: ignore[method-assign]
         with suppress(LookupError):
             async with asyncio.timeout(30):
-                await Reconciliation(ledger, lookup.find, log.moved).run(log.take_day, give_back, stop)
+                await Reconciliation(ledger, names, log.moved).run(log, stop)
     assert rows(database_url, "select compared_until from reconciliation") == [before]
+
+
+async def test_an_account_that_is_not_reachable_is_compared_later_and_delays_no_other(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    """The day is compared; the account waits since then, is tried again after an hour, and until it answers."""
+    backup: Any = (await with_backup(ledger, merchant, first=False)).processor
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    execute(database_url, "update reconciliation set compared_until = now() - interval '3 days'")
+    execute(database_url, "delete from reconciliation_waiting")
+    asked, answers, outages = list[tuple[datetime, datetime]](), backup.records, ["for good"]
+
+    async def records(since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
+        asked.append((since, until))
+        if outages:
+            raise ProcessorUnavailable("Stripe refuses the key")
+        async for record in answers(since, until):
+            yield record
+
+    backup.records = records
+    async with ReconciliationLog(database_url) as log, open_lookup(database_url) as names:
+        reconciliation = Reconciliation(ledger, names, log.moved)
+
+        async def look_once() -> None:
+            stop = asyncio.Event()
+            take_due = log.take_due
+
+            async def last() -> Any:
+                stop.set()
+                return await take_due()
+
+            log.take_due = last  # type: ignore[method-assign]
+            async with asyncio.timeout(60):
+                await reconciliation.run(log, stop)
+            log.take_due = take_due  # type: ignore[method-assign]
+
+        with capture_logs() as logs:
+            await look_once()
+        [waits] = [line for line in logs if line["event"] == "reconciliation_waits"]
+        assert (waits["account"], waits["merchant_id"]) == ("backup", str(merchant.merchant_id))
+        assert "refuses the key" in waits["reason"]
+        assert await log.take_day(datetime.now(UTC) - timedelta(minutes=20)) is None, "the day is compared"
+        [(account, since)] = rows(database_url, "select account, since from reconciliation_waiting")
+        assert (account, since) == ("backup", asked[0][0])
+        await look_once()
+        assert len(asked) == 1, "not before an hour has passed"
+        for tries in (2, 3):
+            execute(database_url, "update reconciliation_waiting set next_try_at = now()")
+            await look_once()
+            assert (len(asked), asked[-1][0]) == (tries, since)
+            outages.clear()
+    assert rows(database_url, "select 1 from reconciliation_waiting") == []
 
 
 async def test_the_comparison_goes_through_all_accounts(
@@ -319,7 +373,81 @@ async def test_the_comparison_goes_through_all_accounts(
     await create_order(ledger, merchant, an_order("3", by_card()))
     execute(database_url, f"delete from sandbox_charge where merchant_id = '{merchant.merchant_id}'")
     backup.records = away
-    with capture_logs() as logs, pytest.raises(ProcessorTimedOut):
-        await compare()
-    missing = [line["missing_in"] for line in logs if line["event"] == "reconciliation_differs"]
-    assert missing == [Missing.AT_PROCESSOR], "an account that is away delays no other, and nothing is missing at it"
+    *unreachable, missing = sorted(await compare(), key=lambda one: isinstance(one, Difference))
+    assert unreachable == [Unreachable(merchant_id=merchant.merchant_id, account="backup", unreachable="away")]
+    assert (missing.missing_in, missing.account) == (Missing.AT_PROCESSOR, "sandbox"), (
+        "nothing is missing where it is away"
+    )
+
+
+async def test_an_account_is_compared_with_its_own_merchants_payments_alone(
+    ledger: Ledger, merchant: Actor, compare: Compare
+) -> None:
+    """A merchant writes what his account lists: it names another merchant's payment, and would mark it as paid."""
+    other = await register(ledger)
+    await with_backup(ledger, merchant)
+    backup: Any = (await with_backup(ledger, other)).processor
+    await create_order(ledger, merchant, an_order("1", by_card(), **MANUAL))
+    [payment] = (await order_named(ledger, merchant, "1")).payments
+    asked = list[Any]()
+
+    async def records(_since: datetime, _until: datetime) -> AsyncIterator[ProcessorRecord]:
+        reference = payment.processor_reference or ""
+        about = {"merchant_id": merchant.merchant_id, "processor_reference": reference, "recorded_at": NOW}
+        yield ProcessorRecord(idempotency_key=payment.keys[0], captured=Decimal(10_000), **about)
+
+    async def lines(_since: datetime, _until: datetime) -> AsyncIterator[SettlementMatched]:
+        about = {"merchant_id": merchant.merchant_id, "order_id": None, "payment_id": payment.payment_id}
+        reference = {"batch_id": "po_1", "processor_reference": payment.processor_reference or ""}
+        yield SettlementMatched(processor="sandbox", message_id="1", occurred_at=NOW, **about, **reference)
+
+    async def look_up(request: Any) -> Captured:
+        asked.append(request)
+        return Captured(amount=Decimal(10_000), processor_reference="theirs")
+
+    backup.records, backup.lines = records, lines
+    backup.look_up = backup.look_up_capture = look_up
+    assert [one for one in await compare() if one.account == "backup"] == []
+    assert asked == []
+    assert (await order_named(ledger, merchant, "1")).amount_paid == 0
+
+
+async def test_what_both_sides_have_differently_is_listed(
+    ledger: Ledger, merchant: Actor, database_url: str, compare: Compare
+) -> None:
+    """Amounts and ends: nothing of it is repaired, because the log has recorded another answer of the processor's."""
+    for name, terms in (("captured", {}), ("refunded", {}), ("failed", {}), ("refused", MANUAL)):
+        await create_order(ledger, merchant, an_order(name, by_card(), **terms))
+    for name in ("refunded", "failed"):
+        await refund_order(ledger, merchant, name, RefundInput(amount=Decimal(4_000)))
+    await capture_order(ledger, merchant, "refused", CaptureInput())
+    orders = {name: await order_named(ledger, merchant, name) for name in ("captured", "refunded", "failed", "refused")}
+    key = {
+        name: f"{order.refunds[0].refund_id}:{order.payments[0].payment_id}"
+        for name, order in orders.items()
+        if order.refunds
+    }
+    own = orders["captured"].payments[0].keys[0]
+    execute(database_url, f"update sandbox_charge set captured = 90000000 where idempotency_key = '{own}'")
+    execute(database_url, f"update sandbox_call set moved = 50000000 where idempotency_key = '{key['refunded']}'")
+    refused = """'{"type":"refund-refused","code":"ACCOUNT_CLOSED"}'"""
+    execute(
+        database_url,
+        f"update sandbox_call set accepted = false, answer = {refused} where idempotency_key = '{key['failed']}'",
+    )
+    refused = """'{"type":"capture-refused","code":"LAPSED"}'"""
+    capture = orders["refused"].payments[0].capture_keys[0]
+    execute(
+        database_url,
+        f"update sandbox_call set accepted = false, answer = {refused} where idempotency_key = '{capture}'",
+    )
+    found = {
+        one.idempotency_key: (one.kind, one.missing_in, one.in_ledger, one.at_processor, one.repaired)
+        for one in await compare()
+    }
+    assert found == {
+        own: (Kind.AMOUNT, Missing.AT_PROCESSOR, "10000", "9000", False),
+        key["refunded"]: (Kind.AMOUNT, Missing.IN_LEDGER, "4000", "5000", False),
+        key["failed"]: (Kind.STATUS, Missing.AT_PROCESSOR, "4000", "ACCOUNT_CLOSED", False),
+        capture: (Kind.STATUS, Missing.AT_PROCESSOR, "10000", "LAPSED", False),
+    }

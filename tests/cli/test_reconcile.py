@@ -14,7 +14,7 @@ CHARGE = (
 
 
 def test_both_sides_agree(ledger):
-    assert "the processor and the log agree" in ledger("reconcile").out
+    assert "the processors and the log agree" in ledger("reconcile").out
     assert ledger("reconcile", "--since", "2026-01-01T00:00:00Z", "--json").json == []
 
 
@@ -24,6 +24,8 @@ def test_a_charge_that_no_order_knows_is_listed_and_left(ledger, database_url):
     listed = ledger("reconcile")
     assert listed.code == 1
     assert "unknown-1" in listed.out
+    earlier = ("--until", "2026-01-02T00:00:00Z", "--since", "2026-01-01T00:00:00Z", "--json")
+    assert ledger("reconcile", *earlier).json == []
     [one] = json.loads(ledger("reconcile", "--no-repair", "--json").out)
     assert (one["idempotencyKey"], one["missingIn"], one["captured"], one["repaired"]) == (
         "unknown-1",
@@ -33,7 +35,10 @@ def test_a_charge_that_no_order_knows_is_listed_and_left(ledger, database_url):
     )
 
 
-def test_a_time_without_an_offset_is_refused(ledger):
+def test_a_time_without_an_offset_is_refused_and_so_is_no_time_at_all(ledger):
     refused = ledger("reconcile", "--since", "yesterday")
     assert refused.code == 1
     assert "'yesterday' is not a time with an offset" in refused.err
+    refused = ledger("reconcile", "--since", "2026-01-02T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
+    assert refused.code == 1
+    assert "nothing to compare" in refused.err

@@ -56,7 +56,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         reactions = ReactionRunner(url, dispatcher, jobs)
         windows = Windows(margin_s=settings.recovery_margin_s, late_s=ledger.call_timeouts.not_found_late_s)
         recovery = Recovery(ledger, open_calls.due, windows)
-        reconciliation = Reconciliation(ledger, lookup.find, reconciled.moved)
+        reconciliation = Reconciliation(ledger, lookup, reconciled.moved)
         erasure = ErasureSweep(ledger, erasures.unfinished, erasures.orders_of, erasures.finished)
 
         def sample_quarantine() -> None:
@@ -70,7 +70,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             reactions.run,
             jobs.run,
             delivery.run,
-            partial(reconciliation.run, reconciled.take_day, reconciled.give_back),
+            partial(reconciliation.run, reconciled),
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine):

@@ -1,4 +1,4 @@
-"""`ledger reconcile`: compares the processor's records with the log, lists each difference, and repairs the log."""
+"""`ledger reconcile`: compares what all accounts list with the log, lists each difference, and repairs the log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import typer
 from ledger.cli.installation import on_ledger, time_of
 from ledger.cli.options import AsJson, DataDir
 from ledger.cli.output import echo_json, echo_table
-from ledger.settings import Settings
+from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
     from ledger.background.reconciliation.comparison import Difference
+    from ledger.background.reconciliation.reconciler import Finding
     from ledger.operations.context.ledger import Ledger
 
 
@@ -21,48 +22,65 @@ def reconcile(
         str | None,
         typer.Option(metavar="TIME", help="Compare from this time on, with its offset; by default two days."),
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Compare until before this time, with its offset; by default fifteen minutes ago."
+        ),
+    ] = None,
     repair: Annotated[bool, typer.Option(help="Record what the processor did and the log lacks.")] = True,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Compare captures, refunds and voids of the processor with the log, and list every difference.
+    """Compare all accounts of all merchants with the log: captures, refunds, voids and the lines of payouts.
 
-    Exits 1 if one is left. What happened in the last fifteen minutes is not compared.
+    Lists every difference, and every account that is not reachable. Exits 1 if one is left. What happened in the last
+    fifteen minutes is not compared.
     """
     from datetime import UTC, datetime, timedelta
 
+    from ledger.background.reconciliation.comparison import Difference
     from ledger.background.reconciliation.reconciler import MARGIN, Reconciliation
     from ledger.operations.orders.payment_lookup import open_lookup
     from projections.orders.reconciliation import ReconciliationLog
 
-    until = datetime.now(UTC) - MARGIN
-    begin = until - timedelta(days=2) if since is None else time_of(since)
+    latest = datetime.now(UTC) - MARGIN
+    end = latest if until is None else min(time_of(until), latest)
+    begin = end - timedelta(days=2) if since is None else time_of(since)
+    if begin >= end:
+        raise CannotRun(
+            f"nothing to compare: {begin.isoformat()} is not before {end.isoformat()}; set an earlier --since"
+        )
 
-    async def compare(ledger: Ledger, settings: Settings) -> list[Difference]:
+    async def compare(ledger: Ledger, settings: Settings) -> list[Finding]:
         url = settings.database_url
         assert url is not None, "the installation's settings name its database"
-        async with ReconciliationLog(url) as log, open_lookup(url) as lookup:
-            differences = Reconciliation(ledger, lookup.find, log.moved).differences(begin, until, repair=repair)
-            return [difference async for difference in differences]
+        async with ReconciliationLog(url) as log, open_lookup(url) as names:
+            findings = Reconciliation(ledger, names, log.moved).findings(begin, end, repair=repair)
+            return [finding async for finding in findings]
 
     found = on_ledger(data_dir, compare)
+    differences = [one for one in found if isinstance(one, Difference)]
+    unreachable = [one for one in found if not isinstance(one, Difference)]
     if json:
         echo_json(found)
-    elif found:
-        rows = [
-            (
-                str(one.order_id or ""),
-                one.idempotency_key,
-                one.missing_in,
-                str(one.captured or ""),
-                str(one.refunded or ""),
-                "yes" if one.voided else "",
-                "repaired" if one.repaired else "open",
-            )
-            for one in found
-        ]
-        echo_table(("ORDER", "KEY", "MISSING IN", "CAPTURED", "REFUNDED", "VOIDED", "STATE"), rows)
-    else:
-        typer.echo("the processor and the log agree")
-    if not all(one.repaired for one in found):
+    elif differences:
+        headings = ("ORDER", "ACCOUNT", "KEY", "DIFFERS", "LEDGER", "PROCESSOR", "STATE")
+        echo_table(headings, [_row(one) for one in differences])
+    elif not unreachable:
+        typer.echo("the processors and the log agree")
+    for one in unreachable:
+        whose = "" if one.merchant_id is None else f" of the merchant {one.merchant_id}"
+        typer.echo(f"the account {one.account}{whose} was not compared: {one.unreachable}", err=True)
+    if unreachable or not all(one.repaired for one in differences):
         raise typer.Exit(1)
+
+
+def _row(one: Difference) -> tuple[str, ...]:
+    """Returns a difference as a line of the table, each side with what it has."""
+    effect = "voided" if one.voided else f"captured {one.captured}" if one.captured else f"refunded {one.refunded}"
+    if one.batch_id is not None:
+        effect = f"payout {one.batch_id}"
+    sides = (one.in_ledger or "-", one.at_processor or "-")
+    state = "repaired" if one.repaired else "open"
+    return (str(one.order_id or ""), one.account, one.idempotency_key, f"{one.kind}: {effect}", *sides, state)

@@ -37,7 +37,7 @@ from ledger.domain.orders.processor_outcomes import (
 from ledger.domain.orders.terms import BillingAddress, CardSummary, DeviceInformation, MethodType
 from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
 from ledger.processors.findings import Finding
-from ledger.processors.messages import NoticeReceived
+from ledger.processors.messages import NoticeReceived, SettlementLine
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
 
@@ -303,6 +303,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whether a part of what was received under a reference can be given back."""
     can_fence: bool = False
     """Whether it can refuse the key of a call that it does not know, so that the call has no effect when it arrives."""
+    lists_payouts: bool = False
+    """Whether it lists the lines of its payouts to the merchant. Without it, messages alone report them."""
     is_simulated: bool = False
     """Whether it is simulated: no money moves, and a transaction's id may choose how its authentication ends."""
 
@@ -321,7 +323,8 @@ class ProcessorUnavailable(Unavailable):
 class ProcessorRecord(Struct, frozen=True, kw_only=True):
     """What a processor carried out under one key: captured or refunded money (gross, minor units), or a void.
 
-    `processor_reference` is the processor's id of the charge or reference.
+    `processor_reference` is the processor's id of the charge or reference. `is_pending` is whether a refund is still
+    being carried out, None if the processor does not show it.
     """
 
     merchant_id: UUID
@@ -331,6 +334,16 @@ class ProcessorRecord(Struct, frozen=True, kw_only=True):
     captured: Decimal = ZERO
     refunded: Decimal = ZERO
     voided: bool = False
+    is_pending: bool | None = None
+
+
+class LineRequest(Struct, frozen=True, kw_only=True):
+    """A question for the line of a payout about one payment. `processor_reference` is the payment's."""
+
+    merchant_id: UUID
+    batch_id: str
+    processor_reference: str
+    deadline_at: datetime
 
 
 class CardProcessor(Protocol):
@@ -426,4 +439,18 @@ class Processor(CardProcessor, ReferenceProcessor, Protocol):
 
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
         """Yields what the processor carried out from `since` until before `until`, the oldest first."""
+        ...
+
+    def lines(self, since: datetime, until: datetime) -> AsyncIterator[SettlementLine]:
+        """Yields each line of the payouts that changed from `since` until before `until`, as the line is now.
+
+        A processor that `lists_payouts` has them, another one yields nothing.
+        """
+        ...
+
+    async def look_up_line(self, request: LineRequest) -> SettlementLine | None:
+        """Returns the line of a payout about a payment as it is now, None if the payout does not list the payment.
+
+        Only a processor that `lists_payouts` is asked.
+        """
         ...

@@ -105,7 +105,7 @@ class DisputeLost(_Sent, frozen=True, kw_only=True, tag="dispute-lost"):
     amount: Decimal
 
 
-class _SettlementLine(_Sent, frozen=True, kw_only=True):
+class _BatchLine(_Sent, frozen=True, kw_only=True):
     """The line of a settlement batch about one payment. `processor_reference` is the payment's.
 
     `fee` is what the processor keeps for the payment, its tax included; `fee_tax` is that tax. Both are minor units of
@@ -119,16 +119,19 @@ class _SettlementLine(_Sent, frozen=True, kw_only=True):
     fee_currency: str | None = None
 
 
-class SettlementListed(_SettlementLine, frozen=True, kw_only=True, tag="settlement-listed"):
+class SettlementListed(_BatchLine, frozen=True, kw_only=True, tag="settlement-listed"):
     """A settlement batch lists a payment."""
 
 
-class SettlementMatched(_SettlementLine, frozen=True, kw_only=True, tag="settlement-matched"):
+class SettlementMatched(_BatchLine, frozen=True, kw_only=True, tag="settlement-matched"):
     """The listed payment was paid out to the merchant's account."""
 
 
-class SettlementRefused(_SettlementLine, frozen=True, kw_only=True, tag="settlement-refused"):
+class SettlementRefused(_BatchLine, frozen=True, kw_only=True, tag="settlement-refused"):
     """The batch was refused, or the bank sent it back. Another batch will list the payment."""
+
+
+SettlementLine = SettlementListed | SettlementMatched | SettlementRefused
 
 
 class NoticeReceived(_Sent, frozen=True, kw_only=True, tag="notice-received"):
@@ -191,7 +194,7 @@ def decode(body: bytes) -> Message:
         raise MessageUnreadable(type(fault).__name__) from None
     if not _is_valid_time(message.occurred_at) or not _is_plain(getattr(message, "amount", None)):
         raise MessageUnreadable("a time without a zone, or an amount outside the allowed range")
-    if isinstance(message, _SettlementLine) and not _has_valid_fee(message):
+    if isinstance(message, _BatchLine) and not _has_valid_fee(message):
         raise MessageUnreadable("a fee outside the allowed range, a tax above it, or no currency of ISO 4217")
     if not all(_is_text(value) for value in msgspec.structs.astuple(message) if isinstance(value, str)):
         raise MessageUnreadable(f"a text with control characters, or of more than {_TEXT_MAX} characters")
@@ -265,7 +268,7 @@ def _is_plain(amount: Decimal | None) -> bool:
     return isinstance(exponent, int) and amount > 0 and exponent >= -4 and amount.adjusted() <= 12
 
 
-def _has_valid_fee(line: _SettlementLine) -> bool:
+def _has_valid_fee(line: _BatchLine) -> bool:
     """Returns whether fee and tax are absent, zero or plain, the tax is in the fee, and the currency is a code."""
     fees = [each for each in (line.fee, line.fee_tax) if each is not None]
     if not all(_is_zero(each) or _is_plain(each) for each in fees):

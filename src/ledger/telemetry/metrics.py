@@ -149,8 +149,13 @@ CONTRADICTIONS = _counter(
 )
 RECONCILIATION_DIFFERENCES = _counter(
     "ledger_reconciliation_differences_total",
-    "Captures, refunds and voids that the log or the processor lacked, by the side and by whether the log has it now.",
-    ("missing_in", "repaired"),
+    "Captures, refunds, voids and lines of payouts about which the log and a processor differed: by what differs, by the "
+    "side that lacked it, and by whether the log has it now.",
+    ("kind", "missing_in", "repaired"),
+)
+RECONCILIATION_UNREACHABLE = _counter(
+    "ledger_reconciliation_unreachable_total",
+    "Comparisons of an account that could not be read. Each is made again after an hour, until the account answers.",
 )
 OPEN_CALLS = AskedGauge("ledger_recovery_open", "Calls to a processor without an outcome yet.")
 OVERDUE_SECONDS = AskedGauge(

@@ -15,7 +15,12 @@ _TOPICS: Final = [
     "payment-cancelled.v1",
     "late-capture-reported.v1",
     "late-refund-reported.v1",
+    "settlement-listed.v1",
+    "settlement-matched.v1",
+    "settlement-refused.v1",
 ]
+
+_SHARED: Final = UUID(int=0)
 
 # The orders with such an event in this time. The index of times leaves out the rows of all other days.
 _MOVED: Final = """
@@ -29,6 +34,20 @@ update reconciliation r set compared_until = %(until)s from (select compared_unt
 """
 
 _GIVE_BACK: Final = "update reconciliation set compared_until = %s where compared_until = %s"
+
+# An account waits since the earliest time that was not compared. The shared account of a sandbox has no merchant.
+_PUT_OFF: Final = """
+insert into reconciliation_waiting (merchant_id, account, since) values (%(merchant)s, %(account)s, %(since)s)
+    on conflict (merchant_id, account) do update set since = least(reconciliation_waiting.since, excluded.since)
+"""
+
+# One worker takes an account for an hour: if the worker ends, another one tries the account then.
+_TAKE_DUE: Final = """
+update reconciliation_waiting set next_try_at = now() + interval '1 hour'
+ where next_try_at <= now() returning merchant_id, account, since
+"""
+
+_CAUGHT_UP: Final = "delete from reconciliation_waiting where merchant_id = %s and account = %s"
 
 
 class ReconciliationLog(DatabaseClient):
@@ -54,3 +73,20 @@ class ReconciliationLog(DatabaseClient):
         """Gives back a time that `take_day` returned and that was not compared, so that it is taken again."""
         async with self._connected() as connection:
             await connection.execute(_GIVE_BACK, (since, until))
+
+    async def put_off(self, account: tuple[UUID | None, str], since: datetime) -> None:
+        """Notes since when an account that was not reachable is not compared: it is tried again after an hour."""
+        async with self._connected() as connection:
+            parameters = {"merchant": account[0] or _SHARED, "account": account[1], "since": since}
+            await connection.execute(_PUT_OFF, parameters)
+
+    async def take_due(self) -> Sequence[tuple[tuple[UUID | None, str], datetime]]:
+        """Takes the accounts that were put off an hour ago, each with the time since which it waits."""
+        async with self._connected() as connection:
+            rows = await (await connection.execute(_TAKE_DUE)).fetchall()
+            return [((None if merchant == _SHARED else merchant, name), since) for merchant, name, since in rows]
+
+    async def caught_up(self, account: tuple[UUID | None, str]) -> None:
+        """Notes that an account that was put off is compared."""
+        async with self._connected() as connection:
+            await connection.execute(_CAUGHT_UP, (account[0] or _SHARED, account[1]))

@@ -1,9 +1,9 @@
-"""Reconciliation: compares the records of every account with the log in both directions, and records effects that the
-log lacks.
+"""Reconciliation: compares what every account lists with the log in both directions, and records what the log lacks.
 
 A call whose outcome is still open is left to the recovery. An effect that only the ledger has recorded cannot be
-repaired: an operator asks the processor. Look-ups run side by side, at most eight at a time of each merchant: a
-merchant whose look-ups hang delays no other.
+repaired: an operator asks the processor. Accounts are read side by side, and look-ups too, at most eight at a time of
+each merchant: an account that hangs delays no other one. Never compare what an account lists for another merchant: a
+merchant writes the metadata of his own account.
 """
 
 from __future__ import annotations
@@ -13,23 +13,33 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import structlog
+from msgspec.structs import replace
 
 from ledger.background.fair_slots import FairSlots
+from ledger.background.inbox.message_handlers import MessageApplier
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.background.reconciliation.comparison import (
     Difference,
     Missing,
+    Unreachable,
+    answer_contrast,
+    contrast,
     difference_of,
     intent_of,
-    is_recorded,
+    line_contrast,
+    line_difference,
     payment_of,
     possible_actions,
     records_of,
+    reports_of,
+    unknown_line,
+    unknown_payment,
+    unknown_record,
 )
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.events import CancelledBecause, PaymentCancelled, VoidRequested
@@ -38,13 +48,21 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.operations.orders.processor_call import ProcessorCall
 from ledger.operations.pipeline.execute import record_outcome
 from ledger.operations.pipeline.processor_requests import Asking, look_up_call
 from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
 from ledger.processors.accounts import ProcessorAccount
-from ledger.processors.contract import Processor, ProcessorRecord, ProcessorTimedOut, ProcessorUnavailable
-from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES
+from ledger.processors.contract import (
+    LineRequest,
+    Processor,
+    ProcessorRecord,
+    ProcessorTimedOut,
+    ProcessorUnavailable,
+)
+from ledger.processors.messages import SettlementLine
+from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES, RECONCILIATION_UNREACHABLE
 
 _log = structlog.get_logger()
 
@@ -53,120 +71,191 @@ MARGIN: Final = timedelta(minutes=15)
 OVERLAP: Final = timedelta(days=1)
 """How far a day's comparison goes back into the day before, which an outage may have cut short."""
 _EVERY_S: Final = 600.0
-"""How often a worker looks whether a day has passed."""
+"""How often a worker looks whether a day has passed, or an account that was not reachable is due again."""
 _LOOK_S: Final = 60.0
+_ACCOUNTS_AT_ONCE: Final = 16
+_ACCOUNTS_OF_A_MERCHANT: Final = 4
+_SHARED: Final = UUID(int=0)
+"""Stands for the merchants who share one account."""
 
+_AWAY: Final = (ProcessorTimedOut, ProcessorUnavailable, TimeoutError)
 _VOIDED: Final = frozenset({PaymentStatus.CANCELLED, PaymentStatus.FAILED})
 """The statuses of a payment that was voided: FAILED if its capture had been refused."""
 
-FindPayments = Callable[[UUID, str], Awaitable[Sequence[tuple[UUID, UUID]]]]
-"""Returns the (order, payment) of a merchant that have a name."""
+Account = tuple[UUID | None, str]
+"""The merchant of an account, None for a shared one, and its name."""
+Finding = Difference | Unreachable
+Place = tuple[UUID, UUID]
+"""An order and one of its payments."""
 Moved = Callable[[datetime, datetime], Awaitable[Sequence[tuple[UUID, UUID]]]]
 """Returns the (merchant, order) with money that moved in a time."""
-TakeDay = Callable[[datetime], Awaitable[datetime | None]]
-"""Takes the time up to a moment, and returns since when it is to be compared; None if no day has passed."""
-GiveBack = Callable[[datetime, datetime], Awaitable[None]]
-"""Gives back a time that was taken and not compared."""
+
+
+class ComparedTimes(Protocol):
+    """How far the accounts are compared."""
+
+    async def take_day(self, until: datetime) -> datetime | None:
+        """Takes the time up to a moment, and returns since when it is to be compared; None if no day has passed."""
+        ...
+
+    async def give_back(self, since: datetime, until: datetime) -> None:
+        """Gives back a time that was taken and not compared."""
+        ...
+
+    async def put_off(self, account: Account, since: datetime) -> None:
+        """Notes since when an account that was not reachable is not compared."""
+        ...
+
+    async def take_due(self) -> Sequence[tuple[Account, datetime]]:
+        """Takes the accounts that were put off and may be tried again, each with the time since which it waits."""
+        ...
+
+    async def caught_up(self, account: Account) -> None:
+        """Notes that an account that was put off is compared."""
+        ...
 
 
 class Reconciliation:
-    """Compares the records of all accounts with the log. `find` and `moved` read what the projections have stored."""
+    """Compares what all accounts list with the log. `names` and `moved` read what the projections have stored."""
 
-    def __init__(self, ledger: Ledger, find: FindPayments, moved: Moved) -> None:
+    def __init__(self, ledger: Ledger, names: PaymentLookup, moved: Moved) -> None:
         self._ledger = ledger
-        self._find = find
+        self._names = names
         self._moved = moved
+        self._applier = MessageApplier(ledger, names)
 
-    async def run(self, take_day: TakeDay, give_back: GiveBack, stop: asyncio.Event) -> None:
-        """Compares once a day until `stop` is set. A day whose comparison fails is given back, and compared again."""
+    async def run(self, times: ComparedTimes, stop: asyncio.Event) -> None:
+        """Compares once a day until `stop` is set, and each hour the accounts that were not reachable.
+
+        A day whose comparison fails is given back, and compared again.
+        """
 
         async def compare() -> None:
             until = datetime.now(UTC) - MARGIN
-            since = await take_day(until)
-            if since is None:
-                return
-            try:
-                async for _ in self.differences(since - OVERLAP, until):
-                    pass
-            except Exception as fault:
-                await give_back(since, until)
-                if not isinstance(fault, ProcessorTimedOut | ProcessorUnavailable):
+            since = await times.take_day(until)
+            if since is not None:
+                try:
+                    async for finding in self.findings(since - OVERLAP, until):
+                        if isinstance(finding, Unreachable):
+                            await times.put_off((finding.merchant_id, finding.account), since - OVERLAP)
+                except Exception:
+                    await times.give_back(since, until)
                     raise
-                _log.warning("reconciliation_waits", reason=type(fault).__name__)
+            for account, waits_since in await times.take_due():
+                findings = [each async for each in self.findings(waits_since, until, only=account)]
+                if not any(isinstance(each, Unreachable) for each in findings):
+                    await times.caught_up(account)
 
         await run_periodically(compare, stop, pause_s=_EVERY_S)
 
-    async def differences(self, since: datetime, until: datetime, *, repair: bool = True) -> AsyncIterator[Difference]:
-        """Yields each difference of this time, counted and logged, of every account.
+    async def findings(
+        self, since: datetime, until: datetime, *, repair: bool = True, only: Account | None = None
+    ) -> AsyncIterator[Finding]:
+        """Yields each difference of this time, and each account that is not reachable, counted and logged.
 
-        An account that does not answer is compared the next time, and delays no other one. Raises ProcessorTimedOut or
-        ProcessorUnavailable of it at the end.
+        An account that is not reachable delays no other one. With `only`, that one account is compared.
         """
-        listed, faults = _Listed(), list[Exception]()
-        asked = _Questions()
+        comparison = _Comparison(since, until, repair=repair)
         try:
             async for account in self._ledger.processors.every():
-                try:
-                    async for difference in self._listed(account, since, until, listed, asked, repair=repair):
-                        yield _reported(difference)
-                except (ProcessorTimedOut, ProcessorUnavailable) as fault:
-                    listed.silent.add((account.merchant_id, account.name))
-                    faults.append(fault)
+                if only is None or only == _named(account):
+                    work = partial(self._read_account, account, comparison)
+                    comparison.accounts.start(account.merchant_id or _SHARED, _named(account), work)
+            async for finding in comparison.found_while(comparison.accounts):
+                yield finding
             for merchant_id, order_id in await self._moved(since, until):
-                async for processor, record, order in self._unlisted(merchant_id, order_id, listed):
-                    asked.start(record, partial(self._missing_at_processor, processor, record, order))
-            async for difference in asked.differences():
-                yield _reported(difference)
+                if only is None or only[0] in {None, merchant_id}:
+                    await self._ask_for_unlisted(merchant_id, order_id, comparison, only)
+            async for finding in comparison.found_while(comparison.questions):
+                yield finding
         finally:
-            asked.cancel()
-        if faults:
-            raise faults[0]
+            comparison.cancel()
 
-    async def _listed(
-        self,
-        account: ProcessorAccount,
-        since: datetime,
-        until: datetime,
-        listed: _Listed,
-        asked: _Questions,
-        *,
-        repair: bool,
-    ) -> AsyncIterator[Difference]:
-        """Reads what an account lists, and yields what the log has no payment for. Begins with what it has to ask."""
-        async for record in account.processor.records(since, until):
-            listed.keys.add((record.merchant_id, account.name, record.idempotency_key))
-            found = await self._order_of(record, account.name)
-            if found is None:
-                yield difference_of(record)
-                continue
-            order, order_id, payment_id = found
-            if order is not None and not is_recorded(order.payment(payment_id), order, record):
-                place = (order_id, payment_id)
-                ask = partial(self._missing_in_ledger, account.processor, record, place, repair=repair)
-                asked.start(record, ask)
+    async def _read_account(self, account: ProcessorAccount, comparison: _Comparison) -> None:
+        """Reads what an account lists, and begins with what it has to ask."""
+        try:
+            async for record in account.processor.records(comparison.since, comparison.until):
+                if account.merchant_id in {None, record.merchant_id}:
+                    await self._compare_record(account, record, comparison)
+            async for line in account.processor.lines(comparison.since, comparison.until):
+                if account.merchant_id in {None, line.merchant_id}:
+                    await self._compare_line(account, _at(line, account.name), comparison)
+        except _AWAY as fault:
+            comparison.silent.add(_named(account))
+            comparison.report(
+                Unreachable(merchant_id=account.merchant_id, account=account.name, unreachable=_reason(fault))
+            )
+
+    async def _compare_record(
+        self, account: ProcessorAccount, record: ProcessorRecord, comparison: _Comparison
+    ) -> None:
+        comparison.listed.add((record.merchant_id, account.name, record.idempotency_key))
+        found = await self._place_of(
+            record.merchant_id, account.name, [record.idempotency_key, record.processor_reference]
+        )
+        if found is None:
+            comparison.report(difference_of(record, account.name, unknown_record(record), None))
+            return
+        order, place = found
+        if order is not None and contrast(order, order.payment(place[1]), record) is not None:
+            ask = partial(self._differs_from_record, account, record, place, repair=comparison.repair)
+            comparison.ask(record.merchant_id, record.idempotency_key, ask)
+
+    async def _compare_line(self, account: ProcessorAccount, line: SettlementLine, comparison: _Comparison) -> None:
+        comparison.listed.add((line.merchant_id, account.name, f"{line.batch_id}:{line.processor_reference}"))
+        found = await self._place_of(line.merchant_id, account.name, [line.processor_reference])
+        if found is None:
+            comparison.report(line_difference(line, account.name, unknown_payment(line), None))
+            return
+        order, place = found
+        if order is not None and line_contrast(order.payment(place[1]), line) is not None:
+            ask = partial(self._differs_from_line, account, line, place, repair=comparison.repair)
+            comparison.ask(line.merchant_id, f"{line.batch_id}:{line.processor_reference}", ask)
 
     # ------------------------------------------------------------------------------- the processor has it, the log not
 
-    async def _missing_in_ledger(
-        self, processor: Processor, record: ProcessorRecord, place: tuple[UUID, UUID], *, repair: bool
+    async def _differs_from_record(
+        self, account: ProcessorAccount, record: ProcessorRecord, place: Place, *, repair: bool
     ) -> Difference | None:
-        order_id, payment_id = place
-        order = await self._load(record.merchant_id, order_id)
-        if order is None or is_recorded(order.payment(payment_id), order, record):
+        order = await self._load(record.merchant_id, place[0])
+        found = None if order is None else contrast(order, order.payment(place[1]), record)
+        if order is None or found is None:
             return None  # it has waited for its turn
-        repaired = repair and await self._repair(processor, order, order.payment(payment_id), record)
-        return difference_of(record, order_id, payment_id, repaired=repaired)
+        may_repair = repair and found.missing_in is Missing.IN_LEDGER
+        repaired = may_repair and await self._repair(account.processor, order, order.payment(place[1]), record)
+        return difference_of(record, account.name, found, place, repaired=repaired)
 
-    async def _order_of(self, record: ProcessorRecord, account: str) -> tuple[Order | None, UUID, UUID] | None:
-        """Returns the order of a record, None if it cannot be read, with its id and the payment's.
+    async def _differs_from_line(
+        self, account: ProcessorAccount, line: SettlementLine, place: Place, *, repair: bool
+    ) -> Difference | None:
+        order = await self._load(line.merchant_id, place[0])
+        found = None if order is None else line_contrast(order.payment(place[1]), line)
+        if found is None:
+            return None
+        repaired = repair and await self._record_line(line, place)
+        return line_difference(line, account.name, found, place, repaired=repaired)
 
-        Returns None if no payment at this account is named in the record.
+    async def _record_line(self, line: SettlementLine, place: Place) -> bool:
+        """Records a line of a payout as its message would be. Returns whether the log has it then."""
+        order_id, payment_id = place
+        line = replace(line, order_id=order_id, payment_id=payment_id)
+        for report in reports_of(line):
+            await self._applier.take(report)
+        order = await self._load(line.merchant_id, order_id)
+        return order is not None and line_contrast(order.payment(payment_id), line) is None
+
+    async def _place_of(
+        self, merchant_id: UUID, account: str, names: Sequence[str]
+    ) -> tuple[Order | None, Place] | None:
+        """Returns the order of a payment that has one of these names, None if it cannot be read, with the place.
+
+        Returns None if no payment at this account has such a name.
         """
-        for name in (record.idempotency_key, record.processor_reference):
-            for order_id, payment_id in await self._find(record.merchant_id, name):
-                order = await self._load(record.merchant_id, order_id)
+        for name in names:
+            for order_id, payment_id in await self._names.find(merchant_id, name):
+                order = await self._load(merchant_id, order_id)
                 if order is None or order.payment(payment_id).account == account:
-                    return order, order_id, payment_id
+                    return order, (order_id, payment_id)
         return None
 
     async def _load(self, merchant_id: UUID, order_id: UUID) -> Order | None:
@@ -180,7 +269,7 @@ class Reconciliation:
         """Records the answer that the processor gives for the call now. Returns whether the log has it then."""
         try:
             answer = await self._look_up(processor, order, payment, record)
-        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
+        except _AWAY:
             return False
         if answer is None:
             return False
@@ -190,7 +279,7 @@ class Reconciliation:
         call = ProcessorCall(ledger=self._ledger, merchant_id=record.merchant_id, order=order, intent=intent)
         await record_outcome(uow, call, outcome)
         repaired = await uow.order(order.terms.order_id)
-        return is_recorded(repaired.payment(payment.payment_id), repaired, record)
+        return contrast(repaired, repaired.payment(payment.payment_id), record) is None
 
     async def _look_up(
         self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord
@@ -208,32 +297,67 @@ class Reconciliation:
 
     # ------------------------------------------------------------------------------- the log has it, the processor not
 
-    async def _unlisted(
-        self, merchant_id: UUID, order_id: UUID, listed: _Listed
-    ) -> AsyncIterator[tuple[Processor, ProcessorRecord, Order]]:
-        """Yields the records that the accounts should have for an order and did not list, each with its processor."""
+    async def _ask_for_unlisted(
+        self, merchant_id: UUID, order_id: UUID, comparison: _Comparison, only: Account | None
+    ) -> None:
+        """Begins to ask each account about what it should have of an order and did not list."""
         order = await self._load(merchant_id, order_id)
         if order is None:
             return
         voids = await self._voids(merchant_id, order)
         for name in dict.fromkeys(payment.account for payment in order.payments if payment.account):
             account = await self._ledger.processors.named(merchant_id, name)
-            if account is None or (account.merchant_id, name) in listed.silent:
+            if account is None or _named(account) in comparison.silent or only not in {None, _named(account)}:
                 continue
             for record in records_of(order, merchant_id, name, voids):
-                if (merchant_id, name, record.idempotency_key) not in listed.keys:
-                    yield account.processor, record, order
+                if (merchant_id, name, record.idempotency_key) not in comparison.listed:
+                    ask = partial(self._missing_at_processor, account, record, order)
+                    comparison.ask(merchant_id, record.idempotency_key, ask)
+            for payment in order.payments if account.processor.capabilities.lists_payouts else ():
+                batch, reference = payment.batch, payment.processor_reference
+                if payment.account != name or batch is None or reference is None:
+                    continue
+                if (merchant_id, name, f"{batch.batch_id}:{reference}") not in comparison.listed:
+                    ask = partial(self._line_missing_at_processor, account, merchant_id, (order_id, payment.payment_id))
+                    comparison.ask(merchant_id, f"{batch.batch_id}:{reference}", ask)
 
     async def _missing_at_processor(
-        self, processor: Processor, record: ProcessorRecord, order: Order
+        self, account: ProcessorAccount, record: ProcessorRecord, order: Order
     ) -> Difference | None:
         payment = payment_of(order, record.idempotency_key)
         try:
-            if await self._look_up(processor, order, payment, record) is not None:
-                return None
-        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError):
+            answer = await self._look_up(account.processor, order, payment, record)
+        except _AWAY:
             return None  # the next comparison covers this time once more
-        return difference_of(record, order.terms.order_id, payment.payment_id, missing_in=Missing.AT_PROCESSOR)
+        found = answer_contrast(record, None if answer is None else answer[1])
+        if found is None:
+            return None
+        return difference_of(record, account.name, found, (order.terms.order_id, payment.payment_id))
+
+    async def _line_missing_at_processor(
+        self, account: ProcessorAccount, merchant_id: UUID, place: Place
+    ) -> Difference | None:
+        """Asks for the line of the payout that the log has for a payment."""
+        order = await self._load(merchant_id, place[0])
+        payment = None if order is None else order.payment(place[1])
+        if payment is None or payment.batch is None or payment.processor_reference is None:
+            return None
+        timeout_s = self._ledger.call_timeouts.processor_timeout_s
+        request = LineRequest(
+            merchant_id=merchant_id,
+            batch_id=payment.batch.batch_id,
+            processor_reference=payment.processor_reference,
+            deadline_at=datetime.now(UTC) + timedelta(seconds=timeout_s),
+        )
+        try:
+            with self._ledger.timeouts.within(timeout_s):
+                line = await account.processor.look_up_line(request)
+        except _AWAY:
+            return None
+        if line is None:
+            return unknown_line(merchant_id, account.name, payment, place)
+        found = line_contrast(payment, _at(line, account.name))
+        return None if found is None else line_difference(line, account.name, found, place)
 
     async def _voids(self, merchant_id: UUID, order: Order) -> dict[UUID, str]:
         """Returns the keys of the voids that have ended payments, by payment."""
@@ -248,41 +372,66 @@ class Reconciliation:
         return voided
 
 
-class _Listed:
-    """What the accounts have listed: keys by merchant and account. Those that did not answer are `silent`."""
+class _Comparison:
+    """One comparison: what the accounts have listed, which of them are silent, and what was found until now."""
 
-    def __init__(self) -> None:
-        self.keys = set[tuple[UUID, str, str]]()
-        self.silent = set[tuple[UUID | None, str]]()
+    def __init__(self, since: datetime, until: datetime, *, repair: bool) -> None:
+        self.since, self.until, self.repair = since, until, repair
+        self.listed = set[tuple[UUID, str, str]]()
+        self.silent = set[Account]()
+        self.accounts = FairSlots[Account](_ACCOUNTS_AT_ONCE, _ACCOUNTS_OF_A_MERCHANT)
+        self.questions = FairSlots[tuple[UUID, str]]()
+        self._found = deque[Finding]()
 
+    def report(self, finding: Finding) -> None:
+        self._found.append(_reported(finding))
 
-class _Questions:
-    """The comparisons that ask the processor, side by side and shared fairly by the merchants."""
+    def ask(self, merchant_id: UUID, key: str, compare: Callable[[], Awaitable[Difference | None]]) -> None:
+        """Starts a comparison that asks the processor, as soon as its merchant has a slot."""
 
-    def __init__(self) -> None:
-        self._slots = FairSlots[tuple[UUID, str]]()
-        self._found = deque[Difference]()
-        self.cancel = self._slots.cancel
-
-    def start(self, record: ProcessorRecord, compare: Callable[[], Awaitable[Difference | None]]) -> None:
         async def ask() -> None:
             difference = await compare()
             if difference is not None:
-                self._found.append(difference)
+                self.report(difference)
 
-        self._slots.start(record.merchant_id, (record.merchant_id, record.idempotency_key), ask)
+        self.questions.start(merchant_id, (merchant_id, key), ask)
 
-    async def differences(self) -> AsyncIterator[Difference]:
-        """Yields each difference as it is found, until all comparisons have ended. Raises what one has raised."""
-        while self._slots.keys or self._found:
+    async def found_while(self, work: FairSlots[Account] | FairSlots[tuple[UUID, str]]) -> AsyncIterator[Finding]:
+        """Yields what is found until this work has ended. Raises what it has raised."""
+        while work.keys or self._found:
             while self._found:
                 yield self._found.popleft()
-            if self._slots.keys:
-                await self._slots.ended(_LOOK_S)
+            if work.keys:
+                await work.ended(_LOOK_S)
+        await work.drain()  # raises what work has raised that ended before it was waited for
+
+    def cancel(self) -> None:
+        self.accounts.cancel()
+        self.questions.cancel()
 
 
-def _reported(difference: Difference) -> Difference:
-    RECONCILIATION_DIFFERENCES.labels(difference.missing_in, str(difference.repaired).lower()).inc()
-    ids = {"merchant_id": str(difference.merchant_id), "order_id": str(difference.order_id)}
-    _log.error("reconciliation_differs", missing_in=difference.missing_in, repaired=difference.repaired, **ids)
-    return difference
+def _named(account: ProcessorAccount) -> Account:
+    return (account.merchant_id, account.name)
+
+
+def _at(line: SettlementLine, account: str) -> SettlementLine:
+    """Returns a line with the account that has listed it."""
+    return replace(line, account=None if account == line.processor else account)
+
+
+def _reason(fault: Exception) -> str:
+    """Returns why an account is not reachable, in the processor's words if it has any."""
+    return str(fault) or type(fault).__name__
+
+
+def _reported(finding: Finding) -> Finding:
+    if isinstance(finding, Unreachable):
+        RECONCILIATION_UNREACHABLE.inc()
+        ids = {"merchant_id": str(finding.merchant_id or ""), "account": finding.account}
+        _log.warning("reconciliation_waits", reason=finding.unreachable, **ids)
+        return finding
+    RECONCILIATION_DIFFERENCES.labels(finding.kind, finding.missing_in, str(finding.repaired).lower()).inc()
+    ids = {"merchant_id": str(finding.merchant_id), "order_id": str(finding.order_id), "account": finding.account}
+    facts = {"kind": finding.kind, "missing_in": finding.missing_in, "repaired": finding.repaired}
+    _log.error("reconciliation_differs", **facts, **ids)
+    return finding

@@ -32,6 +32,7 @@ from ledger.processors.contract import (
     Capabilities,
     CaptureRequest,
     ForgetCardRequest,
+    LineRequest,
     LookUpRequest,
     PayoutRequest,
     ProcessorRecord,
@@ -46,7 +47,7 @@ from ledger.processors.contract import (
     VoidRequest,
 )
 from ledger.processors.findings import Finding
-from ledger.processors.messages import DepositReceived, NoticeReceived
+from ledger.processors.messages import DepositReceived, NoticeReceived, SettlementLine
 from ledger.processors.sandbox import authentications, authorizations, charges, references, saved_cards
 from ledger.processors.sandbox.authentications import PayerPages, StoredAnswer
 from ledger.processors.sandbox.books import NAME
@@ -62,6 +63,7 @@ from ledger.tasks import Timeout, Timeouts
 T = TypeVar("T")
 R = TypeVar("R", bound=Request)
 
+_NO_LINES: Final[tuple[SettlementLine, ...]] = ()
 _CAPTURES: Final[msgspec.json.Decoder[CaptureAnswer]] = msgspec.json.Decoder(CaptureAnswer)
 _VOIDS: Final[msgspec.json.Decoder[VoidAnswer]] = msgspec.json.Decoder(VoidAnswer)
 _RELEASES: Final[msgspec.json.Decoder[ReleaseAnswer]] = msgspec.json.Decoder(ReleaseAnswer)
@@ -238,6 +240,14 @@ class SandboxProcessor:
 
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
         return records(self._executor, since, until, self._book_id)
+
+    async def lines(self, since: datetime, until: datetime) -> AsyncIterator[SettlementLine]:  # noqa: ARG002 - the contract's names
+        """Yields nothing: the sandbox pays nothing out, and its batches are messages alone."""
+        for line in _NO_LINES:
+            yield line
+
+    async def look_up_line(self, request: LineRequest) -> SettlementLine | None:  # noqa: ARG002 - the contract's name
+        return None
 
     # ---------------------------------------------------------------- what only a sandbox can do
 

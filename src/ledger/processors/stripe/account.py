@@ -106,4 +106,5 @@ def capabilities_of(methods: tuple[MethodCapability, ...]) -> Capabilities:
         smallest_amount=UNIT,
         capture_releases_rest=True,
         can_fence=True,
+        lists_payouts=True,
     )

@@ -7,6 +7,7 @@ from ledger.processors.stripe.account import MEXICO, capabilities_of, methods_of
 from ledger.processors.stripe.cards import Cards
 from ledger.processors.stripe.charges import Charges
 from ledger.processors.stripe.events import Events
+from ledger.processors.stripe.payouts import Payouts
 from ledger.processors.stripe.records import Records
 from ledger.processors.stripe.references import References
 from ledger.processors.stripe.tokens import Tokens
@@ -45,8 +46,11 @@ class StripeProcessor:
         self.look_up_reference = references.look_up_reference
         self.look_up_cancellation = references.look_up_cancellation
         self.look_up_payout = references.look_up_payout
+        payouts = Payouts(transport)
         self.records = Records(transport).records
         self.findings = Events(transport).findings
+        self.lines = payouts.lines_since
+        self.look_up_line = payouts.look_up_line
 
     @property
     def alive(self) -> bool:

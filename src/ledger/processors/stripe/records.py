@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from ledger.processors.contract import ProcessorRecord, ProcessorTimedOut
-from ledger.processors.stripe.call_keys import CAPTURE_KEY, VOID_KEY, merchant_of, named_key
+from ledger.processors.stripe.call_keys import CAPTURE_KEY, VOID_KEY, WHOLE_AMOUNT, merchant_of, named_key
 from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import Intents
 from ledger.processors.stripe.objects import BalanceTransaction, Charge, Event, Intent, Refund
@@ -24,13 +24,14 @@ from ledger.processors.stripe.units import from_units
 T = TypeVar("T")
 
 TRANSACTIONS: Final = "/v1/balance_transactions"
-_EVENTS: Final = "/v1/events"
+EVENTS: Final = "/v1/events"
 _CAPTURED: Final = "charge"
 """The type of a card's transaction; transfers and cash are "payment", and arrive as deposits."""
 _REFUNDED: Final = frozenset({"refund", "payment_refund"})
 _UNDONE: Final = frozenset({"failed", "canceled"})
+_UNDER_WAY: Final = frozenset({"pending", "requires_action"})
 _SLICE: Final = timedelta(hours=1)
-_LIST_S: Final = 300.0
+LIST_S: Final = 300.0
 """How long the lists of one slice may take."""
 
 
@@ -50,8 +51,8 @@ class Records(Intents):
             start = end
 
     async def _slice(self, start: datetime, end: datetime) -> list[ProcessorRecord]:
-        deadline_at = datetime.now(UTC) + timedelta(seconds=_LIST_S)
-        made = {"created": {"gte": _seconds(start), "lt": _seconds(end)}}
+        deadline_at = datetime.now(UTC) + timedelta(seconds=LIST_S)
+        made = {"created": {"gte": seconds(start), "lt": seconds(end)}}
         transactions: Form = {**made, "expand": ["data.source"]}
         cancelled: Form = {**made, "type": "payment_intent.canceled"}
         found = list[ProcessorRecord]()
@@ -62,7 +63,7 @@ class Records(Intents):
                 record = await self._moved(transaction, deadline_at)
                 if record is not None:
                     found.append(record)
-            async for event in self.transport.list(_EVENTS, cancelled, Event, deadline_at=deadline_at):
+            async for event in self.transport.list(EVENTS, cancelled, Event, deadline_at=deadline_at):
                 record = _voided(_cancelled(event), _time(event.created))
                 if record is not None:
                     found.append(record)
@@ -113,8 +114,15 @@ def _refunded(refund: Refund, at: datetime) -> ProcessorRecord | None:
         idempotency_key=key[1],
         processor_reference=refund.payment_intent or refund.id,
         recorded_at=at,
-        refunded=from_units(refund.amount),
+        refunded=from_units(_whole(refund)),
+        is_pending=refund.status in _UNDER_WAY if _whole(refund) == refund.amount else None,
     )
+
+
+def _whole(refund: Refund) -> int:
+    """Returns what the call of a refund gives back in all: it may need several refunds, each with the sum."""
+    stated = (refund.metadata or {}).get(WHOLE_AMOUNT, "")
+    return int(stated) if stated.isascii() and stated.isdecimal() else refund.amount
 
 
 def _capture_key(metadata: dict[str, str]) -> tuple[UUID, str] | None:
@@ -139,7 +147,7 @@ def _voided(intent: Intent, at: datetime) -> ProcessorRecord | None:
     )
 
 
-def _seconds(at: datetime) -> int:
+def seconds(at: datetime) -> int:
     """Returns a time in whole seconds, rounded up: adjoining slices neither overlap nor leave a gap."""
     return -int(-at.timestamp() // 1)
 
