@@ -43,8 +43,8 @@ insert into reconciliation_waiting (merchant_id, account, since) values (%(merch
 
 # One worker takes an account for an hour: if the worker ends, another one tries the account then.
 _TAKE_DUE: Final = """
-update reconciliation_waiting set next_try_at = now() + interval '1 hour'
- where next_try_at <= now() returning merchant_id, account, since
+update reconciliation_waiting set next_try_at = current_timestamp + interval '1 hour'
+ where next_try_at <= current_timestamp returning merchant_id, account, since
 """
 
 _CAUGHT_UP: Final = "delete from reconciliation_waiting where merchant_id = %s and account = %s"

@@ -148,7 +148,8 @@ class Double:
             ("POST", "refunds"): self._refund,
             ("GET", "refunds/*"): lambda i, _: self._known(self.refunds, i),
             ("GET", "disputes/*"): lambda i, _: self.disputes[i],
-            ("GET", "payouts/*"): lambda i, _: self.payouts[i],
+            ("GET", "payouts/*"): lambda i, _: self._payout(i),
+            ("GET", "payouts"): lambda f: self._page(self.payouts.values(), f),
             ("GET", "events/*"): lambda i, _: self._event(i),
             ("POST", "customers/*/funding_instructions"): self._funding,
             ("GET", "refunds"): lambda f: self._page(self.refunds.values(), f),
@@ -186,6 +187,11 @@ class Double:
                 return event
         raise Refusal(404, type="invalid_request_error", code="resource_missing", message="No such event")
 
+    def _payout(self, payout_id: str) -> dict[str, Any]:
+        if payout_id not in self.payouts:
+            raise Refusal(404, type="invalid_request_error", code="resource_missing", message="No such payout")
+        return self.payouts[payout_id]
+
     def _funding(self, customer: str, _form: dict[str, str]) -> dict[str, Any]:
         [intent] = [each for each in self.intents.values() if each["customer"] == customer]
         addresses = [{"type": "spei", "spei": self.clabes[intent["id"]]}]
@@ -205,6 +211,8 @@ class Double:
         found = [i for i in found if all(checks[how](i["created"], at) for how, at in bounds.items())]
         found = [i for i in found if form.get("payment_intent") in {None, i.get("payment_intent")}]
         found = [i for i in found if form.get("payout") in {None, i.get("payout")}]
+        found = [i for i in found if form.get("type") in {None, i.get("type")}]
+        found = [i for i in found if "source" not in form or i["source"]["id"] == form["source"]]
         after = [i["id"] for i in found].index(form["starting_after"]) + 1 if "starting_after" in form else 0
         size = min(int(form.get("limit", "10")), 2)  # small pages, so that each list has several
         return {

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from uuid import UUID, uuid4
 
 import pytest
 from tests.processors.stripe.conftest import Shop
 from tests.processors.stripe.double import Double
+from tests.processors.stripe.test_events import paid_out
+from tests.processors.stripe.test_references import _fund, _payout
 
+from ledger.domain.orders.processor_outcomes import ReferenceIssued
 from ledger.domain.orders.terms import MethodType
-from ledger.processors.contract import Processor
+from ledger.processors.contract import LineRequest, Processor, ProcessorUnavailable
+from ledger.processors.messages import SettlementLine, SettlementListed, SettlementRefused
 from ledger.processors.stripe.account import MONTHS, check
 from ledger.processors.stripe.processor import StripeProcessor
 from ledger.processors.stripe.transport import Connections, KeyRefused, Transport
@@ -43,6 +48,67 @@ async def test_every_effect_is_listed_under_the_key_of_its_call(
     assert {r.merchant_id for r in found} == {shop.merchant_id}
     assert [r.processor_reference for r in found] == [at_once, reference, at_once, other]
     assert [record async for record in stripe.records(start, start)] == []
+
+
+async def test_a_refund_in_parts_is_listed_with_what_its_call_gives_back(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    issued = await stripe.issue_reference(shop.reference())
+    assert isinstance(issued, ReferenceIssued)
+    double.balances[_fund(double, issued.processor_reference, 50_000)] = 1_500
+    request = _payout(shop, issued.processor_reference, 51_500)
+    await stripe.pay_out(request)
+    plain = shop.refund(await shop.authorized())
+    await stripe.refund(plain)
+    *parts, refund = double.refunds.values()
+    for each, status in zip((*parts, refund), ("pending", "succeeded", "pending"), strict=True):
+        each["status"] = status
+        double._move("refund", each, each["amount"])
+    start = datetime.fromtimestamp(double.now, UTC)
+    found = [record async for record in stripe.records(start, start + timedelta(hours=1)) if record.refunded]
+    assert {(r.idempotency_key, r.refunded, r.is_pending) for r in found} == {
+        (request.idempotency_key, 51_500, None),
+        (plain.idempotency_key, 4_000, True),
+    }
+
+
+async def test_the_lines_of_payouts_are_listed_as_they_are_now(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    """An older payout is listed again when it changes; the money of one that was sent back is in a later one."""
+    [first, second] = [await shop.authorized() for _ in range(2)]
+    await stripe.refund(shop.refund(first))
+    start, yesterday = double.now, double.now - 86_400
+    double.now = yesterday
+    paid_out(double, "po_1", "paid")
+    double.now = start
+    since, until = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(start + 60, UTC)
+    assert [line async for line in stripe.lines(since, until)] == []
+    double.payouts["po_1"]["status"] = "failed"
+    double.happen("payout.failed", double.payouts["po_1"])
+    double.happen("payout.failed", double.payouts["po_1"])
+    found = [line async for line in stripe.lines(since, until)]
+    assert sorted(line.processor_reference for line in found) == sorted([first, second])
+    assert {(type(line), line.batch_id, line.fee) for line in found} == {(SettlementRefused, "po_1", 36)}
+    double._move("payout_failure", double.payouts["po_1"], 9_964)
+    other = await shop.authorized()
+    paid_out(double, "po_2", "in_transit")
+
+    async def line(batch: str, reference: str, merchant: UUID = shop.merchant_id) -> SettlementLine | None:
+        deadline_at = datetime.now(UTC) + timedelta(seconds=10)
+        about = {"merchant_id": merchant, "batch_id": batch, "processor_reference": reference}
+        return await stripe.look_up_line(LineRequest(**about, deadline_at=deadline_at))
+
+    for reference in (first, other):
+        found_line = await line("po_2", reference)
+        assert isinstance(found_line, SettlementListed)
+        assert (found_line.processor_reference, found_line.batch_id) == (reference, "po_2")
+    assert isinstance(await line("po_1", second), SettlementRefused)
+    assert await line("po_1", other) is None
+    assert await line("po_9", first) is None
+    assert await line("po_1", first, uuid4()) is None, "another merchant's"
+    with pytest.raises(ProcessorUnavailable):
+        await line("po_1/../account", first)
 
 
 async def test_an_account_is_checked(connections: Connections, double: Double) -> None:

@@ -110,7 +110,7 @@ class Unreachable(Struct, frozen=True, kw_only=True, rename="camel"):
     unreachable: str
 
 
-# ------------------------------------------------------------------------------- a record of the processor's, in the log
+# ----------------------------------------------------------------------------- a record of the processor's, in the log
 
 
 def contrast(order: Order, payment: Payment, record: ProcessorRecord) -> Contrast | None:
@@ -358,7 +358,7 @@ def unknown_line(merchant_id: UUID, account: str, payment: Payment, place: tuple
 
 
 def reports_of(line: SettlementLine) -> Sequence[SettlementLine]:
-    """Returns what a line's processor has reported one after the other: that the batch lists the payment, then its end."""
+    """Returns what the processor has reported of a line in turn: that the batch lists the payment, then its end."""
     if isinstance(line, SettlementListed):
         return [line]
     fields = {name: getattr(line, name) for name in line.__struct_fields__}

@@ -76,7 +76,7 @@ _LOOK_S: Final = 60.0
 _ACCOUNTS_AT_ONCE: Final = 16
 _ACCOUNTS_OF_A_MERCHANT: Final = 4
 _SHARED: Final = UUID(int=0)
-"""Stands for the merchants who share one account."""
+"""The merchants who share one account, as the slots count them."""
 
 _AWAY: Final = (ProcessorTimedOut, ProcessorUnavailable, TimeoutError)
 _VOIDED: Final = frozenset({PaymentStatus.CANCELLED, PaymentStatus.FAILED})
