@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import psycopg
@@ -194,6 +194,24 @@ async def test_what_only_one_side_has_is_listed_and_not_repaired(
         Missing.AT_PROCESSOR,
     )
     assert [first.repaired, second.repaired] == [False, False]
+
+
+async def test_a_refund_that_no_request_has_asked_for_is_recorded(
+    ledger: Ledger, merchant: Actor, database_url: str, compare: Compare
+) -> None:
+    """The merchant made it on the processor's own pages, or the log lost it."""
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    await refund_order(ledger, merchant, "1", RefundInput(amount=Decimal(4_000)))
+    [payment] = (await order_named(ledger, merchant, "1")).payments
+    key = f"{uuid4()}:{payment.payment_id}"
+    execute(
+        database_url,
+        "insert into sandbox_call (merchant_id, kind, idempotency_key, reference, moved, accepted, answer) "
+        f"select merchant_id, kind, '{key}', reference, moved, accepted, answer from sandbox_call where kind = 'REFUND'",
+    )
+    assert summary(await compare()) == [(Missing.IN_LEDGER, 0, 4_000, False, True)]
+    assert (await order_named(ledger, merchant, "1")).amount_refunded == 8_000
+    assert await compare() == []
 
 
 async def test_look_ups_that_hang_for_one_merchant_delay_no_other(

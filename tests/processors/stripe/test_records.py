@@ -17,6 +17,7 @@ from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import LineRequest, Processor, ProcessorUnavailable
 from ledger.processors.messages import SettlementLine, SettlementListed, SettlementRefused
 from ledger.processors.stripe.account import MONTHS, check
+from ledger.processors.stripe.call_keys import unrequested_refund_id
 from ledger.processors.stripe.processor import StripeProcessor
 from ledger.processors.stripe.transport import Connections, KeyRefused, Transport
 
@@ -48,6 +49,29 @@ async def test_every_effect_is_listed_under_the_key_of_its_call(
     assert {r.merchant_id for r in found} == {shop.merchant_id}
     assert [r.processor_reference for r in found] == [at_once, reference, at_once, other]
     assert [record async for record in stripe.records(start, start)] == []
+
+
+async def test_what_was_done_on_stripes_own_pages_is_listed_under_keys_that_follow_from_its_ids(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    start = datetime.fromtimestamp(double.now, UTC)
+    held, left, lapsed = [shop.pay(capture=False) for _ in range(3)]
+    captured, voided, expired = [await shop.authorized(**_given(each)) for each in (held, left, lapsed)]
+    double._receive(double.intents[captured], 10_000)
+    for intent, reason in ((voided, "requested_by_customer"), (expired, "automatic")):
+        double.intents[intent] |= {"status": "canceled", "cancellation_reason": reason}
+        double.happen("payment_intent.canceled", double.intents[intent])
+    await stripe.refund(shop.refund(captured))
+    [refund] = double.refunds.values()
+    refund["metadata"] = {}
+    found = [record async for record in stripe.records(start, start + timedelta(hours=1))]
+    assert held.order_id is not None
+    refund_key = f"{unrequested_refund_id(held.order_id, refund['id'])}:{held.payment_id}"
+    assert {(r.idempotency_key, r.captured, r.refunded, r.voided) for r in found} == {
+        (f"{captured}:capture", 10_000, 0, False),
+        (refund_key, 0, 4_000, False),
+        (f"{voided}:cancel", 0, 0, True),
+    }
 
 
 async def test_a_refund_in_parts_is_listed_with_what_its_call_gives_back(
@@ -135,4 +159,4 @@ async def test_an_account_is_a_processor(stripe: StripeProcessor) -> None:
 
 
 def _given(request: object) -> dict[str, object]:
-    return {name: getattr(request, name) for name in ("idempotency_key", "capture")}
+    return {name: getattr(request, name) for name in ("idempotency_key", "capture", "order_id", "payment_id")}

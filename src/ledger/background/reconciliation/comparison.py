@@ -119,7 +119,7 @@ def contrast(order: Order, payment: Payment, record: ProcessorRecord) -> Contras
         return None
     if record.voided:
         released = payment.status is PaymentStatus.FAILED and payment.lapses_at is None
-        agrees = released or payment.status is PaymentStatus.CANCELLED
+        agrees = released or payment.status in {PaymentStatus.CANCELLED, PaymentStatus.EXPIRED}
         return None if agrees else Contrast(Kind.MISSING, in_ledger=payment.status, at_processor="VOIDED")
     if record.captured:
         return _capture_contrast(payment, record)

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from ledger.background.fair_slots import FairSlots
 from ledger.background.inbox.message_handlers import MessageApplier
+from ledger.background.inbox.payment_changes import record_unrequested_refund
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.background.reconciliation.comparison import (
@@ -44,6 +45,7 @@ from ledger.background.reconciliation.comparison import (
 from ledger.domain.orders.decide.outcomes import Outcome
 from ledger.domain.orders.events import CancelledBecause, PaymentCancelled, VoidRequested
 from ledger.domain.orders.payment import Intent, Payment
+from ledger.domain.orders.processor_outcomes import Refunded, RefundPending, RefundRefused
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.operations.context.inputs import Actor
@@ -61,6 +63,7 @@ from ledger.processors.contract import (
     ProcessorTimedOut,
     ProcessorUnavailable,
 )
+from ledger.processors.findings import UnrequestedRefund
 from ledger.processors.messages import SettlementLine
 from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES, RECONCILIATION_UNREACHABLE
 
@@ -222,7 +225,7 @@ class Reconciliation:
         if order is None or found is None:
             return None  # it has waited for its turn
         may_repair = repair and found.missing_in is Missing.IN_LEDGER
-        repaired = may_repair and await self._repair(account.processor, order, order.payment(place[1]), record)
+        repaired = may_repair and await self._repair(account, order, order.payment(place[1]), record)
         return difference_of(record, account.name, found, place, repaired=repaired)
 
     async def _differs_from_line(
@@ -265,21 +268,48 @@ class Reconciliation:
         except UNREADABLE:
             return None
 
-    async def _repair(self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord) -> bool:
+    async def _repair(self, account: ProcessorAccount, order: Order, payment: Payment, record: ProcessorRecord) -> bool:
         """Records the answer that the processor gives for the call now. Returns whether the log has it then."""
         try:
-            answer = await self._look_up(processor, order, payment, record)
+            answer = await self._look_up(account.processor, order, payment, record)
         except _AWAY:
             return False
         if answer is None:
             return False
         intent, outcome = answer
+        if _is_unrequested(order, payment, intent):
+            return await self._record_refund(account, order, payment, record, intent, outcome)
         actor = Actor(merchant_id=record.merchant_id, request_id="reconciliation")
         uow = UnitOfWork(self._ledger, actor, cause=payment.payment_id)
         call = ProcessorCall(ledger=self._ledger, merchant_id=record.merchant_id, order=order, intent=intent)
         await record_outcome(uow, call, outcome)
         repaired = await uow.order(order.terms.order_id)
         return contrast(repaired, repaired.payment(payment.payment_id), record) is None
+
+    async def _record_refund(
+        self,
+        account: ProcessorAccount,
+        order: Order,
+        payment: Payment,
+        record: ProcessorRecord,
+        intent: Intent,
+        outcome: Outcome,
+    ) -> bool:
+        """Records a refund that no request in the log has asked for. Returns whether the log has it then."""
+        assert intent.refund_id is not None, "a refund has an id"
+        if not isinstance(outcome, Refunded | RefundPending | RefundRefused):
+            return False
+        found = UnrequestedRefund(
+            merchant_id=record.merchant_id,
+            order_id=order.terms.order_id,
+            payment_id=payment.payment_id,
+            refund_id=intent.refund_id,
+            amount=record.refunded,
+            outcome=outcome,
+        )
+        await record_unrequested_refund(self._ledger, account.name, found)
+        recorded = await self._load(record.merchant_id, order.terms.order_id)
+        return recorded is not None and contrast(recorded, recorded.payment(payment.payment_id), record) is None
 
     async def _look_up(
         self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord
@@ -408,6 +438,12 @@ class _Comparison:
     def cancel(self) -> None:
         self.accounts.cancel()
         self.questions.cancel()
+
+
+def _is_unrequested(order: Order, payment: Payment, intent: Intent) -> bool:
+    """Returns whether an intent is of a refund that the log does not have: made on the processor's own pages."""
+    refund = None if intent.refund_id is None else order.refund(intent.refund_id)
+    return intent.refund_id is not None and (refund is None or refund.part(payment.payment_id) is None)
 
 
 def _named(account: ProcessorAccount) -> Account:

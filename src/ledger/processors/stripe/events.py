@@ -49,6 +49,7 @@ from ledger.processors.stripe.objects import (
     Refund,
 )
 from ledger.processors.stripe.payouts import Payouts, envelope
+from ledger.processors.stripe.records import BY_ITSELF
 from ledger.processors.stripe.transport import Refused, Transport
 from ledger.processors.stripe.units import from_units
 
@@ -68,8 +69,6 @@ _PAYMENT_KINDS: Final = frozenset(
     }
 )
 _REFUND_KINDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
-_BY_ITSELF: Final = frozenset({"automatic", "expired"})
-"""Why Stripe cancels an intent by itself. Source: docs.stripe.com/api/payment_intents/object (cancellation_reason)."""
 _TAKEN: Final = frozenset({"needs_response", "under_review", "won", "lost"})
 """The statuses of a dispute for which the bank took the money; an inquiry (`warning_…`) takes none."""
 
@@ -264,7 +263,7 @@ def _standing(intent: Intent) -> Standing:
             return Standing.HELD
         case "succeeded":
             return Standing.CAPTURED
-        case "canceled" if intent.cancellation_reason in _BY_ITSELF:
+        case "canceled" if intent.cancellation_reason in BY_ITSELF:
             return Standing.LAPSED
         case "canceled":
             return Standing.VOIDED

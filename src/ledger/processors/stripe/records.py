@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
-from uuid import UUID
 
 import msgspec
 
 from ledger.processors.contract import ProcessorRecord, ProcessorTimedOut
-from ledger.processors.stripe.call_keys import CAPTURE_KEY, VOID_KEY, WHOLE_AMOUNT, merchant_of, named_key
+from ledger.processors.stripe.call_keys import (
+    CAPTURE_KEY,
+    VOID_KEY,
+    WHOLE_AMOUNT,
+    about_of,
+    capture_key_of,
+    merchant_of,
+    named_key,
+    unrequested_refund_id,
+    void_key_of,
+)
 from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import Intents
 from ledger.processors.stripe.objects import BalanceTransaction, Charge, Event, Intent, Refund
@@ -29,6 +38,8 @@ _CAPTURED: Final = "charge"
 """The type of a card's transaction; transfers and cash are "payment", and arrive as deposits."""
 _REFUNDED: Final = frozenset({"refund", "payment_refund"})
 _UNDONE: Final = frozenset({"failed", "canceled"})
+BY_ITSELF: Final = frozenset({"automatic", "expired"})
+"""Why Stripe cancels an intent by itself. Source: docs.stripe.com/api/payment_intents/object (cancellation_reason)."""
 _UNDER_WAY: Final = frozenset({"pending", "requires_action"})
 _SLICE: Final = timedelta(hours=1)
 LIST_S: Final = 300.0
@@ -76,24 +87,46 @@ class Records(Intents):
         if transaction.type == _CAPTURED:
             return await self._captured(source_of(transaction, Charge), _time(transaction.created), deadline_at)
         if transaction.type in _REFUNDED:
-            return _refunded(source_of(transaction, Refund), _time(transaction.created))
+            return await self._refunded(source_of(transaction, Refund), _time(transaction.created), deadline_at)
         return None
 
     async def _captured(self, charge: Charge, at: datetime, deadline_at: datetime) -> ProcessorRecord | None:
         """Returns the record of a charge. One that a call of its own has captured has that call's key at its intent."""
         if charge.payment_intent is None or named_key(charge.metadata) is None:
             return None
-        key = _capture_key(charge.metadata)
-        if key is None:
-            key = _capture_key((await self.read(charge.payment_intent, deadline_at)).metadata)
+        metadata = charge.metadata
+        if CAPTURE_KEY not in metadata:
+            metadata = (await self.read(charge.payment_intent, deadline_at)).metadata
+        merchant = merchant_of(metadata)
+        if merchant is None:
+            return None
+        return ProcessorRecord(
+            merchant_id=merchant,
+            idempotency_key=capture_key_of(charge.payment_intent, metadata),
+            processor_reference=charge.payment_intent,
+            recorded_at=at,
+            captured=from_units(charge.amount_captured),
+        )
+
+    async def _refunded(self, refund: Refund, at: datetime, deadline_at: datetime) -> ProcessorRecord | None:
+        """Returns the record of a refund. One that no call has made has the key under which the log records it."""
+        if refund.status in _UNDONE:
+            return None
+        key = named_key(refund.metadata)
+        if key is None and refund.payment_intent is not None:
+            about = about_of((await self.read(refund.payment_intent, deadline_at)).metadata)
+            merchant, order_id, payment_id = about["merchant_id"], about["order_id"], about["payment_id"]
+            if merchant is not None and order_id is not None and payment_id is not None:
+                key = (merchant, f"{unrequested_refund_id(order_id, refund.id)}:{payment_id}")
         if key is None:
             return None
         return ProcessorRecord(
             merchant_id=key[0],
             idempotency_key=key[1],
-            processor_reference=charge.payment_intent,
+            processor_reference=refund.payment_intent or refund.id,
             recorded_at=at,
-            captured=from_units(charge.amount_captured),
+            refunded=from_units(_whole(refund)),
+            is_pending=refund.status in _UNDER_WAY if _whole(refund) == refund.amount else None,
         )
 
 
@@ -105,29 +138,10 @@ def source_of(transaction: BalanceTransaction, type_: type[T]) -> T:
         raise ProcessorTimedOut(f"the source of the transaction {transaction.id} is unreadable") from fault
 
 
-def _refunded(refund: Refund, at: datetime) -> ProcessorRecord | None:
-    key = named_key(refund.metadata)
-    if key is None or refund.status in _UNDONE:
-        return None
-    return ProcessorRecord(
-        merchant_id=key[0],
-        idempotency_key=key[1],
-        processor_reference=refund.payment_intent or refund.id,
-        recorded_at=at,
-        refunded=from_units(_whole(refund)),
-        is_pending=refund.status in _UNDER_WAY if _whole(refund) == refund.amount else None,
-    )
-
-
 def _whole(refund: Refund) -> int:
     """Returns what the call of a refund gives back in all: it may need several refunds, each with the sum."""
     stated = (refund.metadata or {}).get(WHOLE_AMOUNT, "")
     return int(stated) if stated.isascii() and stated.isdecimal() else refund.amount
-
-
-def _capture_key(metadata: dict[str, str]) -> tuple[UUID, str] | None:
-    merchant, key = merchant_of(metadata), metadata.get(CAPTURE_KEY)
-    return None if merchant is None or key is None else (merchant, key)
 
 
 def _cancelled(event: Event) -> Intent:
@@ -138,12 +152,17 @@ def _cancelled(event: Event) -> Intent:
 
 
 def _voided(intent: Intent, at: datetime) -> ProcessorRecord | None:
-    """Returns the record of an intent that a call has voided."""
-    merchant, key = merchant_of(intent.metadata), intent.metadata.get(VOID_KEY)
-    if merchant is None or key is None:
+    """Returns the record of an intent that was voided: by a call, or on Stripe's own pages after it was authorised."""
+    merchant = merchant_of(intent.metadata)
+    by_itself = intent.cancellation_reason in BY_ITSELF
+    if merchant is None or (VOID_KEY not in intent.metadata and (by_itself or intent.latest_charge is None)):
         return None
     return ProcessorRecord(
-        merchant_id=merchant, idempotency_key=key, processor_reference=intent.id, recorded_at=at, voided=True
+        merchant_id=merchant,
+        idempotency_key=void_key_of(intent.id, intent.metadata),
+        processor_reference=intent.id,
+        recorded_at=at,
+        voided=True,
     )
 
 
