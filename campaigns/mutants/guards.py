@@ -1294,6 +1294,14 @@ SECRETS: Final = (
         (f"{_GLOBAL}::test_an_order_is_stated_that_was_paid_in_the_period_and_has_no_invoice",),
     ),
     Mutant(
+        "receipt-due-by-another-clock",
+        "the deadline of a receipt counts from the month in which it dates the payment",
+        "src/ledger/operations/orders/invoices/policy.py",
+        "time_zone=await time_zone_of_documents(ledger, merchant.merchant_id, merchant.settings.time_zone),",
+        "time_zone=merchant.settings.time_zone,",
+        ("tests/api/invoices/test_month_end.py::test_a_document_is_in_the_month_of_its_own_date",),
+    ),
+    Mutant(
         "invoice-cancelled-in-the-month-after-its-own",
         "a refund in the month after the invoice's date does not cancel the invoice",
         "src/ledger/domain/invoices/decide/cancellation.py",

@@ -64,13 +64,18 @@ async def test_a_document_is_in_the_month_of_its_own_date(merchant: Merchant) ->
     first = (now.replace(day=1) + timedelta(days=32)).replace(day=1)
     await merchant.post("/api/sandbox/clock", {"advanceTo": f"{first:%Y-%m-%d}T00:30:00-06:00"})
     order_id = (await merchant.create(paid_order(externalId="night", customerFiscalData=FISCAL))).json()["id"]
+    split = await make(merchant, externalId="part")
+    await pay(merchant, split, 40_000)
     await work(merchant)
+    (receipt,) = (await shown(merchant, split))["complements"]
+    due = datetime.fromisoformat(receipt["repDueAt"]).astimezone(ZoneInfo("America/Mexico_City"))
+    assert (f"{due:%d %H:%M}", due.month) == ("05 23:59", first.month % 12 + 1), "it is of the payment's own month"
     links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()["invoice"]
     dated = stated((await merchant.client.get(links["xmlUrl"])).content)
     assert (dated.month, dated.kind) == (f"{first:%Y-%m}", "INVOICE_PUE")
     report = (await merchant.get(f"{PATH}?month={first:%Y-%m}")).json()
     assert report["timeZone"] == "America/Mexico_City"
-    (line,) = report["lines"]
+    line = next(each for each in report["lines"] if each["kind"] == dated.kind)
     assert (line["kind"], line["documents"], line["total"], line["iva"]) == (
         dated.kind, 1, dated.total, dated.taxes["iva"],
     )  # fmt: skip

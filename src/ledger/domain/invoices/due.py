@@ -168,7 +168,8 @@ def summary(order: Order) -> InvoiceSummary:
 
 
 def receipt_due_at(order: Order, paid_at: datetime) -> datetime:
-    """Returns the deadline of a payment's receipt: the end of a day of the next month, in the merchant's time zone.
+    """Returns the deadline of a payment's receipt: the end of a day of the month after the payment's, as the receipt
+    dates it (in the time zone of the place of issue).
 
     The day is a setting; the default is the fifth (RMF 2.7.1.32, contract N47).
     """

@@ -88,7 +88,8 @@ async def _invoicing(
         if request.exchange_rate is not None:
             raise InvalidField("exchangeRate", "belongs to an invoice: send customerFiscalData as well")
         return []
-    policy = invoicing_policy(await uow.ledger.merchant(uow.merchant_id), request.exchange_rate)
+    merchant = await uow.ledger.merchant(uow.merchant_id)
+    policy = await invoicing_policy(uow.ledger, merchant, request.exchange_rate)
     enabled: Sequence[OrderEvent] = []
     if after.invoices is None or request.exchange_rate is not None:
         enabled = decide_enabling(after, EnableInvoicing(policy=policy, at=uow.now))

@@ -141,7 +141,9 @@ async def _new_order(
     customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved or takes_fiscal)
     customer_id = customer.change.stream_id
     terms = with_customers_fiscal_data(request, customer.change.after) if takes_fiscal else request.terms
-    invoicing = None if terms.fiscal is None else invoicing_policy(merchant, request.exchange_rate)
+    invoicing = None
+    if terms.fiscal is not None:
+        invoicing = await invoicing_policy(uow.ledger, merchant, request.exchange_rate)
     if invoicing is not None and request.customers_fiscal is not CustomersFiscal.IF_THERE:
         require_whole_centavos(terms.amount)
         await require_stampable(uow.ledger, uow.merchant_id, terms, invoicing)

@@ -49,9 +49,10 @@ class InvoicingEnabled(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
     `fiscal` is the receiver that a later request gave; it replaces the receiver of all documents that are not stamped
     yet. `exchange_rate` is in pesos per unit of the order's currency. The other fields are the merchant's settings at
-    this time: `time_zone` and `receipt_due_day` date the deadline of payment receipts. `pue_refund` is for an
-    order of one payment; it is absent in events of releases that gave such a refund no document: it gets one on request
-    alone. `series` replaces the issuer's, `folio` is what numbers the documents.
+    this time: `time_zone` and `receipt_due_day` date the deadline of payment receipts. The zone is that of the place of
+    issue, in events of earlier releases and without an issuer the merchant's own. `pue_refund` is for an order of one
+    payment; it is absent in events of releases that gave such a refund no document: it gets one on request alone.
+    `series` replaces the issuer's, `folio` is what numbers the documents.
     """
 
     at: datetime

@@ -248,7 +248,8 @@ class InvoicingPolicy(Struct, frozen=True, kw_only=True):
     """The merchant's settings that an order's invoices follow, as they are when the order is invoiced.
 
     `exchange_rate` is the request's, in pesos per unit of the order's currency; `usual_exchange_rate` is the
-    merchant's, for an order in dollars that has none of its own. Without `series` the issuer's applies.
+    merchant's, for an order in dollars that has none of its own. Without `series` the issuer's applies. `time_zone` is
+    that of the place of issue.
     """
 
     trigger: InvoiceTrigger

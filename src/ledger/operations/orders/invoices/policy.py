@@ -10,11 +10,14 @@ from ledger.domain.orders.invoices.terms import InvoicingPolicy
 from ledger.operations.context.ledger import Ledger
 
 
-def invoicing_policy(merchant: Merchant, exchange_rate: Decimal | None) -> InvoicingPolicy:
-    """Returns the policy of an order that is invoiced now; `exchange_rate` is the request's, in pesos per unit."""
+async def invoicing_policy(ledger: Ledger, merchant: Merchant, exchange_rate: Decimal | None) -> InvoicingPolicy:
+    """Returns the policy of an order that is invoiced now; `exchange_rate` is the request's, in pesos per unit.
+
+    Raises DatabaseUnavailable.
+    """
     return InvoicingPolicy(
         trigger=merchant.settings.invoice_trigger,
-        time_zone=merchant.settings.time_zone,
+        time_zone=await time_zone_of_documents(ledger, merchant.merchant_id, merchant.settings.time_zone),
         receipt_due_day=merchant.settings.receipt_due_day,
         pue_refund=merchant.settings.pue_refund,
         exchange_rate=exchange_rate,

@@ -49,7 +49,7 @@ async def self_invoice_link(ledger: Ledger, merchant_id: UUID, reference: str) -
 
 async def require_invoiceable(ledger: Ledger, merchant_id: UUID, order: Order) -> None:
     """Raises FiscalDataIncomplete with what the order or the merchant lacks for an invoice; a Fault."""
-    policy = invoicing_policy(await ledger.merchant(merchant_id), None)
+    policy = await invoicing_policy(ledger, await ledger.merchant(merchant_id), None)
     try:
         await require_stampable(ledger, merchant_id, order.terms, policy)
     except InvalidField as lacking:

@@ -151,7 +151,8 @@ async def _enabling(uow: UnitOfWork, order: Order, given: StampInput) -> list[In
     fiscal: FiscalData | None = given.fiscal
     if fiscal is None and order.terms.fiscal is None and order.invoices is None:
         raise FiscalDataIncomplete("The order has no fiscal data: send fiscalConfig.", ["fiscalConfig.taxId"])
-    policy = invoicing_policy(await uow.ledger.merchant(uow.merchant_id), given.exchange_rate)
+    merchant = await uow.ledger.merchant(uow.merchant_id)
+    policy = await invoicing_policy(uow.ledger, merchant, given.exchange_rate)
     return decide_enabling(order, EnableInvoicing(policy=policy, at=uow.now, fiscal=fiscal))
 
 
