@@ -1366,6 +1366,14 @@ SECRETS: Final = (
         (f"{_GLOBAL_INVOICE}::test_the_orders_of_a_global_invoice_are_free_only_once_it_is_cancelled",),
     ),
     Mutant(
+        "document-that-replaces-itself",
+        "no order is locked by a document that is cancelled for the sake of itself",
+        "src/ledger/domain/invoices/decide/cancellation.py",
+        "if stamp is not None and command.substituted_by == stamp.fiscal_uuid:",
+        "if False:",
+        (f"{_GLOBAL}::test_the_orders_of_a_cancelled_global_invoice_are_free_unless_a_substitute_states_them",),
+    ),
+    Mutant(
         "orders-of-a-substitute-stated-again",
         "no order is stated by a global invoice and by the substitute of a cancelled one",
         "src/ledger/domain/orders/global_invoices/state.py",

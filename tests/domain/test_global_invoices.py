@@ -250,6 +250,8 @@ def test_the_orders_of_a_cancelled_global_invoice_are_free_unless_a_substitute_s
     for motive, substitute in (("01", None), ("02", UUID(int=3))):
         with pytest.raises(InvalidField, match="motive 01"):
             cancel(emitted, motive, substitute)
+    with pytest.raises(InvalidField, match="another document"):
+        cancel(emitted, "01", emitted.stamp.fiscal_uuid)
     for unstamped in (being_stamped(), answered(being_stamped(), REFUSED)):
         with pytest.raises(InvoiceNotReady):
             cancel(unstamped)

@@ -100,6 +100,14 @@ def test_a_cancellation_names_a_stamped_document_and_a_substitute_with_motive_01
     for motive, substitute in ((CancellationMotive.WITH_SUBSTITUTE, None), (CancellationMotive.NOT_CARRIED_OUT, NOON)):
         with pytest.raises(InvalidField, match="substitutedBy"):
             decide_document_cancellation(STAMPED, cancellation(motive=motive, substituted_by=substitute))
+    receipt = STAMPED.invoices.receipts[0]
+    itself = cancellation(
+        motive=CancellationMotive.WITH_SUBSTITUTE,
+        substituted_by=receipt.stamp.fiscal_uuid,
+        document_id=receipt.document_id,
+    )
+    with pytest.raises(InvalidField, match="another document"):
+        decide_document_cancellation(STAMPED, itself)
 
 
 def test_the_deadline_of_a_receipt_is_the_fifth_of_the_next_month_and_is_warned_of_once():

@@ -26,7 +26,13 @@ from ledger.domain.orders.invoices.events import (
     DocumentCancelled,
     InvoiceEvent,
 )
-from ledger.domain.orders.invoices.state import CancellationStatus, Document, DocumentCancellation, DocumentStatus
+from ledger.domain.orders.invoices.state import (
+    CancellationStatus,
+    Document,
+    DocumentCancellation,
+    DocumentStatus,
+    Stamp,
+)
 from ledger.domain.orders.invoices.terms import CancellationMotive, InvoiceTerms, PueRefund
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUse, InvoiceNotReady
@@ -35,7 +41,8 @@ from ledger.domain.rejections import DocumentNotFound, InvalidField, InvoiceInUs
 def decide_document_cancellation(order: Order, command: CancelDocument) -> list[InvoiceEvent]:
     """Asks the provider to cancel a stamped document. Returns no events if an earlier request was not refused.
 
-    Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude; DocumentNotFound;
+    Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude, and which names another
+    document; DocumentNotFound;
     InvoiceNotReady if the document is not stamped; InvoiceInUse for an invoice with receipts or credit notes that are
     stamped or being stamped, which SAT cancels only after them, and for one whose order was refunded in part and whose
     credit note is about to be stamped. A document that failed does not count: it is dropped with its invoice.
@@ -45,6 +52,7 @@ def decide_document_cancellation(order: Order, command: CancelDocument) -> list[
     cancellation = document.cancellation
     if cancellation is not None and cancellation.status is not CancellationStatus.REFUSED:
         return []
+    require_other_document(command, document.stamp)
     if isinstance(document.terms, InvoiceTerms) and _is_in_use(order, document):
         raise InvoiceInUse("The invoice has payment receipts or credit notes that are stamped: cancel them first.")
     if isinstance(document.terms, InvoiceTerms) and _awaits_credit_note(order):
@@ -122,6 +130,12 @@ def require_substitute(command: RequestCancellation) -> None:
         raise InvalidField("substitutedBy", "is required with motive 01", "REQUIRED")
     if not needed and command.substituted_by is not None:
         raise InvalidField("substitutedBy", "is allowed with motive 01 only")
+
+
+def require_other_document(command: RequestCancellation, stamp: Stamp | None) -> None:
+    """Raises InvalidField for a document that is to replace itself: nothing would state what it states."""
+    if stamp is not None and command.substituted_by == stamp.fiscal_uuid:
+        raise InvalidField("substitutedBy", "must be the fiscal UUID of another document, which replaces this one")
 
 
 def reported(

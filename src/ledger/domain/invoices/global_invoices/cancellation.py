@@ -14,7 +14,7 @@ from ledger.domain.invoices.commands import (
     Refused,
     RequestCancellation,
 )
-from ledger.domain.invoices.decide.cancellation import reported, require_substitute
+from ledger.domain.invoices.decide.cancellation import reported, require_other_document, require_substitute
 from ledger.domain.orders.global_invoices.events import (
     GlobalCancellationPending,
     GlobalCancellationRefused,
@@ -30,7 +30,8 @@ from ledger.domain.rejections import InvoiceNotReady
 def decide_cancellation(invoice: GlobalInvoice, command: RequestCancellation) -> list[GlobalInvoiceEvent]:
     """Asks the provider to cancel a stamped global invoice. Returns no events if an earlier request was not refused.
 
-    Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude; InvoiceNotReady.
+    Raises InvalidField for `substitutedBy`, which motive 01 requires and the others exclude, and which names another
+    document; InvoiceNotReady.
     """
     require_substitute(command)
     if invoice.stamp is None:
@@ -38,6 +39,7 @@ def decide_cancellation(invoice: GlobalInvoice, command: RequestCancellation) ->
     before = invoice.cancellation
     if before is not None and before.status is not CancellationStatus.REFUSED:
         return []
+    require_other_document(command, invoice.stamp)
     return [
         GlobalCancellationRequested(
             motive=command.motive,
