@@ -20,8 +20,8 @@ HELD = (P.CAPTURED, P.PARTIALLY_CAPTURED, P.PENDING_SETTLEMENT, P.SETTLED, P.PAR
 @pytest.mark.parametrize(
     ("edges", "statuses", "final", "count"),
     [
-        (PAYMENT_EDGES, PaymentStatus, {P.FAILED, P.REFUNDED}, 65),
-        (ORDER_EDGES, OrderStatus, {O.REFUNDED}, 85),
+        (PAYMENT_EDGES, PaymentStatus, {P.FAILED, P.REFUNDED}, 66),
+        (ORDER_EDGES, OrderStatus, {O.REFUNDED}, 87),
     ],
     ids=["payment", "order"],
 )
