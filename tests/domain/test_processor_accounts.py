@@ -70,6 +70,14 @@ def test_a_name_never_goes_to_another_processor():
         given(*history).when(connecting(processor="sandbox")).then_rejected(ProcessorAccountExists, field="processor")
 
 
+def test_a_name_never_goes_to_another_account_of_its_processor():
+    first, other = (connecting(terms=replace(TERMS, reference=name)) for name in ("acct_1", "acct_2"))
+    taken = ProcessorAccountChanged(account_id=ACCOUNT, terms=first.terms, at=LATER)
+    given(CONNECTED).when(first).then(taken)  # it was connected before ids were kept
+    for history in ((CONNECTED, taken), (CONNECTED, taken, DISCONNECTED)):
+        given(*history).when(other).then_rejected(ProcessorAccountExists, field="secretKey")
+
+
 def test_the_account_without_a_stream_begins_one_as_old_as_its_merchant():
     built_in = built_in_account(MERCHANT, TERMS, NOON)
     command = ConnectAccount(account_id=built_in.account_id, name="sandbox", processor="sandbox", terms=TERMS, at=LATER)

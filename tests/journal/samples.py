@@ -92,6 +92,7 @@ ACCOUNT_TERMS = AccountTerms(
     ),
     country="MX",
     publishable_key="pk_test_1",
+    reference="acct_1",
     secret_id=SECRET,
 )
 ADDRESS = BillingAddress(

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 from tests.operations.conftest import register
-from tests.processors.acme import GOOD, OTHER, SIGNING, Acme
+from tests.processors.acme import FOREIGN, GOOD, OTHER, SIGNING, Acme
 from tests.sealing import MASTER_KEY
 
 from ledger.domain.processor_accounts.state import ProcessorAccount, account_id
-from ledger.domain.rejections import ConcurrentUpdate, InvalidField
+from ledger.domain.rejections import ConcurrentUpdate, InvalidField, ProcessorAccountExists
 from ledger.domain.streams import PROCESSOR_ACCOUNTS
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.encryption.rewrapping import rewrap
@@ -69,6 +69,21 @@ async def test_the_same_keys_are_kept_and_others_replace_them(ledger: Ledger, ac
     assert await keys_in(ledger, actor, first.account) is None, "no process opens keys that were replaced"
     events = await ledger.journal.reader.stream(actor.merchant_id, other.account_id)
     assert [type(event).__name__ for event in events] == ["ProcessorAccountConnected", "ProcessorAccountChanged"]
+
+
+async def test_a_key_of_another_account_at_the_processor_is_refused_and_not_kept(
+    ledger: Ledger, actor: Actor, database_url: str
+):
+    account = (await connect_account(ledger, actor, NAME, REQUEST)).account
+    assert account.terms.reference == "acct_one"
+    foreign = replace(REQUEST, keys=replace(KEYS, secret_key=FOREIGN))
+    with pytest.raises(
+        ProcessorAccountExists, match=r"account acct_two at the processor, and .* is acct_one"
+    ) as refused:
+        await connect_account(ledger, actor, NAME, foreign)
+    assert refused.value.facts == {"field": "secretKey"}
+    assert rows_of(database_url, actor) == [account.terms.secret_id]
+    await connect_account(ledger, actor, "another", foreign)
 
 
 async def test_requests_at_once_leave_the_account_with_keys_that_are_stored(

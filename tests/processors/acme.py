@@ -18,13 +18,18 @@ CARDS = AccountMethod(
     installments=(3, 6),
 )
 SPEI = AccountMethod(type=MethodType.SPEI, currencies=("MXN",), amount_min=Decimal(1), amount_max=Decimal(99999999))
-GOOD, OTHER, BAD, DOWN = (f"sk_test_{word}0123456789abcdef" for word in ("good", "other", "bad", "down"))
+GOOD, OTHER, BAD, DOWN, FOREIGN = (
+    f"sk_test_{word}0123456789abcdef" for word in ("good", "other", "bad", "down", "foreign")
+)
 SIGNING, NEXT_SIGNING = "whsec_0123456789abcdef", "whsec_fedcba9876543210"
 SECRETS = (GOOD, OTHER, BAD, DOWN, SIGNING, NEXT_SIGNING)
 
 
 class Acme:
-    """The processor as an `AccountKind`. It refuses a key with `bad` in it, and does not answer one with `down`."""
+    """The processor as an `AccountKind`. It refuses a key with `bad` in it, and does not answer one with `down`.
+
+    A key with `foreign` in it is another account's.
+    """
 
     name = "acme"
     takes_keys = True
@@ -53,7 +58,14 @@ class Acme:
         if "bad" in keys.secret_key:
             raise KeyRefused(f"Invalid API Key provided: {keys.secret_key}, signed with {SIGNING}\n")
         problems = () if keys.webhook_secrets else ("No webhook secret is stored: messages are refused.",)
-        return AccountFacts(mode=self.mode_of(keys.secret_key), country="MX", methods=(CARDS, SPEI), problems=problems)
+        reference = "acct_two" if "foreign" in keys.secret_key else "acct_one"
+        return AccountFacts(
+            mode=self.mode_of(keys.secret_key),
+            reference=reference,
+            country="MX",
+            methods=(CARDS, SPEI),
+            problems=problems,
+        )
 
     async def stop(self) -> None:
         pass

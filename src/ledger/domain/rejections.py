@@ -205,7 +205,7 @@ class ProcessorAccountNotFound(Rejected):
 
 
 class ProcessorAccountExists(Rejected):
-    """The merchant has an account of this name with another processor."""
+    """The merchant has an account of this name with another processor, or another account at its processor."""
 
     code = "PROCESSOR_ACCOUNT_EXISTS"
 

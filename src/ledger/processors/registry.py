@@ -30,10 +30,14 @@ class AccountKeys(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AccountFacts(Struct, frozen=True, kw_only=True):
-    """What a processor answers about an account: what it can take, and what the merchant should do about it."""
+    """What a processor answers about an account: what it can take, and what the merchant should do about it.
+
+    `reference` is the processor's own id of the account, which all of its keys share.
+    """
 
     mode: AccountMode
     methods: tuple[AccountMethod, ...]
+    reference: str | None = None
     country: str | None = None
     problems: tuple[str, ...] = ()
 

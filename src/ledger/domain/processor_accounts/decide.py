@@ -28,12 +28,27 @@ def require_processor(account: ProcessorAccount | None, processor: str) -> None:
         )
 
 
+def require_reference(account: ProcessorAccount | None, reference: str | None) -> None:
+    """Raises ProcessorAccountExists if a key is of another account at the processor.
+
+    The payments of the first one could not be captured, refunded or looked up there.
+    """
+    if account is None or None in {account.terms.reference, reference} or account.terms.reference == reference:
+        return
+    raise ProcessorAccountExists(
+        f"The key is of the account {reference} at the processor, and {account.name} is {account.terms.reference}, where "
+        "its payments are: send a key of that account, or connect the other one under another name.",
+        field="secretKey",
+    )
+
+
 def decide_connect(account: ProcessorAccount | None, command: ConnectAccount) -> list[ProcessorAccountEvent]:
     """Connects an account, for the first time or again, or records its changed terms.
 
     Returns no events if it is connected with these terms. Raises ProcessorAccountExists.
     """
     require_processor(account, command.processor)
+    require_reference(account, command.terms.reference)
     if account is None or account.status is AccountStatus.DISCONNECTED:
         connected = ProcessorAccountConnected(
             account_id=command.account_id,

@@ -49,7 +49,8 @@ class AccountTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     """What is known of an account since its keys were last checked.
 
     `country` is that of the account's holder. `methods` is what the processor takes there, without what the merchant
-    leaves out. `secret_id` names the sealed keys; None for an account that has none.
+    leaves out. `secret_id` names the sealed keys; None for an account that has none. `reference` is the processor's own
+    id of the account, whichever of its keys is used; None if it has none, or was connected before ids were kept.
     """
 
     mode: AccountMode
@@ -57,3 +58,4 @@ class AccountTerms(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     country: str | None = None
     publishable_key: str | None = None
     secret_id: UUID | None = None
+    reference: str | None = None

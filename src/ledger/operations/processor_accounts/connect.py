@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.processor_accounts.commands import ConnectAccount
-from ledger.domain.processor_accounts.decide import decide_connect, require_processor
+from ledger.domain.processor_accounts.decide import decide_connect, require_processor, require_reference
 from ledger.domain.processor_accounts.methods import MethodLimit, limited
 from ledger.domain.processor_accounts.state import ProcessorAccount, account_id
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
@@ -74,6 +74,7 @@ async def _connect(ledger: Ledger, actor: Actor, name: str, request: ConnectInpu
     async def attempt(_: Conflict | None) -> Plan:
         nonlocal kept, seen
         seen = await load_account(uow, name)
+        require_reference(seen, facts.reference)
         secret_id = await _present_secret(uow, seen, request.keys)
         if secret_id is None and kind.takes_keys:
             if kept is None:
@@ -89,6 +90,7 @@ async def _connect(ledger: Ledger, actor: Actor, name: str, request: ConnectInpu
                 country=facts.country,
                 publishable_key=request.publishable_key,
                 secret_id=secret_id,
+                reference=facts.reference or (None if seen is None else seen.terms.reference),
             ),
             at=uow.now,
         )

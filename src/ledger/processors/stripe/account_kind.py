@@ -72,6 +72,7 @@ class StripeKind:
             raise KeyRefused(str(refused)) from None
         return AccountFacts(
             mode=self.mode_of(keys.secret_key),
+            reference=found.account_id,
             country=found.country,
             methods=account_methods((method for method in found.methods if method.type in _TAKEN), UNIT),
             problems=found.problems,
