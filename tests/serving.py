@@ -14,9 +14,9 @@ from ledger.settings import Settings
 
 
 @asynccontextmanager
-async def served(settings: Settings) -> AsyncIterator[str]:
+async def served(settings: Settings, port: int = 0) -> AsyncIterator[str]:
     """The service's address while it runs."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(create_app(settings), http="httptools", lifespan="on", log_config=None, access_log=False)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]))

@@ -1803,6 +1803,24 @@ STRIPE: Final = (
         ("tests/operations/test_session_ends.py",),
     ),
     Mutant(
+        "key-of-another-account",
+        "a name of an account keeps its account at the processor: payments are looked up where they were made",
+        "src/ledger/operations/processor_accounts/connect.py",
+        "        require_reference(seen, facts.reference)\n",
+        "",
+        (
+            "tests/operations/test_processor_accounts.py::test_a_key_of_another_account_at_the_processor_is_refused_and_not_kept",
+        ),
+    ),
+    Mutant(
+        "payer-sent-anywhere",
+        "a payer who comes back is sent on to the merchant's address alone, and asks about the own payment alone",
+        "src/ledger/processors/payer_returns.py",
+        "        if not hmac.compare_digest(signature, self._signature(ids, on_to)):",
+        "        if False:",
+        ("tests/api/test_payer_return.py",),
+    ),
+    Mutant(
         "card-number-of-a-merchant-of-tokens",
         "a merchant whose cards come as tokens alone is sent no number",
         "src/api/fields/payment_method.py",

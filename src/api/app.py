@@ -47,6 +47,7 @@ from api.orders import change as change_order
 from api.orders import list as list_orders
 from api.orders.invoices import cancel as cancel_cfdi
 from api.orders.invoices import cfdi_url, month_end, self_invoice_url, stamp
+from api.pages.payer_return import PayerReturnPage
 from api.pages.self_invoice import SelfInvoicePage
 from api.payment_methods import authenticate as authenticate_card
 from api.payment_methods import create as create_method
@@ -85,6 +86,7 @@ from api.system.readiness import ReadinessLog
 from ledger.invoicing.files import FOLDER
 from ledger.invoicing.self_invoice_links import PATH as SELF_INVOICES
 from ledger.processors.merchant_accounts import MESSAGES
+from ledger.processors.payer_returns import PATH as PAYER_RETURNS
 from ledger.security.secrets import load_processor_keys
 from ledger.settings import Settings, errors_url
 from ledger.telemetry.logs import AccessLog
@@ -279,6 +281,7 @@ def signed_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         Route(f"{settings.base_path}/{MESSAGES}/{{merchantId}}/{{account}}", AccountMessages(holder)),
         Route(f"{settings.base_path}/{FOLDER}/{{key:path}}", FileLinks(holder)),
         Route(f"{settings.base_path}/{SELF_INVOICES}/{{token}}", SelfInvoicePage(holder)),
+        Route(f"{settings.base_path}/{PAYER_RETURNS}/{{token}}", PayerReturnPage(holder)),
     ]
 
 

@@ -37,6 +37,8 @@ from ledger.processors.card_references import CardReferences
 from ledger.processors.connected_accounts import ConnectedAccounts
 from ledger.processors.contract import Processor
 from ledger.processors.merchant_accounts import MerchantAccounts
+from ledger.processors.payer_returns import PATH as PAYER_RETURNS
+from ledger.processors.payer_returns import PayerReturns
 from ledger.processors.registry import AccountKind, Kinds
 from ledger.processors.sandbox import account_kind
 from ledger.processors.sandbox.accounts import SandboxAccounts
@@ -108,6 +110,7 @@ async def open_ledger(
             card_references=CardReferences(accounts.keys.client),
             accounts=accounts,
             invoicing=_invoicing(settings, secrets, url, stack),
+            payer_returns=_payer_returns(settings, secrets),
             notifier=_notifier(settings),
             call_timeouts=call_timeouts,
             subscription_unpaid_days=settings.subscription_unpaid_days,
@@ -167,6 +170,13 @@ def processor_kinds(settings: Settings) -> Kinds:
     if settings.environment != "production":
         kinds.insert(0, account_kind.SandboxKind())
     return {kind.name: kind for kind in kinds}
+
+
+def _payer_returns(settings: Settings, secrets: Secrets) -> PayerReturns | None:
+    """Returns the addresses to which payers return. None in production without https: no processor takes another."""
+    if settings.environment == "production" and not public_url(settings).startswith("https:"):
+        return None
+    return PayerReturns(f"{public_url(settings)}/{PAYER_RETURNS}", secrets.key(Purpose.PAYER_RETURNS))
 
 
 def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitStack) -> Invoicing:

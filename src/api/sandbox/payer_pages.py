@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 import msgspec
@@ -21,6 +20,7 @@ from api.http.dependencies import Dependencies, DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from api.orders.responses import customers_language
 from api.pages.html import Html, facts, for_developers, form, link, paragraph, send_html
+from api.pages.return_address import with_id
 from api.sandbox.payer_texts import TEXTS, PayerTexts
 from api.sandbox.processor import sandbox_processor
 from ledger.domain.orders.statuses import NextAction
@@ -182,16 +182,12 @@ def _outcome(visit: Visit, session: Session, stage: NextAction, texts: PayerText
 
 
 def _return_address(session: Session) -> str | None:
-    """Returns the merchant's address with the id of the order, or of the payment method, in its query, or None without
-    one. The outcome is not in it: the merchant asks the ledger, and believes no address that a payer can write.
-    """
+    """Returns the merchant's address with the id of the order, or of the payment method, or None without one."""
     if session.return_url is None:
         return None
-    parts = urlsplit(session.return_url)
-    method_id = session.payment_method_id
-    about = f"paymentOrderId={session.order_id}" if method_id is None else f"paymentMethodId={method_id}"
-    query = "&".join([*filter(None, [parts.query]), about])
-    return urlunsplit(parts._replace(query=query))
+    if session.payment_method_id is None:
+        return with_id(session.return_url, "paymentOrderId", session.order_id)
+    return with_id(session.return_url, "paymentMethodId", session.payment_method_id)
 
 
 def _page(texts: PayerTexts, **parts: Any) -> Html:

@@ -14,6 +14,7 @@ In reading order:
 - `pan_detection`, `cvc_detection`: find card data in texts. `card_data`: masks it in the texts of processors.
 - `registry`: the processors with which merchants connect accounts of their own. `account_methods`: what they take.
   `account_keys`: the accounts' keys, held sealed. `merchant_accounts`: the accounts, as a process sees them.
+- `payer_returns`: signed addresses to which a processor sends payers back.
 - `connected_accounts`: each account with the processor that has its keys.
 - `sandbox`: the simulated processor. `stripe`: Stripe.
 """

@@ -299,6 +299,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The unit of its amounts, in minor units: the ledger sends it multiples only. Card networks take whole ones."""
     capture_releases_rest: bool = False
     """Whether a capture releases what it leaves of an authorisation: every capture is final then."""
+    sends_payers_back: bool = False
+    """Whether it sends a payer back to a page of the ledger's own, which asks it what has become of the payment."""
     partial_payouts: bool = True
     """Whether a part of what was received under a reference can be given back."""
     can_fence: bool = False

@@ -38,6 +38,7 @@ class Purpose(StrEnum):
     PROCESSOR_KEY_WRAPPING = "processor-key-wrapping"
     FILE_LINKS = "file-links"
     SELF_INVOICE_LINKS = "self-invoice-links"
+    PAYER_RETURNS = "payer-returns"
     MASTER_KEY_FINGERPRINT = "master-key-fingerprint"
 
 

@@ -279,6 +279,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
 WITHOUT_A_MERCHANT: Final[Mapping[str, str]] = {
     "/api/files/{key:path}": "a signed link: its address is the permission",
     "/api/self-invoice/{token}": "a payer's page: its signed address is the permission",
+    "/api/payer-returns/{token}": "a payer's page: its signed address is the permission",
     "/api/processor-messages/{processor}": "signed by a processor, which names the merchant itself",
     "/api/processor-messages/{merchantId}/{account}": "signed with a secret of this merchant's account",
     "/api/sandbox/3ds/device-data/{id}": "a payer's page: its address is the permission",

@@ -27,6 +27,7 @@ from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.processors.accounts import ProcessorAccounts
 from ledger.processors.card_references import CardReferences
 from ledger.processors.merchant_accounts import MerchantAccounts
+from ledger.processors.payer_returns import PayerReturns
 from ledger.tasks import DetachedTasks, Timeouts
 from ledger.ttl_cache import TtlCache
 
@@ -68,6 +69,7 @@ class Ledger:
         card_references: CardReferences | None = None,
         accounts: MerchantAccounts | None = None,
         invoicing: Invoicing | None = None,
+        payer_returns: PayerReturns | None = None,
         notifier: Notifier | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
         subscription_unpaid_days: int = 60,
@@ -81,6 +83,7 @@ class Ledger:
         self.card_references = card_references
         self.accounts = accounts
         self.invoicing = invoicing
+        self.payer_returns = payer_returns
         self.notifier = notifier or LogNotifier()
         self.call_timeouts = call_timeouts
         self.subscription_unpaid_days = subscription_unpaid_days

@@ -73,7 +73,7 @@ async def validate(
             capture_delay_s=(await ledger.merchant(uow.merchant_id)).settings.capture_delay_seconds,
             simulated=await _simulated(uow, order, request.transaction_id),
         )
-        return _plan(uow, order, decide_validation(order, command))
+        return _plan(uow, order, decide_validation(order, command), request.transaction_id)
 
     return _checked(await ledger.complete(execute_on_order(uow, attempt)))
 
@@ -111,16 +111,19 @@ async def _simulated(uow: UnitOfWork, order: Order, transaction_id: str) -> froz
     return await simulated_accounts(uow.ledger, uow.merchant_id, {payment.account for payment in order.payments})
 
 
-def _plan(uow: UnitOfWork, order: Order, events: Sequence[OrderEvent]) -> Plan:
+def _plan(uow: UnitOfWork, order: Order, events: Sequence[OrderEvent], transaction_id: str | None = None) -> Plan:
     change = uow.change_order(order.terms.order_id, events)
-    return Plan(changes=[change], target=_target_payment(change.after, events))
+    return Plan(changes=[change], target=_target_payment(change.after, events, transaction_id))
 
 
-def _target_payment(order: Order, events: Sequence[OrderEvent]) -> RequestTarget:
-    """Returns the payment whose payer acted, or the one that failed because it no longer fits."""
+def _target_payment(order: Order, events: Sequence[OrderEvent], transaction_id: str | None) -> RequestTarget:
+    """Returns the payment whose payer acted, now or before, or the one that failed because it no longer fits."""
     for event in events:
         if isinstance(event, AuthenticationRequested | PaymentDeclined | SessionEndRequested):
             return RequestTarget(payment_id=event.payment_id)
+    for payment in order.payments if transaction_id else ():
+        if payment.session is not None and payment.session.transaction_id == transaction_id:
+            return RequestTarget(payment_id=payment.payment_id)
     failed = (payment for payment in reversed(order.payments) if _no_longer_fits(payment))
     return next((RequestTarget(payment_id=payment.payment_id) for payment in failed), WHOLE_ORDER)
 

@@ -41,6 +41,7 @@ from ledger.operations.pipeline.repeat_call import repeat_call
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 from ledger.processors import contract
 from ledger.processors.card_data import masked
+from ledger.processors.payer_returns import PayerReturn
 from ledger.processors.saved_card import SavedCard
 from ledger.telemetry.metrics import REPEATED
 
@@ -89,9 +90,26 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         if processor is None:
             raise contract.ProcessorUnavailable(f"the merchant has no account {self.payment.account}")
         secrets = await self._with_card()
+        if self.intent.action is EntryAction.AUTHORIZATION and processor.capabilities.sends_payers_back:
+            secrets = replace(secrets, return_url=self._return_page())
         if self.intent.action in _OPENING and processor.capabilities.reads_payers:
             secrets = replace(secrets, payer=await payer_of(self.ledger, self.merchant_id, self.order, self.payment))
         return _Prepared(processor, secrets)
+
+    def _return_page(self) -> str | None:
+        """Returns the page to which the payer comes back, None if no payer is there.
+
+        A saved card is charged without its payer, unless the merchant gave an address to return to.
+        """
+        on_to, returns = self.secrets.return_url, self.ledger.payer_returns
+        if returns is None or (on_to is None and self.secrets.saved_card is not None):
+            return on_to
+        if self.payment.started.virtual_terminal:
+            return None
+        back = PayerReturn(
+            merchant_id=self.merchant_id, order_id=self.stream_id, payment_id=self.payment.payment_id, on_to=on_to
+        )
+        return returns.sign(back)
 
     async def _with_card(self) -> SecretInputs:
         saved = self.secrets.saved_card

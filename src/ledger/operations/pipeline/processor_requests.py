@@ -88,6 +88,22 @@ async def look_up_call(
             return timed(await processor.look_up(request), processor.capabilities)
 
 
+async def ask_about_session(
+    processor: Processor, merchant_id: UUID, order: Order, payment: Payment, deadline_at: datetime
+) -> Outcome | None:
+    """Returns what the processor shows of a payment whose payer authorises it there. Raises as a processor does."""
+    question = Intent(
+        action=EntryAction.AUTHENTICATION,
+        processor=payment.processor,
+        idempotency_key=str(payment.payment_id),
+        amount=payment.amount,
+        capture=False,
+        deadline_at=deadline_at,
+        payment_id=payment.payment_id,
+    )
+    return await processor.look_up(_look_up_request(merchant_id, order, question, Asking(deadline_at=deadline_at)))
+
+
 def _look_up_request(merchant_id: UUID, order: Order, intent: Intent, asking: Asking) -> LookUpRequest:
     payment = order.payment(_payment_id(intent))
     session = payment.session

@@ -105,6 +105,7 @@ def capabilities_of(methods: tuple[MethodCapability, ...]) -> Capabilities:
         takes_card_tokens=True,
         smallest_amount=UNIT,
         capture_releases_rest=True,
+        sends_payers_back=True,
         can_fence=True,
         lists_payouts=True,
     )

@@ -121,7 +121,7 @@ def _payment_awaiting_payer(
 ) -> Payment | None:
     """Returns the newest payment that waits for one of `actions`.
 
-    Returns None if it failed with AMOUNT_EXCEEDS_PENDING, or if its payer was found authenticated before. A session
+    Returns None if it failed with AMOUNT_EXCEEDS_PENDING, or if it is known what its payer has done. A session
     that ends by a call is continued until that call: the payer may have paid in time.
     """
     named = [p for p in reversed(order.payments) if command.payment_id in {None, p.payment_id}]
@@ -140,7 +140,7 @@ def _payment_awaiting_payer(
         return payment
     if any(p.failure is not None and p.failure.code == AMOUNT_EXCEEDS_PENDING for p in named):
         return None
-    if isinstance(command, ValidateAuthentication) and any(_was_authorized(p) for p in named):
+    if isinstance(command, ValidateAuthentication) and any(_was_continued(p) for p in named):
         return None
     raise wrong_state(
         order,
@@ -149,9 +149,9 @@ def _payment_awaiting_payer(
     )
 
 
-def _was_authorized(payment: Payment) -> bool:
-    """Returns whether the payer's own action authorised the payment, and that is recorded."""
-    return payment.session_reference is not None and payment.authorized > 0
+def _was_continued(payment: Payment) -> bool:
+    """Returns whether it is recorded what the payer's own action has come to: an authorisation, or a failure."""
+    return payment.session_reference is not None and (payment.authorized > 0 or payment.failure is not None)
 
 
 def _has_session(payment: Payment, transaction_id: str) -> bool:
