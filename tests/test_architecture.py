@@ -112,7 +112,7 @@ PACKAGES = {
         ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
          "ledger.invoicing.catalogs", "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
-         "ledger.processors.merchant_accounts", "ledger.processors.registry",
+         "ledger.processors.merchant_accounts", "ledger.processors.payer_returns", "ledger.processors.registry",
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.invoicing.line_keys", "ledger.invoicing.logos",
          "ledger.invoicing.self_invoice_links", "ledger.notifications.formats",
          "ledger.security", "ledger.settings",

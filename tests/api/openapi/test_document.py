@@ -29,6 +29,7 @@ from api.operation import OperationSpec
 from api.orders import charge as charge_endpoint
 from api.orders import create
 from api.orders import list as list_orders
+from api.pages.payer_return import PayerReturnPage
 from api.pages.self_invoice import SelfInvoicePage
 from api.products import bulk_import
 from api.response import ERRORS_PAGE
@@ -113,7 +114,7 @@ def test_every_route_is_described_and_every_description_is_routed():
         elif isinstance(route.endpoint, ProcessorMessages | AccountMessages):
             routed.add(("post", route.path))
         elif route.path not in {"/", DESCRIPTION, PAGE, ASSET, ERRORS_PAGE} and not isinstance(
-            route.endpoint, PayerPage | FileLinks | SelfInvoicePage
+            route.endpoint, PayerPage | FileLinks | PayerReturnPage | SelfInvoicePage
         ):
             routed.add(("get", route.path))
     assert routed == operations().keys()
