@@ -72,6 +72,9 @@ def test_a_payout_goes_to_the_named_account_else_to_the_one_that_paid_else_by_ha
     assert destination_of(named) == (DestinationType.PAYING_ACCOUNT, CLABE, False)
     assert destination_of(DEPOSITED, rules=rules(simulates_payouts=False)) == (DestinationType.MANUAL, None, True)
     assert destination_of(DEPOSITED) == (DestinationType.MANUAL, None, False), "a sandbox confirms it by itself"
+    assert destination_of(named, rules=rules(returns_to_payer=True)) == (DestinationType.PAYING_ACCOUNT, None, False)
+    elsewhere = given(*named).when(refund(4000, destination=to, rules=rules(returns_to_payer=True)))
+    elsewhere.then_rejected(InvalidField, field="destination")
     assert destination_of(PAID, destination=to) == (None, None, False), "money goes back to its card"
 
 

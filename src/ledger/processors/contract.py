@@ -303,6 +303,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whether it sends a payer back to a page of the ledger's own, which asks it what has become of the payment."""
     partial_payouts: bool = True
     """Whether a part of what was received under a reference can be given back."""
+    returns_to_payer: bool = False
+    """Whether it gives that back to the account that paid, which it knows, and to no other one."""
     can_fence: bool = False
     """Whether it can refuse the key of a call that it does not know, so that the call has no effect when it arrives."""
     lists_payouts: bool = False

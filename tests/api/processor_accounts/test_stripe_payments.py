@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from campaigns.fake_stripe.running import control, fake_stripe
 from msgspec.structs import replace
 from psycopg import AsyncConnection
 from tests.api.bodies import paid_order
+from tests.api.processor_accounts.test_account_messages import follow
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 from tests.api.subscriptions.billing import planned
 from tests.background.test_recovery import AFTERWARDS, sweep
@@ -27,7 +32,7 @@ CONFIRM, CAPTURE, REFUNDS = "/v1/payment_intents/*/confirm", "/v1/payment_intent
 
 
 class Shop:
-    """A merchant with an account at the fake of Stripe."""
+    """A merchant with an account at the fake of Stripe, whose messages reach the account's address."""
 
     def __init__(self, store: Storefront, merchant: Merchant, url: str, record: Path) -> None:
         self.store, self.merchant, self.url, self._record = store, merchant, url, record
@@ -55,6 +60,14 @@ class Shop:
             events = await client.get("/v1/events", params={"type": "payment_method.detached"})
         return len(events.json()["data"])
 
+    async def connect(self, *secrets: str) -> str:
+        """Connects the account with these secrets for messages; returns the address for them."""
+        body = {"processor": "stripe", "secretKey": "sk_test_fake", "webhookSecrets": secrets}
+        answer = await self.merchant.put("/api/v1/processor-accounts/mx", body)
+        assert answer.status_code in {200, 201}, answer.text
+        messages_url: str = answer.json()["messagesUrl"]
+        return messages_url
+
     async def create(self, name: str, token: str = "pm_card_visa", *, persist: bool = False, **changes: Any) -> Any:
         method = {"type": "card", "cardTokens": [{"account": "mx", "token": token}], "persist": persist}
         return await self.merchant.create(paid_order(**{"externalId": name, "paymentMethod": method, **changes}))
@@ -68,17 +81,41 @@ class Shop:
         lines = [json.loads(line) for line in self._record.read_text().splitlines() if '"moved"' in line]
         return Counter((line["moved"], line["about"]) for line in lines)
 
+    async def at_stripe(self, path: str, **form: Any) -> Any:
+        """What the merchant does on Stripe's own pages."""
+        async with httpx.AsyncClient(base_url=self.url, auth=("sk_test_fake", "")) as client:
+            answer = await client.post(path, data=form)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def told(self) -> None:
+        """Lets all messages arrive, and records what they are about."""
+        for _ in range(100):
+            if control(self.url, "state", None, "GET")["messages"]["waiting"] == 0:
+                break
+            await asyncio.sleep(0.1)
+        await follow(self.store, self.merchant)
+
 
 @pytest.fixture
 async def shop(settings: Settings, tmp_path: Path) -> AsyncIterator[Shop]:
     with fake_stripe(tmp_path / "record.jsonl", tmp_path / "log") as running:
         [url] = running.wait_ready()
         async with opened(replace(settings, stripe_url=url, processor_timeout_s=2.0)) as store:
-            merchant = await store.register()
-            body = {"processor": "stripe", "secretKey": "sk_test_fake"}
-            answer = await merchant.client.put("/api/v1/processor-accounts/mx", json=body, headers=merchant.key)
-            assert answer.status_code == 201, answer.text
-            yield Shop(store, merchant, url, tmp_path / "record.jsonl")
+
+            async def pass_on(request: web.Request) -> web.Response:
+                headers = {name: request.headers[name] for name in ("content-type", "stripe-signature")}
+                answer = await store.client.post(request.path, content=await request.read(), headers=headers)
+                return web.Response(status=answer.status_code)
+
+            app = web.Application()
+            app.router.add_post("/{path:.*}", pass_on)
+            async with TestServer(app) as server:
+                shop = Shop(store, await store.register(), url, tmp_path / "record.jsonl")
+                path = urlsplit(await shop.connect()).path
+                endpoint = {"url": str(server.make_url(path)), "enabled_events[]": "*"}
+                await shop.connect((await shop.at_stripe("/v1/webhook_endpoints", **endpoint))["secret"])
+                yield shop
         assert control(url, "state", None, "GET")["violations"] == 0
 
 
@@ -110,11 +147,61 @@ async def test_a_payer_is_authenticated(shop: Shop) -> None:
     assert validated.json()["status"] == "COMPLETED"
 
 
-async def test_transfers_and_vouchers_wait_for_the_messages_that_report_their_money(shop: Shop) -> None:
-    await shop.merchant.client.delete("/api/v1/processor-accounts/sandbox", headers=shop.merchant.key)
-    for kind in ("spei", "paycash"):
-        refused = await shop.create(kind, paymentMethod={"type": kind})
-        assert (refused.status_code, refused.json()["code"]) == (422, "METHOD_NOT_ENABLED")
+async def test_transfers_arrive_in_parts_and_go_back(shop: Shop) -> None:
+    await shop.merchant.delete("/api/v1/processor-accounts/sandbox")
+    asked = (await shop.create("spei", paymentMethod={"type": "spei"})).json()
+    clabe = asked["paymentMethod"]["speiDetails"]["clabe"]
+    for amount, status in ((100_000, "PARTIALLY_PAID"), (60_000, "COMPLETED")):
+        control(shop.url, "transfers", {"clabe": clabe, "amount": amount, "reference": "1"})
+        await shop.told()
+        assert (await shop.shown("spei"))[0] == status
+    order = (await shop.merchant.get(f"{ORDERS}/spei")).json()
+    assert (order["amountPaid"], order["overpaidAmount"]) == (160_000, 10_000)
+    refund = {"amount": 30_000, "destination": {"clabe": clabe, "accountHolder": "Ana"}}
+    refused = await shop.merchant.post(f"{ORDERS}/spei/refund", refund)
+    assert [each["field"] for each in refused.json()["errors"]] == ["destination"]
+    pending = (await shop.merchant.post(f"{ORDERS}/spei/refund", {"amount": 30_000})).json()
+    assert (pending["refund"]["status"], pending["refund"]["destination"]["type"]) == ("PENDING", "PAYING_ACCOUNT")
+    control(shop.url, "clock", {"seconds": 10})
+    await shop.told()
+    assert (await shop.shown("spei"))[0] == "PARTIALLY_REFUNDED"
+
+
+async def test_cash_arrives_and_stays(shop: Shop) -> None:
+    await shop.merchant.delete("/api/v1/processor-accounts/sandbox")
+    asked = (await shop.create("oxxo", paymentMethod={"type": "paycash"})).json()
+    assert asked["paymentMethod"]["channel"] == "OXXO"
+    control(shop.url, "vouchers", {"payment_intent": asked["payment"]["processorReference"], "action": "pay"})
+    await shop.told()
+    assert (await shop.shown("oxxo"))[0] == "COMPLETED"
+    refused = await shop.merchant.post(f"{ORDERS}/oxxo/refund", {"amount": 100})
+    assert (refused.status_code, refused.json()["code"]) == (409, "ORDER_NOT_REFUNDABLE")
+
+
+async def test_payers_who_never_come_back_and_what_was_done_on_stripes_pages(shop: Shop) -> None:
+    for passed, status in ((True, "COMPLETED"), (False, "FAILED")):
+        name = f"asked {passed}"
+        asked = await shop.create(name, "pm_card_authenticationRequired", returnUrl="https://shop.example/x")
+        intent = asked.json()["payerAuthentication"]["authenticationTransactionId"]
+        control(shop.url, "authentications", {"payment_intent": intent, "passed": passed})
+        await shop.told()
+        assert (await shop.shown(name))[0] == status
+    for action, form, status in (
+        ("capture", {"amount_to_capture": 40_000}, "PARTIALLY_PAID"),
+        ("cancel", {}, "FAILED"),
+    ):
+        held = (await shop.create(action, captureMethod="MANUAL")).json()["payment"]["processorReference"]
+        await shop.at_stripe(f"/v1/payment_intents/{held}/{action}", **form)
+        await shop.told()
+        assert (await shop.shown(action))[0] == status
+    paid = (await shop.create("paid")).json()["payment"]["processorReference"]
+    await shop.at_stripe("/v1/refunds", payment_intent=paid, amount=30_000)
+    await shop.told()
+    assert (await shop.shown("paid"))[0] == "PARTIALLY_REFUNDED"
+    dispute = control(shop.url, "disputes", {"payment_intent": paid, "reason": "fraudulent"})["id"]
+    control(shop.url, "dispute_ends", {"dispute": dispute, "won": False})
+    await shop.told()
+    assert (await shop.shown("paid"))[1] == "REFUNDED"
 
 
 @pytest.mark.parametrize(

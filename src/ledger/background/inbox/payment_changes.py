@@ -41,7 +41,7 @@ REFUND_REASON: Final = "Refunded on the processor's own pages."
 """The reason of a refund that no request has asked for."""
 
 _UNDER_WAY: Final = "a call about its payment has no outcome yet"
-_NO_LIMITS: Final = AccountRules(card_window_s=100 * 366 * 86_400)
+_NO_LIMITS: Final = AccountRules(card_window_s=100 * 366 * 86_400, returns_to_payer=True)
 """The rules of what a processor has given back already: whatever it was, it is recorded."""
 
 

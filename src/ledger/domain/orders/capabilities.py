@@ -72,7 +72,8 @@ class AccountRules(Struct, frozen=True, kw_only=True):
     """What an account allows of the payments that were made at it.
 
     `card_window_s` is its refund period for cards in seconds. `partial_payouts` is whether it gives back a part of what
-    came in by a reference, `simulates_payouts` whether it also confirms a payout that the merchant is to make.
+    came in by a reference, `returns_to_payer` whether it gives it back to the account that paid, which it knows, and to
+    no other one; `simulates_payouts` whether it confirms a payout that the merchant is to make.
     `releases_rest` is whether a capture releases what it leaves, `kept` are the methods of which nothing is given back,
     `smallest_amount` is the unit of its amounts, in minor units.
     """
@@ -80,6 +81,7 @@ class AccountRules(Struct, frozen=True, kw_only=True):
     card_window_s: int = REFUND_WINDOW_S
     partial_payouts: bool = True
     simulates_payouts: bool = True
+    returns_to_payer: bool = False
     releases_rest: bool = False
     kept: frozenset[MethodType] = frozenset()
     smallest_amount: Decimal = FINEST

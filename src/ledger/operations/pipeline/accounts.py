@@ -127,6 +127,7 @@ def _rules(capabilities: Capabilities) -> AccountRules:
         card_window_s=int(capabilities.refund_window_s),
         partial_payouts=capabilities.partial_payouts,
         simulates_payouts=capabilities.is_simulated,
+        returns_to_payer=capabilities.returns_to_payer,
         releases_rest=capabilities.capture_releases_rest,
         kept=frozenset(each.type for each in capabilities.methods) - refundable,
         smallest_amount=capabilities.smallest_amount,

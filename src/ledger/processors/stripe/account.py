@@ -104,6 +104,7 @@ def capabilities_of(methods: tuple[MethodCapability, ...]) -> Capabilities:
         takes_card_numbers=False,
         takes_card_tokens=True,
         smallest_amount=UNIT,
+        returns_to_payer=True,
         capture_releases_rest=True,
         sends_payers_back=True,
         can_fence=True,

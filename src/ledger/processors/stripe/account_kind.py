@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from ledger.domain.orders.terms import MethodType
 from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode
 from ledger.processors.account_methods import account_methods
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 
 _SECRET: Final = re.compile(r"(?:sk|rk)_(?:test|live)_\w+", re.ASCII)
 _PUBLISHABLE: Final = re.compile(r"pk_(?:test|live)_\w+", re.ASCII)
-_TAKEN: Final = frozenset({MethodType.CARD})
-"""What works without Stripe's messages. They alone report the money that arrives at a CLABE or in a store, and the
-service does not take them yet: a deposit would be recorded nowhere.
-"""
 _SIGNATURE: Final = signatures.HEADER.lower().encode()
 _SIGNING: Final = re.compile(r"whsec_\w+", re.ASCII)
 
@@ -74,7 +69,7 @@ class StripeKind:
             mode=self.mode_of(keys.secret_key),
             reference=found.account_id,
             country=found.country,
-            methods=account_methods((method for method in found.methods if method.type in _TAKEN), UNIT),
+            methods=account_methods(found.methods, UNIT),
             problems=found.problems,
         )
 

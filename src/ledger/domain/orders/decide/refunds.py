@@ -80,6 +80,7 @@ def decide_refund(order: Order, command: RefundOrder) -> list[OrderEvent]:
         raise wrong_state(order, "The rest of an authorisation is being released: refund after its outcome.")
     shares = _newest_first(order, command) if requested is None else _require_refundable(requested, command)
     _require_whole_payouts(shares, command)
+    _require_destination_taken(shares, command)
     for payment, amount in shares:
         require_chargeable(amount, rules_of(command.rules, payment).smallest_amount)
     return [refund_requested(command, payment, amount) for payment, amount in shares]
@@ -240,6 +241,17 @@ def _require_whole_payouts(shares: Shares, command: RefundOrder) -> None:
             raise InvalidField("amount", f"must be {whole}: money paid to this reference is refunded only as a whole")
 
 
+def _require_destination_taken(shares: Shares, command: RefundOrder) -> None:
+    """Raises InvalidField for a destination that the processor of a reference's money would not send it to."""
+    for payment, _ in shares:
+        is_reference = payment.started.method.type is not MethodType.CARD
+        if command.destination is not None and is_reference and rules_of(command.rules, payment).returns_to_payer:
+            raise InvalidField(
+                "destination",
+                f"must be left out: the account {payment.account} gives money back to the account that has paid",
+            )
+
+
 def is_refused_part(payment: Payment, amount: Decimal, command: RefundOrder) -> bool:
     """Returns whether a part of a reference's money would go back that its account gives back as a whole."""
     is_part = payment.started.method.type is not MethodType.CARD and amount < payment.refundable
@@ -312,7 +324,11 @@ def refund_requested(command: RefundOrder, payment: Payment, amount: Decimal) ->
 
 
 def _destination(command: RefundOrder, payment: Payment) -> tuple[DestinationType, Destination | None]:
-    """Returns where a payout goes: to the account that the merchant names, else to the one that has paid, if known."""
+    """Returns where a payout goes: to the account that the merchant names, else to the one that has paid, if the ledger
+    or the processor knows it.
+    """
+    if rules_of(command.rules, payment).returns_to_payer:
+        return DestinationType.PAYING_ACCOUNT, None
     if command.destination is not None:
         return DestinationType.ACCOUNT, command.destination
     if payment.paying_account is not None:
