@@ -41,6 +41,12 @@ CAMPAIGNS: Final = {
             "campaigns.unknown_outcomes.command",
         ),
         Campaign(
+            "messages",
+            "orders whose messages came doubled, shuffled, early or never end as with each once and in order",
+            "ten minutes",
+            "campaigns.messages.command",
+        ),
+        Campaign(
             "stamped-once",
             "each document is stamped exactly once while the worker, Postgres and the service are killed",
             "five minutes",

@@ -29,7 +29,8 @@ _PATIENCE_S: Final = 10.0
 
 
 class Deliveries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How messages are sent: how often each, after how many seconds (at random between two), and how many of 1 are lost.
+    """How messages are sent: how often each, after how many seconds (at random between two), how many of 1 are lost each time,
+    and how many of 1 never come.
 
     Held ones wait for `release`, which shuffles them.
     """
@@ -37,6 +38,7 @@ class Deliveries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     copies: int = 1
     delay_s: tuple[float, float] = (0.0, 0.0)
     lost: float = 0.0
+    never: float = 0.0
     hold: bool = False
     seed: int = 1
 
@@ -99,6 +101,9 @@ class Sender:
         return len(held)
 
     def _take(self, message: Message) -> None:
+        if self._random.random() < self._deliveries.never:
+            self.lost += 1
+            return
         for _ in range(self._deliveries.copies):
             if self._random.random() < self._deliveries.lost:
                 self.lost += 1

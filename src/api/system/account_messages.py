@@ -32,8 +32,8 @@ from ledger.domain.ids import parse_uuid
 from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.processors.merchant_accounts import MerchantAccounts
-from ledger.processors.messages import InvalidSignature, MessageUnreadable, NoticeReceived
-from ledger.processors.registry import AccountKind, Kinds, MessageNotice
+from ledger.processors.messages import InvalidSignature, MessageNotice, MessageUnreadable, NoticeReceived
+from ledger.processors.registry import AccountKind, Kinds
 
 _log: Final = structlog.get_logger()
 

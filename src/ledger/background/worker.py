@@ -12,6 +12,7 @@ from functools import partial
 
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
+from ledger.background.inbox.missed import MissedMessages, ReadMarks
 from ledger.background.pace import Pace
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
@@ -51,6 +52,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         open_delivery(url, ledger) as delivery,
         ReconciliationLog(url) as reconciled,
         open_lookup(url) as lookup,
+        ReadMarks(url) as marks,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         reactions = ReactionRunner(url, dispatcher, jobs)
@@ -70,6 +72,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             reactions.run,
             jobs.run,
             delivery.run,
+            MissedMessages(ledger, delivery.inbox, marks).run,
             partial(reconciliation.run, reconciled),
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]

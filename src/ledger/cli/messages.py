@@ -86,6 +86,28 @@ def retry(
 
 
 @app.command()
+def fetch(data_dir: DataDir = None, json: AsJson = False) -> None:
+    """Fetch from the processors of merchants' accounts what they have reported and no message has brought.
+
+    The worker does this every ten minutes. It goes on where the last one ended, at most 29 days back.
+    """
+    from ledger.background.inbox.delivery import open_delivery
+    from ledger.background.inbox.missed import MissedMessages, ReadMarks
+
+    async def work(ledger: Ledger, settings: Settings) -> int:
+        assert settings.database_url is not None, "the installation's settings name its database"
+        url = settings.database_url
+        async with open_delivery(url, ledger) as delivery, ReadMarks(url) as marks:
+            return await MissedMessages(ledger, delivery.inbox, marks).fetch()
+
+    fetched = on_ledger(data_dir, work)
+    if json:
+        echo_json({"fetched": fetched})
+    else:
+        typer.echo(f"{fetched} messages were missing; the worker follows them")
+
+
+@app.command()
 def dismiss(
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message, as `list` names it.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why no order will record it.", show_default=False)],

@@ -37,7 +37,7 @@ from ledger.domain.orders.processor_outcomes import (
 from ledger.domain.orders.terms import BillingAddress, CardSummary, DeviceInformation, MethodType
 from ledger.domain.orders.validity import AUTHORIZATION_S, CHALLENGE_S, REFERENCE_S, REFUND_WINDOW_S
 from ledger.processors.findings import Finding
-from ledger.processors.messages import NoticeReceived, SettlementLine
+from ledger.processors.messages import MessageNotice, NoticeReceived, SettlementLine
 
 AuthorizationAnswer = Approved | Declined | ActionRequired
 
@@ -438,6 +438,12 @@ class Processor(CardProcessor, ReferenceProcessor, Protocol):
         the ledger's; None if the processor knows no such object.
 
         Raises ProcessorTimedOut, ProcessorUnavailable: asking moves nothing.
+        """
+        ...
+
+    async def notices(self, since: datetime, until: datetime) -> Sequence[MessageNotice]:
+        """Returns what the processor has reported, or tried to report, in messages from `since` until before `until`, of
+        the kinds that are used. Raises ProcessorTimedOut, ProcessorUnavailable.
         """
         ...
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -26,6 +26,8 @@ from ledger.processors.messages import Message
 
 _log = structlog.get_logger()
 
+M = TypeVar("M", bound=Message)
+
 _NAME: Final = "ledger-inbox"
 
 # Stores a message, unless it is stored already.
@@ -38,6 +40,12 @@ on conflict do nothing
 _READ: Final = """
 select received_at, handled_at, waits_for, body from processor_message
  where processor = %s and account = %s and merchant_id = %s and message_id = %s
+"""
+
+# Which of an account's messages are stored.
+_KNOWN: Final = """
+select message_id from processor_message
+ where processor = %s and account = %s and merchant_id = %s and message_id = any(%s)
 """
 
 # Claims messages that may be tried now, for as long as a worker should need; other workers skip them. The merchants
@@ -169,6 +177,16 @@ class Inbox:
         if _lasting(entry.message) not in (_lasting(message), _without_account(message)):
             _log.error("processor_message_differs", processor=message.processor, message_id=message.message_id)
         return msgspec.structs.replace(entry, is_new=stored.rowcount == 1)
+
+    async def missing(self, received: Sequence[M]) -> Sequence[M]:
+        """Returns those of an account's messages that are not stored."""
+        if not received:
+            return ()
+        processor, account, merchant_id, _ = key_of(received[0])
+        ids = [message.message_id for message in received]
+        rows = await (await self._execute(_KNOWN, (processor, account, merchant_id, ids))).fetchall()
+        known = {message_id for (message_id,) in rows}
+        return [message for message in received if message.message_id not in known]
 
     async def receipt(self, key: MessageKey) -> InboxEntry | None:
         """Returns the entry of a message, None if none with this key was received."""

@@ -146,6 +146,15 @@ class NoticeReceived(_Sent, frozen=True, kw_only=True, tag="notice-received"):
     body_hash: str
 
 
+class MessageNotice(Struct, frozen=True, kw_only=True):
+    """What a processor's message is about, in the processor's names. `object_id` is empty if it names no object."""
+
+    message_id: str
+    kind: str
+    object_id: str
+    occurred_at: datetime
+
+
 OrderMessage = (
     DepositReceived
     | RefundConfirmed

@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode
+from ledger.processors.messages import MessageNotice
 
 
 class AccountKeys(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,15 +41,6 @@ class AccountFacts(Struct, frozen=True, kw_only=True):
     reference: str | None = None
     country: str | None = None
     problems: tuple[str, ...] = ()
-
-
-class MessageNotice(Struct, frozen=True, kw_only=True):
-    """What a processor's message is about, in the processor's names. `object_id` is empty if it names no object."""
-
-    message_id: str
-    kind: str
-    object_id: str
-    occurred_at: datetime
 
 
 class KeyRefused(Exception):

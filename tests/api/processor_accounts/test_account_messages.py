@@ -23,6 +23,7 @@ from tests.processors.stripe.test_tokens import method
 
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.inbox.dismissal import dismissed_messages
+from ledger.background.inbox.missed import EVERY, MissedMessages, ReadMarks
 from ledger.postgres.connection import connect
 from ledger.settings import Settings
 
@@ -147,6 +148,26 @@ async def test_whoever_has_no_secret_of_the_account_learns_nothing(store: Storef
     assert rows(store, merchant) == rows(store, other) == []
     sandbox = (await merchant.get(f"{ACCOUNTS}/sandbox")).json()
     assert sandbox["messagesUrl"] is None
+
+
+async def test_what_never_arrived_is_fetched_once(
+    store: Storefront, merchant: Merchant, url: str, double: Double
+) -> None:
+    told = event("refund.created", "re_1")
+    assert (await tell(merchant, url, told, NEW)).status_code == 200
+    double.events.append({**msgspec.json.decode(told), "created": double.now})
+    missed = double.happen("refund.created", {"id": "re_2"})
+    database_url = str(store.settings.database_url)
+    async with open_delivery(database_url, store.ledger) as delivery, ReadMarks(database_url) as marks:
+        fetching = MissedMessages(store.ledger, delivery.inbox, marks)
+        assert await fetching.fetch() >= 1
+        assert {row[0] for row in rows(store, merchant)} == {missed, msgspec.json.decode(told)["id"]}
+        asked = len(double.requests)
+        assert (await fetching.fetch(every=EVERY), len(double.requests)) == (0, asked)
+        assert (await fetching.fetch(), len(double.requests) > asked) == (0, True)
+        double.key = "sk_test_2"
+        assert await fetching.fetch() == 0, "an account whose processor does not answer delays no other one"
+        double.key = "sk_test_1"
 
 
 async def test_only_what_stripe_answers_is_recorded(store: Storefront, merchant: Merchant, url: str, double: Double):

@@ -46,13 +46,13 @@ async def test_an_account_is_connected_if_stripe_accepts_its_key(merchant: Merch
     shown = account.json()
     assert (shown["processor"], shown["mode"], shown["country"]) == ("stripe", "TEST", "MX")
     methods = {(method["type"], *method["currencies"]): method for method in shown["methods"]}
-    assert set(methods) == {("CARD", "MXN"), ("CARD", "USD")}
+    assert set(methods) == {("CARD", "MXN"), ("CARD", "USD"), ("SPEI", "MXN")}
     assert methods["CARD", "MXN"].items() >= {"amountMin": 1000, "installments": [3, 6, 9, 12, 18, 24]}.items()
     double.account["capabilities"] |= {"oxxo_payments": "pending"}
     check = (await merchant.post(f"{ONE}/check", {})).json()
     assert (check["reachable"], len(check["problems"])) == (True, 1)
-    spei = await merchant.put(ONE, BODY | {"methods": [{"type": "SPEI"}]})
-    assert [each["field"] for each in spei.json()["errors"]] == ["methods[0].type"]
+    oxxo = await merchant.put(ONE, BODY | {"methods": [{"type": "PAYCASH"}]})
+    assert [each["field"] for each in oxxo.json()["errors"]] == ["methods[0].type"]
 
 
 async def test_keys_of_the_wrong_kind_are_named_and_a_refused_one_has_stripes_words(merchant: Merchant, double: Double):

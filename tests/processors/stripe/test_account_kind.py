@@ -59,7 +59,7 @@ async def test_an_account_is_checked_and_opened(kind: StripeKind, double: Double
     assert (facts.mode, facts.reference, facts.country, facts.problems) == (AccountMode.TEST, "acct_1", "MX", ())
     bounds = {(each.type, *each.currencies): (each.amount_min, each.amount_max) for each in facts.methods}
     assert bounds[MethodType.CARD, "MXN"][0] == Decimal(1_000)
-    assert {each.type for each in facts.methods} == {MethodType.CARD}, "deposits are reported by messages alone"
+    assert {each.type for each in facts.methods} == {MethodType.CARD, MethodType.PAYCASH}
     account = ProcessorAccount(
         account_id=uuid7(),
         name="stripe-mx",

@@ -47,6 +47,11 @@ class InboxDelivery:
         """Stores a message for the worker; returns the entry of the first message with its id."""
         return await self._inbox.receive(message)
 
+    @property
+    def inbox(self) -> Inbox:
+        """Where the messages are stored."""
+        return self._inbox
+
     async def deliver(self, message: Message) -> InboxEntry:
         """Stores a message, tries it at once, and takes it out of the outbox."""
         entry = await self._consumer.receive_and_apply(message)

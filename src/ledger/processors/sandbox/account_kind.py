@@ -10,8 +10,8 @@ from ledger.domain.money import FINEST
 from ledger.domain.orders.capabilities import METHODS as SIMULATED
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
 from ledger.processors.account_methods import account_methods
-from ledger.processors.messages import InvalidSignature
-from ledger.processors.registry import AccountFacts, AccountKeys, MessageNotice
+from ledger.processors.messages import InvalidSignature, MessageNotice
+from ledger.processors.registry import AccountFacts, AccountKeys
 from ledger.processors.sandbox.books import NAME
 
 METHODS: Final = account_methods(SIMULATED, FINEST)

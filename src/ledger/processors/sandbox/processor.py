@@ -47,7 +47,7 @@ from ledger.processors.contract import (
     VoidRequest,
 )
 from ledger.processors.findings import Finding
-from ledger.processors.messages import DepositReceived, NoticeReceived, SettlementLine
+from ledger.processors.messages import DepositReceived, MessageNotice, NoticeReceived, SettlementLine
 from ledger.processors.sandbox import authentications, authorizations, charges, references, saved_cards
 from ledger.processors.sandbox.authentications import PayerPages, StoredAnswer
 from ledger.processors.sandbox.books import NAME
@@ -236,6 +236,10 @@ class SandboxProcessor:
 
     async def findings(self, notice: NoticeReceived, deadline_at: datetime) -> Sequence[Finding]:  # noqa: ARG002
         """Returns nothing: its messages come from the outbox, and report themselves what happened."""
+        return ()
+
+    async def notices(self, since: datetime, until: datetime) -> Sequence[MessageNotice]:  # noqa: ARG002
+        """Returns nothing: its messages come from the outbox."""
         return ()
 
     def records(self, since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:

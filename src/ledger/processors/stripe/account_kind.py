@@ -14,7 +14,8 @@ from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode
 from ledger.processors.account_methods import account_methods
 from ledger.processors.contract import Processor
-from ledger.processors.registry import AccountFacts, AccountKeys, KeyRefused, MessageNotice
+from ledger.processors.messages import MessageNotice
+from ledger.processors.registry import AccountFacts, AccountKeys, KeyRefused
 from ledger.processors.stripe import signatures
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
+from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.processors.contract import ProcessorTimedOut
@@ -22,6 +23,7 @@ from ledger.processors.messages import (
     DisputeLost,
     DisputeOpened,
     DisputeWon,
+    MessageNotice,
     NoticeReceived,
     OrderMessage,
     RefundConfirmed,
@@ -49,7 +51,7 @@ from ledger.processors.stripe.objects import (
     Refund,
 )
 from ledger.processors.stripe.payouts import Payouts, envelope
-from ledger.processors.stripe.records import BY_ITSELF
+from ledger.processors.stripe.records import BY_ITSELF, seconds
 from ledger.processors.stripe.transport import Refused, Transport
 from ledger.processors.stripe.units import from_units
 
@@ -69,8 +71,20 @@ _PAYMENT_KINDS: Final = frozenset(
     }
 )
 _REFUND_KINDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
+_DISPUTE_KINDS: Final = frozenset({"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed"})
+_PAYOUT_KINDS: Final = frozenset({"payout.paid", "payout.failed", "payout.reconciliation_completed"})
+_TRANSFERRED: Final = "customer_cash_balance_transaction.created"
+_KINDS: Final = sorted({_TRANSFERRED, *_PAYMENT_KINDS, *_REFUND_KINDS, *_DISPUTE_KINDS, *_PAYOUT_KINDS})
+"""The kinds that are read from Stripe's list: at most 20 can be named (docs.stripe.com/api/events/list)."""
+_LIST: Final = timedelta(seconds=60)
 _TAKEN: Final = frozenset({"needs_response", "under_review", "won", "lost"})
 """The statuses of a dispute for which the bank took the money; an inquiry (`warning_…`) takes none."""
+
+
+class _Named(Struct, frozen=True):
+    """An object of an event, as far as a message needs it."""
+
+    id: str = ""
 
 
 class Events(Intents):
@@ -93,6 +107,19 @@ class Events(Intents):
             raise ProcessorTimedOut(f"Stripe does not show what the message is about: {refusal}") from None
         return [finding for finding in found if finding.merchant_id == notice.merchant_id]
 
+    async def notices(self, since: datetime, until: datetime) -> Sequence[MessageNotice]:
+        """Returns what Stripe has reported in a time, whether a message arrived or not.
+
+        Raises ProcessorTimedOut, ProcessorUnavailable.
+        """
+        deadline_at = datetime.now(UTC) + _LIST
+        form: Form = {"created": {"gte": seconds(since), "lt": seconds(until)}, "types": _KINDS}
+        try:
+            listed = self.transport.list("/v1/events", form, Event, deadline_at=deadline_at)
+            return [_notice(event) async for event in listed]
+        except Refused as refusal:
+            raise ProcessorTimedOut(f"Stripe refuses the list: {refusal}") from None
+
     async def _about(self, notice: NoticeReceived, deadline_at: datetime) -> Sequence[Finding]:
         if not (_ID.fullmatch(notice.object_id) and _ID.fullmatch(notice.message_id)):
             return []
@@ -100,7 +127,7 @@ class Events(Intents):
             return await self._payout(notice.object_id, deadline_at)
         deadline_at = min(deadline_at, datetime.now(UTC) + _FEW_REQUESTS)
         match notice.kind:
-            case "customer_cash_balance_transaction.created":
+            case kind if kind == _TRANSFERRED:
                 event = await self.transport.get(
                     f"/v1/events/{notice.message_id}", {}, Event, deadline_at=deadline_at
                 )  # it alone names the customer, whose id the path of the transaction needs
@@ -234,6 +261,15 @@ class Events(Intents):
     async def _payout(self, payout_id: str, deadline_at: datetime) -> Sequence[OrderMessage]:
         """Returns the payments that a payout settles, and whether it has reached the merchant's bank."""
         return await self._payouts.settlement(payout_id, deadline_at)
+
+
+def _notice(event: Event) -> MessageNotice:
+    return MessageNotice(
+        message_id=event.id,
+        kind=event.type,
+        object_id=_object(event, _Named).id,
+        occurred_at=_time(event.created),
+    )
 
 
 def _object(event: Event, type_: type[T]) -> T:

@@ -48,7 +48,8 @@ class StripeProcessor:
         self.look_up_payout = references.look_up_payout
         payouts = Payouts(transport)
         self.records = Records(transport).records
-        self.findings = Events(transport).findings
+        events = Events(transport)
+        self.findings, self.notices = events.findings, events.notices
         self.lines = payouts.lines_since
         self.look_up_line = payouts.look_up_line
 

@@ -19,8 +19,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from ledger.processors.messages import REPLAY_WINDOW, InvalidSignature, MessageUnreadable
-from ledger.processors.registry import MessageNotice
+from ledger.processors.messages import REPLAY_WINDOW, InvalidSignature, MessageNotice, MessageUnreadable
 
 HEADER: Final = "Stripe-Signature"
 _SIGNATURES_MAX: Final = 20
