@@ -117,6 +117,8 @@ class Shop:
             case "refunded there":
                 for amount in (AMOUNT // 3, AMOUNT // 5):
                     await self.at_stripe("/v1/refunds", {"payment_intent": placed.intent, "amount": amount})
+            case _:
+                pass
 
     async def go_back(self, placed: Placed) -> None:
         """Refunds an order that was paid by a transfer, and has a card's payment contested."""

@@ -442,8 +442,8 @@ class Processor(CardProcessor, ReferenceProcessor, Protocol):
         ...
 
     async def notices(self, since: datetime, until: datetime) -> Sequence[MessageNotice]:
-        """Returns what the processor has reported, or tried to report, in messages from `since` until before `until`, of
-        the kinds that are used. Raises ProcessorTimedOut, ProcessorUnavailable.
+        """Returns what the processor has reported, or tried to report, in messages of the kinds that are used, from
+        `since` until before `until`. Raises ProcessorTimedOut, ProcessorUnavailable.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Fetches what the processors of merchants' accounts have reported in messages that never arrived.
 
-A processor keeps a list of what it reports. Every ten minutes, what is in the list and not in the inbox is stored there,
-as if it had arrived. Two workers that read the same list store the same messages.
+A processor keeps a list of what it reports. Every ten minutes, what is in the list and not in the inbox is stored
+there, as if it had arrived. Two workers that read the same list store the same messages.
 """
 
 from __future__ import annotations

@@ -72,9 +72,9 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     `before` is the payment's refunded total before this part: the split of section 4.4 needs it. `ordinal` is the place
     of the part's entry in the payment's history.
 
-    A payout has a `destination_type`, and a `destination` unless it is MANUAL, or PAYING_ACCOUNT at a processor that alone
-    knows the account. `by_merchant`: the merchant pays it out,
-    and no processor has it. `paid_at` and `payout_reference` are what the merchant has confirmed.
+    A payout has a `destination_type`, and a `destination` unless it is MANUAL, or PAYING_ACCOUNT at a processor that
+    alone knows the account. `by_merchant`: the merchant pays it out, and no processor has it. `paid_at` and
+    `payout_reference` are what the merchant has confirmed.
     """
 
     payment_id: UUID
