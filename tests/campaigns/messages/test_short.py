@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 
 async def test_messages_in_disorder_change_no_orders_end(tmp_path: Path) -> None:
-    result = await run(Plan(orders=33, seed=7), tmp_path)
+    result = await run(Plan(orders=22, seed=7, answer_s=0.6, late_s=1.2), tmp_path)
     assert result.violations == []
     assert result.lost > 0
     assert result.fetched > 0
