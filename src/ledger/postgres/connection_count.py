@@ -49,6 +49,8 @@ _WORKER: Final = Counter(
         "ledger-listener": 1,
         "ledger-reconciliation": 1,
         "ledger-payment-names": 1,
+        "ledger-read-messages": 1,
+        "ledger-processor-accounts": 1,  # which merchants have any
     }
 )
 

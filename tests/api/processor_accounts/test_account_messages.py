@@ -129,8 +129,8 @@ async def test_whoever_has_no_secret_of_the_account_learns_nothing(store: Storef
     answers = [
         await tell(merchant, url, body, OTHERS),
         await tell(merchant, url, body),
-        await tell(merchant, url, body, NEW, age_s=301),
-        await tell(merchant, url, body, NEW, age_s=-301),
+        await tell(merchant, url, body, NEW, age_s=400),
+        await tell(merchant, url, body, NEW, age_s=-400),
         await tell(merchant, url, body + b" ", NEW, signed=body),
         await tell(merchant, url, b"{", OTHERS),
         await tell(merchant, f"{base}/bare", body, NEW),
