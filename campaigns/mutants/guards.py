@@ -1821,6 +1821,14 @@ STRIPE: Final = (
         ("tests/api/test_payer_return.py",),
     ),
     Mutant(
+        "all-payments-try-an-account-that-is-away",
+        "while an account's processor is away, one payment tries it and the others go to another account",
+        "src/ledger/processors/account_health.py",
+        "if now < circuit.open_until or now < circuit.tried_until:",
+        "if now < circuit.open_until:",
+        ("tests/processors/test_account_health.py",),
+    ),
+    Mutant(
         "card-number-of-a-merchant-of-tokens",
         "a merchant whose cards come as tokens alone is sent no number",
         "src/api/fields/payment_method.py",

@@ -7,7 +7,7 @@ the worker, the command line, the seeding and the benchmarks, which wire their o
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -32,6 +32,7 @@ from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.postgres.connection import connect
 from ledger.postgres.dataloader import DataLoader
+from ledger.processors.account_health import AccountHealth
 from ledger.processors.account_keys import AccountKeyStore
 from ledger.processors.card_references import CardReferences
 from ledger.processors.connected_accounts import ConnectedAccounts
@@ -47,6 +48,7 @@ from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.processors.stripe.account_kind import StripeKind
 from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
 from ledger.settings import Settings, public_url
+from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.vault.vault import Vault
 from projections.inline import Inline
 from projections.processor_accounts import find_accounts, merchants_with_accounts
@@ -111,6 +113,7 @@ async def open_ledger(
             accounts=accounts,
             invoicing=_invoicing(settings, secrets, url, stack),
             payer_returns=_payer_returns(settings, secrets),
+            health=stack.enter_context(closing(AccountHealth(SHARED_DIRECTORY))),
             notifier=_notifier(settings),
             call_timeouts=call_timeouts,
             subscription_unpaid_days=settings.subscription_unpaid_days,

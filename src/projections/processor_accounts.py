@@ -5,7 +5,7 @@ A row has the account's state, of which the answer is made when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ledger.domain.money import shortest
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.processor_accounts.state import ProcessorAccount
-from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, AccountStatus
+from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, AccountStatus, CircuitState
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
@@ -71,6 +71,19 @@ class AccountMethodDocument(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = UNSET
 
 
+class AccountHealthDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether the processor answers payments by a method."""
+
+    method: Annotated[MethodType, Meta(description="The method.")]
+    state: Annotated[
+        CircuitState,
+        Meta(
+            description="CLOSED: it answers. OPEN: the last five payments did not reach it, so that for half a minute "
+            "another account is asked first. HALF_OPEN: then one payment tries it again."
+        ),
+    ]
+
+
 class ProcessorAccountDocument(Struct, frozen=True, kw_only=True, rename="camel"):
     """An account of the merchant with a payment processor. No answer has its secret keys."""
 
@@ -93,6 +106,10 @@ class ProcessorAccountDocument(Struct, frozen=True, kw_only=True, rename="camel"
             "null for a simulated account, which needs none.",
             examples=["https://pay.example/api/processor-messages/019a5d0c-7c00-7000-8000-000000000001/stripe-mx"],
         ),
+    ]
+    health: Annotated[
+        tuple[AccountHealthDocument, ...],
+        Meta(description="Whether its processor answers, for each method, as the machine that answers has found it."),
     ]
     created_at: Annotated[Moment, Meta(description="When the account was first connected.")]
     updated_at: Annotated[Moment, Meta(description="When it was last connected, changed or disconnected.")]
@@ -134,8 +151,10 @@ async def merchants_with_accounts(connection: Connection) -> Sequence[UUID]:
     return [merchant_id for (merchant_id,) in await (await connection.execute(_MERCHANTS)).fetchall()]
 
 
-def account_document(account: ProcessorAccount, messages_url: str | None) -> ProcessorAccountDocument:
-    """Returns an account as it is answered, with the address for its processor's messages."""
+def account_document(
+    account: ProcessorAccount, messages_url: str | None, health: Callable[[MethodType], CircuitState]
+) -> ProcessorAccountDocument:
+    """Returns an account as it is answered, with the address for its processor's messages and the state of methods."""
     terms = account.terms
     return ProcessorAccountDocument(
         name=account.name,
@@ -146,6 +165,10 @@ def account_document(account: ProcessorAccount, messages_url: str | None) -> Pro
         methods=method_documents(terms.methods),
         publishable_key=terms.publishable_key,
         messages_url=messages_url,
+        health=tuple(
+            AccountHealthDocument(method=method, state=health(method))
+            for method in dict.fromkeys(each.type for each in terms.methods)
+        ),
         created_at=moment(account.created_at),
         updated_at=moment(account.updated_at),
     )

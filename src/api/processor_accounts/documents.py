@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -21,5 +22,6 @@ class ProcessorAccountList(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def shown(deps: Dependencies, request: ApiRequest, account: ProcessorAccount) -> ProcessorAccountDocument:
     """Returns an account of the request's merchant as it is answered."""
-    messages_url = accounts_of(deps.ledger).messages_url(request.principal.merchant_id, account)
-    return account_document(account, messages_url)
+    merchant_id, health = request.principal.merchant_id, deps.ledger.health
+    messages_url = accounts_of(deps.ledger).messages_url(merchant_id, account)
+    return account_document(account, messages_url, partial(health.state, merchant_id, account.name))

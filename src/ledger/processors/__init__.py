@@ -15,6 +15,7 @@ In reading order:
 - `registry`: the processors with which merchants connect accounts of their own. `account_methods`: what they take.
   `account_keys`: the accounts' keys, held sealed. `merchant_accounts`: the accounts, as a process sees them.
 - `payer_returns`: signed addresses to which a processor sends payers back.
+- `account_health`: whether accounts answer.
 - `connected_accounts`: each account with the processor that has its keys.
 - `sandbox`: the simulated processor. `stripe`: Stripe.
 """

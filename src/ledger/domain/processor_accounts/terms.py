@@ -32,6 +32,15 @@ class AccountStatus(StrEnum):
     DISCONNECTED = "DISCONNECTED"
 
 
+@fast_members
+class CircuitState(StrEnum):
+    """Whether an account's processor answers payments by a method: an OPEN account is asked after all others."""
+
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
 class AccountMethod(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A method that an account takes, in these currencies, with amounts from `amount_min` to `amount_max` minor units.
 

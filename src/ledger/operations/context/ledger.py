@@ -24,6 +24,7 @@ from ledger.operations.context.card_vault import CardVault
 from ledger.operations.context.clock import Clock
 from ledger.operations.context.customer_cache import CustomerCache
 from ledger.operations.context.order_numbers import OrderNumbers
+from ledger.processors.account_health import AccountHealth
 from ledger.processors.accounts import ProcessorAccounts
 from ledger.processors.card_references import CardReferences
 from ledger.processors.merchant_accounts import MerchantAccounts
@@ -70,6 +71,7 @@ class Ledger:
         accounts: MerchantAccounts | None = None,
         invoicing: Invoicing | None = None,
         payer_returns: PayerReturns | None = None,
+        health: AccountHealth | None = None,
         notifier: Notifier | None = None,
         call_timeouts: CallTimeouts = CallTimeouts(),  # noqa: B008 - frozen, shared on purpose
         subscription_unpaid_days: int = 60,
@@ -84,6 +86,7 @@ class Ledger:
         self.accounts = accounts
         self.invoicing = invoicing
         self.payer_returns = payer_returns
+        self.health = health or AccountHealth()
         self.notifier = notifier or LogNotifier()
         self.call_timeouts = call_timeouts
         self.subscription_unpaid_days = subscription_unpaid_days

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -139,11 +139,27 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
     async def send(self, prepared: _Prepared, left_s: float) -> Outcome:  # noqa: ARG002 - the request has it
         processor = prepared.processor
         request = send_request(processor, self.merchant_id, self.order, self.intent, prepared.secrets)
-        answer = timed(
-            await observed(self.intent.processor, OPERATIONS[self.intent.action], request), processor.capabilities
-        )
+        call = observed(self.intent.processor, OPERATIONS[self.intent.action], request)
+        if self.intent.action in _OPENING:
+            call = self._counted(call)
+        answer = timed(await call, processor.capabilities)
         if isinstance(answer, ActionRequired) and self.payment.started.virtual_terminal:
             return _come_back(UNREADABLE)  # no payer is present, and the request did not allow it
+        return answer
+
+    async def _counted(self, call: Awaitable[Outcome]) -> Outcome:
+        """Awaits a call that begins a payment, and counts for its account whether the processor was reached."""
+        method = self.payment.started.method.type
+        about = self.merchant_id, self.payment.account, method
+        ids = {"merchant_id": str(self.merchant_id), "account": self.payment.account, "method": method}
+        try:
+            answer = await call
+        except contract.ProcessorUnavailable:
+            if self.ledger.health.failed(*about):
+                _log.warning("processor_account_down", **ids)
+            raise
+        if self.ledger.health.answered(*about):
+            _log.info("processor_account_up", **ids)
         return answer
 
     async def read(self, answer: Outcome) -> Outcome:

@@ -26,12 +26,35 @@ async def candidates(
 ) -> tuple[Candidate, ...]:
     """Returns the accounts at which a payment may be made, in the order in which they are asked. Raises a Fault.
 
+    Those whose processor does not answer come last (decision 0084).
+
     A card is a token of the account `token_of`, which keeps it if it `is_saved`, or one whose number the request brings
     or the vault has.
     """
     accounts = await ledger.processors.of_merchant(merchant_id)
+    if token_of is None:
+        accounts = _in_order(ledger, merchant_id, accounts, method)
     elsewhere = _KEEPS_IT_NOT if is_saved else _ELSEWHERE
     return tuple(_candidate(account, method, token_of, elsewhere) for account in accounts)
+
+
+def _in_order(
+    ledger: Ledger, merchant_id: UUID, accounts: Sequence[ProcessorAccount], method: MethodType
+) -> Sequence[ProcessorAccount]:
+    """Returns the accounts with those behind that do not answer payments by this method."""
+    if len(accounts) < 2:
+        return accounts
+    return sorted(
+        accounts, key=lambda each: not (_may_take(each, method) and _admits(ledger, merchant_id, each, method))
+    )
+
+
+def _may_take(account: ProcessorAccount, method: MethodType) -> bool:
+    return account.is_connected and any(each.type is method for each in account.takes)
+
+
+def _admits(ledger: Ledger, merchant_id: UUID, account: ProcessorAccount, method: MethodType) -> bool:
+    return ledger.health.admits(merchant_id, account.name, method)
 
 
 def _candidate(account: ProcessorAccount, method: MethodType, token_of: str | None, elsewhere: str) -> Candidate:
@@ -68,7 +91,9 @@ async def token_account(
         for account in await ledger.processors.of_merchant(merchant_id)
         if account.name in names and account.is_connected and account.processor.capabilities.takes_card_tokens
     ]
-    return next((account for account in found if _takes(account, currency, amount)), found[0] if found else None)
+    taking = [account for account in found if _takes(account, currency, amount)]
+    taking = [*_in_order(ledger, merchant_id, taking, MethodType.CARD)]
+    return next(iter(taking or found), None)
 
 
 def _takes(account: ProcessorAccount, currency: str, amount: Decimal | None) -> bool:
