@@ -1619,10 +1619,26 @@ STRIPE: Final = (
     Mutant(
         "stripe-late-call",
         "a capture, void or refund that a look-up fenced has no effect when it arrives",
-        "src/ledger/processors/stripe/charges.py",
-        "            await self.transport.post(path, form, Intent, key=key, deadline_at=request.deadline_at)\n        except ReplayedFailure:\n            return True",
+        "src/ledger/processors/stripe/intents.py",
+        "            await self.transport.post(path_of(intent_id), form, Intent, key=key, deadline_at=request.deadline_at)\n        except ReplayedFailure:\n            return True",
         "            return True\n        except ReplayedFailure:\n            return True",
         ("tests/processors/stripe/test_charges.py",),
+    ),
+    Mutant(
+        "stripe-fence-after-a-confirmation",
+        "a fence that comes after the confirmation leaves what was authorised as it is",
+        "src/ledger/processors/stripe/intents.py",
+        "if not await self.use_up(intent_id, request, key_of(request, CONFIRM)):",
+        "if False:",
+        ("tests/processors/stripe/test_cards.py",),
+    ),
+    Mutant(
+        "stripe-known-key-with-other-parameters",
+        "a payment whose key is known with another amount is not declined: it may have been charged",
+        "src/ledger/processors/stripe/cards.py",
+        "            if failure.error.type == IDEMPOTENCY_ERROR:\n                raise ProcessorTimedOut(",
+        "            if False:\n                raise ProcessorTimedOut(",
+        ("tests/processors/stripe/test_cards.py",),
     ),
     Mutant(
         "stripe-stored-creation",

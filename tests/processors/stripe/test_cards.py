@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from tests.processors.stripe.conftest import RETURN_URL, Shop
 from tests.processors.stripe.double import (
     BUSY,
@@ -176,6 +177,33 @@ async def test_a_payer_who_is_quicker_than_the_fence_has_paid(
     double.approve("pi_1")
     double.gate.set()
     assert isinstance(await look_up, Approved)
+
+
+async def test_a_confirmation_that_is_quicker_than_the_fence_keeps_its_hold(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    """It is carried out after the look-up's reading. A cancellation would release what the caller was told is held."""
+    double.faults["/pi_1"] = [HELD]
+    request = shop.pay(capture=False)
+    look_up = asyncio.ensure_future(stripe.look_up(shop.question(request, fence=True)))
+    async with asyncio.timeout(10):
+        await double.held.wait()
+    answer = await stripe.authorize(request)
+    double.gate.set()
+    found = await look_up
+    assert isinstance(answer, Approved)
+    assert isinstance(found, Approved)
+    assert (found.processor_reference, double.intents["pi_1"]["status"]) == ("pi_1", "requires_capture")
+
+
+async def test_a_known_key_with_other_parameters_is_not_declined(shop: Shop, stripe: StripeProcessor) -> None:
+    """The first payment may have been charged: only a look-up tells."""
+    request = shop.pay()
+    answer = await stripe.authorize(request)
+    for other in ({"amount": Decimal(20_000)}, {"card": CardToken(token="pm_mastercard")}):
+        with pytest.raises(ProcessorTimedOut):
+            await stripe.authorize(replace(request, **other))
+    assert await stripe.look_up(shop.question(request, fence=True)) == answer
 
 
 async def test_a_look_up_survives_a_failure_that_stripe_repeats(

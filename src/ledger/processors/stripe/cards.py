@@ -1,9 +1,9 @@
 """Payments by card: an intent is created under the payment's key, without a card, and confirmed with the token.
 
 Nothing moves before the confirmation, so a creation that fails is `ProcessorUnavailable`. A look-up repeats the
-creation under the same key, which returns the same intent, and reads it. With a fence it cancels an intent that was
-never confirmed, so that a confirmation which arrives later is refused. Create an intent only from what the log knows:
-the look-up has to repeat the request in the same words.
+creation under the same key, which returns the same intent, and reads it. With a fence it uses up the key of a
+confirmation that has not arrived, and cancels the intent, so that a confirmation which arrives later is refused. Create
+an intent only from what the log knows: the look-up has to repeat the request in the same words.
 """
 
 from __future__ import annotations
@@ -40,7 +40,16 @@ from ledger.processors.stripe.call_keys import (
 )
 from ledger.processors.stripe.declines import declined
 from ledger.processors.stripe.forms import Form, Value
-from ledger.processors.stripe.intents import CUSTOMERS, PAYMENTS, SETUPS, Intents, expanded, path_of
+from ledger.processors.stripe.intents import (
+    CONFIRM,
+    CUSTOMERS,
+    IDEMPOTENCY_ERROR,
+    PAYMENTS,
+    SETUPS,
+    Intents,
+    expanded,
+    path_of,
+)
 from ledger.processors.stripe.objects import Customer, Error, Intent, Plan
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
@@ -65,6 +74,8 @@ class Cards(Intents):
         except ProcessorTimedOut as failure:
             raise ProcessorUnavailable(f"no card was charged: {failure}") from None
         except Refused as failure:
+            if failure.error.type == IDEMPOTENCY_ERROR:
+                raise ProcessorTimedOut("the payment's key came with other parameters before: look it up") from None
             return declined(failure.error)
         refusal = await self._prepare(intent, request, request.card)
         if refusal is not None:
@@ -97,7 +108,7 @@ class Cards(Intents):
             return None
         answer = await self._answer(intent, request)
         if answer is None and request.fence and intent.status != "canceled":
-            intent = await self.cancel(intent.id, request, "fence")
+            intent = await self.fence_confirmation(intent.id, request)
             answer = await self._answer(intent, request)
             if answer is None and intent.status != "canceled":
                 raise ProcessorTimedOut(f"the intent could not be cancelled: it is {intent.status}")
@@ -174,7 +185,7 @@ class Cards(Intents):
                 f"{path_of(intent.id)}/confirm",
                 _confirmation(intent, request, card),
                 Intent,
-                key=key_of(request, "confirm"),
+                key=key_of(request, CONFIRM),
                 deadline_at=request.deadline_at,
             )
         except Refused as refusal:
@@ -187,7 +198,9 @@ class Cards(Intents):
     async def _refused(self, intent: Intent, request: AuthorizationRequest, error: Error) -> AuthorizationAnswer:
         """Returns what a refused confirmation means."""
         now = error.payment_intent or error.setup_intent
-        if error.type == "idempotency_error" or (now is None and error.type != "card_error"):
+        if error.type == IDEMPOTENCY_ERROR:
+            raise await self.fenced(intent.id, request)
+        if now is None and error.type != "card_error":
             now = await self._read_after(intent.id, request)
         if now is not None and now.status == "canceled":
             raise ProcessorUnavailable("the payment was fenced before its confirmation arrived")

@@ -37,7 +37,6 @@ from ledger.processors.contract import (
 )
 from ledger.processors.stripe.call_keys import (
     CAPTURE_KEY,
-    FENCED,
     VOID_KEY,
     is_refund_of,
     key_of,
@@ -45,7 +44,7 @@ from ledger.processors.stripe.call_keys import (
 )
 from ledger.processors.stripe.declines import without_names
 from ledger.processors.stripe.forms import Form
-from ledger.processors.stripe.intents import KEYS_MAX, Intents, numbered, path_of
+from ledger.processors.stripe.intents import IDEMPOTENCY_ERROR, KEYS_MAX, Intents, numbered, path_of
 from ledger.processors.stripe.objects import Error, Intent, Refund
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
@@ -123,7 +122,7 @@ class Charges(Intents):
                 raise
             return refunded(found)
         except Refused as refusal:
-            if refusal.error.type == "idempotency_error":
+            if refusal.error.type == IDEMPOTENCY_ERROR:
                 raise ProcessorUnavailable("the refund was fenced before it arrived") from None
             code, message = words(refusal.error)
             return masked(RefundRefused(code=code, message=message))
@@ -156,7 +155,7 @@ class Charges(Intents):
 
     async def _after(self, intent_id: str, request: Request, refusal: Refused) -> Intent:
         """Returns the intent after Stripe refused a request about it. Raises ProcessorUnavailable for a fenced one."""
-        if refusal.error.type == "idempotency_error":
+        if refusal.error.type == IDEMPOTENCY_ERROR:
             raise ProcessorUnavailable("the call was fenced before it arrived")
         if refusal.error.payment_intent is not None:
             return refusal.error.payment_intent
@@ -180,23 +179,9 @@ class Charges(Intents):
         It may be sent again under the next key then (`send_once`), so that one is used up instead.
         """
         for number in range(KEYS_MAX):
-            if await self._use_up(request, numbered(key_of(request, step), number)):
+            if await self.use_up(_reference(request), request, numbered(key_of(request, step), number)):
                 return number == 0
         return False
-
-    async def _use_up(self, request: LookUpRequest, key: str) -> bool:
-        """Uses a key up for a request that changes nothing. Returns False if it was used by another request before."""
-        form: Form = {"metadata": {FENCED: request.idempotency_key}}
-        path = path_of(_reference(request))
-        try:
-            await self.transport.post(path, form, Intent, key=key, deadline_at=request.deadline_at)
-        except ReplayedFailure:
-            return True  # Stripe failed at this very request before
-        except Refused as refusal:
-            if refusal.error.type == "idempotency_error":
-                return False
-            raise ProcessorTimedOut(f"Stripe refuses the fence: {refusal}") from None
-        return True
 
     async def _made_refund(self, intent_id: str, request: Request) -> Refund | None:
         """Returns the refund that a call has made of an intent. Raises ProcessorTimedOut, ProcessorUnavailable."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
-from ledger.processors.stripe.call_keys import key_of
+from ledger.processors.contract import LookUpRequest, ProcessorTimedOut, ProcessorUnavailable, Request
+from ledger.processors.stripe.call_keys import FENCED, key_of
 from ledger.processors.stripe.forms import Form, Value
 from ledger.processors.stripe.objects import Intent
 from ledger.processors.stripe.transport import Refused, ReplayedFailure, Transport
@@ -16,6 +16,11 @@ SETUPS: Final = "/v1/setup_intents"
 CUSTOMERS: Final = "/v1/customers"
 KEYS_MAX: Final = 10
 """Under how many keys an intent is asked to change, one after another, while Stripe repeats failures of its own."""
+CONFIRM: Final = "confirm"
+"""The step of a call that confirms its intent."""
+UNCONFIRMED: Final = frozenset({"requires_payment_method", "requires_confirmation"})
+IDEMPOTENCY_ERROR: Final = "idempotency_error"
+"""The type of the error of a key that comes with other parameters (docs.stripe.com/api/errors)."""
 
 _SETUP_PREFIX: Final = "seti_"
 
@@ -60,6 +65,51 @@ class Intents:
             return await self.read(intent_id, request.deadline_at)
         except Refused as refusal:
             raise ProcessorTimedOut(f"the intent cannot be read: {refusal}") from None
+
+    async def fence_confirmation(self, intent_id: str, request: LookUpRequest) -> Intent:
+        """Refuses the confirmation of an unconfirmed intent from now on, and returns the intent as it is then.
+
+        A confirmation that has arrived meanwhile keeps its effect: cancel an intent only once the key of its
+        confirmation is used up, because a cancellation would release what was just authorised. Cancelled, it stays
+        refused after Stripe has forgotten the key. Raises ProcessorTimedOut, ProcessorUnavailable.
+        """
+        if not await self.use_up(intent_id, request, key_of(request, CONFIRM)):
+            try:
+                intent = await self.read(intent_id, request.deadline_at)
+            except Refused as refusal:
+                raise ProcessorTimedOut(f"the intent cannot be read: {refusal}") from None
+            if intent.status not in UNCONFIRMED or intent.last_error is not None:
+                return intent
+        return await self.cancel(intent_id, request, "fence")
+
+    async def fenced(self, intent_id: str, request: Request) -> ProcessorTimedOut | ProcessorUnavailable:
+        """Returns the failure of a confirmation whose key another request has used: that is a fence.
+
+        Until the intent is cancelled, only a look-up can say that nothing was done.
+        """
+        try:
+            intent = await self.read(intent_id, request.deadline_at)
+        except (Refused, ProcessorUnavailable) as failure:
+            return ProcessorTimedOut(str(failure))
+        if intent.status == "canceled":
+            return ProcessorUnavailable("the call was fenced before its confirmation arrived")
+        return ProcessorTimedOut("the key of the confirmation was used by another request: look the call up")
+
+    async def use_up(self, intent_id: str, request: LookUpRequest, key: str) -> bool:
+        """Uses a key up for a request that changes nothing. Returns False if it was used by another request before.
+
+        Raises ProcessorTimedOut, ProcessorUnavailable.
+        """
+        form: Form = {"metadata": {FENCED: request.idempotency_key}}
+        try:
+            await self.transport.post(path_of(intent_id), form, Intent, key=key, deadline_at=request.deadline_at)
+        except ReplayedFailure:
+            return True  # Stripe failed at this very request before
+        except Refused as refusal:
+            if refusal.error.type == IDEMPOTENCY_ERROR:
+                return False
+            raise ProcessorTimedOut(f"Stripe refuses the fence: {refusal}") from None
+        return True
 
     async def send_once(self, path: str, form: Form, request: Request, step: str) -> Intent:
         """Sends what an intent takes once, under the call's key, and returns the intent.

@@ -48,7 +48,15 @@ from ledger.processors.stripe.call_keys import (
 )
 from ledger.processors.stripe.charges import REFUNDS, refunded, words
 from ledger.processors.stripe.forms import Form, Value
-from ledger.processors.stripe.intents import CUSTOMERS, PAYMENTS, Intents, path_of
+from ledger.processors.stripe.intents import (
+    CONFIRM,
+    CUSTOMERS,
+    IDEMPOTENCY_ERROR,
+    PAYMENTS,
+    UNCONFIRMED,
+    Intents,
+    path_of,
+)
 from ledger.processors.stripe.objects import Customer, Intent, NextAction, Refund
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
@@ -90,11 +98,13 @@ class References(Intents):
                 f"{path_of(intent.id)}/confirm",
                 _confirmation(request),
                 Intent,
-                key=key_of(request, "confirm"),
+                key=key_of(request, CONFIRM),
                 deadline_at=request.deadline_at,
             )
         except Refused as failure:
             now = failure.error.payment_intent
+            if failure.error.type == IDEMPOTENCY_ERROR:
+                raise await self.fenced(intent.id, request) from None
             if now is not None and now.status == "canceled":
                 raise ProcessorUnavailable("the reference was fenced before its confirmation arrived") from None
             return _refused(failure)
@@ -133,7 +143,7 @@ class References(Intents):
                 form = {"payment_intent": intent.id, "amount": through, "metadata": marks}
                 made = await self._refund(form, request, _THROUGH_INTENT)
         except Refused as failure:
-            if failure.error.type == "idempotency_error":
+            if failure.error.type == IDEMPOTENCY_ERROR:
                 raise ProcessorTimedOut("an earlier try of this payout had other parts") from None
             code, message = words(failure.error)
             return masked(RefundRefused(code=code, message=message))
@@ -145,10 +155,10 @@ class References(Intents):
             intent, customer = await self._find(request)
             if intent is None:
                 return None
-            if intent.status in {"requires_payment_method", "requires_confirmation"}:
+            if intent.status in UNCONFIRMED:
                 if not request.fence:
                     return None
-                intent = await self.cancel(intent.id, request, "fence")
+                intent = await self.fence_confirmation(intent.id, request)
             if intent.status == "canceled":
                 return None  # an intent that could not be cancelled shows no reference, and is looked up again
             issued = _issued(intent, None if customer is None else _expiry(customer))
