@@ -11,7 +11,7 @@ import asyncio
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -39,13 +39,27 @@ class Protocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """The server. It prints its address once it accepts connections."""
+    """The server. It calls `ready` with its address once it accepts connections."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
-        sys.stdout.write(f"ready http://127.0.0.1:{port}\n")
-        sys.stdout.flush()
+        self._ready(f"http://127.0.0.1:{port}")
+
+
+def serving(
+    record: Record | None, accounts: Sequence[str], *, port: int = 0, seed: int = 1, ready: Callable[[str], None]
+) -> Server:
+    """Returns a server of the fake with these accounts. Without a record nothing is kept on the disk."""
+    app = create_app(record or Record(None), *accounts, seed=seed)
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=port, http=Protocol, log_level="warning", access_log=False, lifespan="on"
+    )
+    return Server(config, ready)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -57,17 +71,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     with Record(options.record) as record:
-        app = create_app(record, *(options.account or ["fake"]), seed=options.seed)
-        config = uvicorn.Config(
-            app,
-            host="127.0.0.1",
-            port=options.port,
-            http=Protocol,
-            log_level="warning",
-            access_log=False,
-            lifespan="on",
-        )
-        asyncio.run(Server(config).serve())
+        server = serving(record, options.account or ["fake"], port=options.port, seed=options.seed, ready=_print)
+        asyncio.run(server.serve())
+
+
+def _print(address: str) -> None:
+    sys.stdout.write(f"ready {address}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from ledger.processors.sandbox.processor import SandboxProcessor
 pytestmark = pytest.mark.anyio
 
 DISPUTED, CHALLENGED = "4000000000000259", "4000000000003220"
-ROUNDS = 15
+ROUNDS = 6
 
 Call = tuple[Any, Callable[[SandboxProcessor], Callable[..., Awaitable[Any]]], str]
 """A request, the method that sends it, and the name of its look-up."""
