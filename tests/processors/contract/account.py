@@ -17,13 +17,14 @@ from uuid_utils.compat import uuid7
 from ledger.domain.orders.capabilities import MethodCapability
 from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import Approved, ReferenceIssued
-from ledger.domain.orders.terms import CardSummary, MethodType
+from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import (
     AuthenticationRequest,
     AuthorizationRequest,
     Capabilities,
     CaptureRequest,
     CardToken,
+    ForgetCardRequest,
     LookUpRequest,
     Payer,
     PayingCard,
@@ -37,6 +38,7 @@ from ledger.processors.contract import (
     RefundRequest,
     ReleaseRequest,
     Request,
+    TokenCard,
     TokenRequest,
     VoidRequest,
 )
@@ -57,7 +59,7 @@ _STEPS: Mapping[type[Request], EntryAction] = {
     ReferenceRequest: EntryAction.REFERENCE,
     ReferenceCancellation: EntryAction.CANCELLATION,
 }
-_KNOWN = ("amount", "currency", "capture", "final", "processor_reference", "authentication_transaction_id")
+_KNOWN = ("amount", "currency", "capture", "final", "processor_reference", "authentication_transaction_id", "save_as")
 
 
 class CardKind(StrEnum):
@@ -104,6 +106,7 @@ class Need(StrEnum):
     CASH_KEPT = "gives cash back"
     CASH_REFUNDED = "gives no cash back"
     VERIFIES = "cannot verify a card"
+    SAVES = "keeps no card for later payments"
     OWN_TOKENS = "has the test tokens of every account"
     PAYS_IN = "lets no test send money to a reference"
     AUTHENTICATES = "lets no test authenticate a payer"
@@ -256,11 +259,14 @@ class AccountUnderTest(ABC):
             PayoutRequest, given, processor_reference=reference, amount=Decimal(amount), currency="MXN"
         )
 
-    async def read(self, token: str, customer: str | None = None) -> CardSummary | None:
+    async def read(self, token: str, customer: str | None = None) -> TokenCard | None:
         asked = TokenRequest(
             merchant_id=self.merchant_id, token=CardToken(token=token, customer=customer), deadline_at=soon()
         )
         return await self.processor.read_token(asked)
+
+    def forgetting(self, token: CardToken, **given: Any) -> ForgetCardRequest:
+        return self._request(ForgetCardRequest, given, token=token)
 
     def question(self, request: Request, *, fence: bool = False, long_ago: bool = False, **given: Any) -> LookUpRequest:
         """Returns the look-up of a call, with what the log knows of it.

@@ -19,6 +19,7 @@ from tests.processors.contract import (  # noqa: F401 - each of them adds its ca
     look_ups,
     references,
     refunds,
+    saved_cards,
 )
 from tests.processors.contract.account import AccountUnderTest
 from tests.processors.contract.cases import CASES, Case, summary

@@ -47,7 +47,7 @@ class Sandbox(AccountUnderTest):
     """The account `sandbox` of a merchant of its own."""
 
     cards = _CARDS
-    abilities = frozenset({Need.VERIFIES, Need.PAYS_IN, Need.AUTHENTICATES, Need.SHARED})
+    abilities = frozenset({Need.VERIFIES, Need.SAVES, Need.PAYS_IN, Need.AUTHENTICATES, Need.SHARED})
 
     def __init__(self, accounts: SandboxAccounts) -> None:
         super().__init__()

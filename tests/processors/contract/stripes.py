@@ -123,7 +123,7 @@ class FakedStripe(Stripe):
         CardKind.SAVED: "pm_card_visa",
         CardKind.USED_ONCE: "pm_card_visa",
     }
-    abilities = Stripe.abilities | {Need.PAYS_IN, Need.AUTHENTICATES, Need.ENDS_SESSIONS}
+    abilities = Stripe.abilities | {Need.VERIFIES, Need.SAVES, Need.PAYS_IN, Need.AUTHENTICATES, Need.ENDS_SESSIONS}
 
     def __init__(self, between: Interference, faults: Faults, fake_url: str, name: str) -> None:
         super().__init__(between, faults, between.url, f"sk_test_{name}")
@@ -150,7 +150,8 @@ class FakedStripe(Stripe):
         return self.neighbour(await self.opened(self._between, self._faults, self._fake_url))
 
     async def authenticate(self, session: str, *, passed: bool) -> None:
-        await self._control("authentications", {"payment_intent": session, "passed": passed})
+        kind = "setup_intent" if session.startswith("seti_") else "payment_intent"
+        await self._control("authentications", {kind: session, "passed": passed})
 
     async def pay_in(self, issued: ReferenceIssued, amount: int) -> None:
         await self._control("transfers", {"clabe": issued.clabe, "amount": amount, "reference": "1"})

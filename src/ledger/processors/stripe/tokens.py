@@ -42,7 +42,8 @@ class Tokens:
     async def read_token(self, request: TokenRequest) -> TokenCard | None:
         """Returns the card of a token; None if no card can be charged by it: it is unknown, expired or used up.
 
-        A card that Stripe has saved for a customer is charged for that customer alone. Raises ProcessorTimedOut,
+        A card that Stripe has saved for a customer is charged for that customer alone, and never after it was taken from
+        that customer. Raises ProcessorTimedOut,
         ProcessorUnavailable.
         """
         try:
@@ -51,7 +52,7 @@ class Tokens:
             if refusal.error.code == "resource_missing":
                 return None
             raise ProcessorTimedOut(f"Stripe does not show the token: {refusal}") from None
-        if method is None or method.card is None or method.customer not in {None, request.token.customer}:
+        if method is None or method.card is None or method.customer != request.token.customer:
             return None
         card, holder = method.card, method.billing_details
         summary = CardSummary(
