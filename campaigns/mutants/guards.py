@@ -1750,7 +1750,7 @@ STRIPE: Final = (
         "stripe-saved-card-of-another",
         "a card that Stripe has saved for a customer is charged for that customer alone",
         "src/ledger/processors/stripe/tokens.py",
-        "or method.customer not in {None, request.token.customer}:",
+        "or method.customer != request.token.customer:",
         "or False:",
         ("tests/processors/stripe/test_tokens.py",),
     ),

@@ -111,6 +111,7 @@ class Need(StrEnum):
     PAYS_IN = "lets no test send money to a reference"
     AUTHENTICATES = "lets no test authenticate a payer"
     ENDS_SESSIONS = "has no open session to end by a call"
+    LOSES_REQUESTS = "loses no request on its way"
     SHARED = "is one merchant's own"
     STORES_FAILURES = "stores no failures of its own"
 

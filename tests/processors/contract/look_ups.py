@@ -244,12 +244,16 @@ async def _failing(call: Call, at: AccountUnderTest, *, carried_out: bool) -> No
         await _recorded_once(call, at, request, before)
 
 
-async def whose_deadline_has_passed_is_not_carried_out(call: Call, at: AccountUnderTest) -> None:
+async def whose_deadline_has_passed_is_carried_out_whole_or_not(call: Call, at: AccountUnderTest) -> None:
     request = await call.prepare(at)
     before = await at.done()
-    await failure_of(call.sent(at, _within(request, -1)))
-    assert await call.found(at, request) is None
-    await _recorded_nothing(call, at, before)
+    failure = await failure_of(call.sent(at, _within(request, -1)))
+    found = await call.found(at, request, fence=at.processor.capabilities.can_fence)
+    if found is None:
+        await _recorded_nothing(call, at, before)
+        return
+    assert isinstance(failure, ProcessorTimedOut), "what is unavailable has no effect"
+    await _recorded_once(call, at, request, before)
 
 
 async def that_cannot_be_sent_has_no_effect(call: Call, at: AccountUnderTest) -> None:
@@ -276,11 +280,11 @@ CHECKS: Final[tuple[tuple[Check, tuple[Need, ...]], ...]] = (
     (keeps_its_answer_when_it_is_fenced_afterwards, (Need.FENCES,)),
     (or_its_fence_is_first, (Need.FENCES,)),
     (whose_answer_is_lost_is_found, (Need.FENCES,)),
-    (that_is_lost_has_no_effect, ()),
+    (that_is_lost_has_no_effect, (Need.LOSES_REQUESTS,)),
     (that_was_announced_long_ago_is_found, ()),
     (that_fails_and_is_not_carried_out_is_carried_out_once, (Need.STORES_FAILURES, Need.FENCES)),
     (that_fails_and_is_carried_out_is_found, (Need.STORES_FAILURES,)),
-    (whose_deadline_has_passed_is_not_carried_out, ()),
+    (whose_deadline_has_passed_is_carried_out_whole_or_not, ()),
     (that_cannot_be_sent_has_no_effect, ()),
 )
 

@@ -66,10 +66,8 @@ class Sandbox(AccountUnderTest):
 
     @asynccontextmanager
     async def losing(self, loss: Loss) -> AsyncIterator[float]:
-        """A request is lost if its deadline has passed, an answer if it comes after the deadline."""
-        if loss is Loss.REQUEST:
-            yield -1
-            return
+        """An answer is lost if it comes after the deadline."""
+        assert loss is Loss.ANSWER, "the sandbox loses no request"
         await self.simulated.set_mode(self.merchant_id, Mode.SLOW)
         yield _PATIENCE_S
         await self.simulated.set_mode(self.merchant_id, Mode.OK)

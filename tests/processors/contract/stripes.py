@@ -54,7 +54,7 @@ class Faults:
 class Stripe(AccountUnderTest):
     """An account of Stripe at a stand-in, reached through `between`, whose faults are `faults`."""
 
-    abilities = frozenset({Need.SHARED, Need.STORES_FAILURES, Need.OWN_TOKENS})
+    abilities = frozenset({Need.SHARED, Need.LOSES_REQUESTS, Need.STORES_FAILURES, Need.OWN_TOKENS})
 
     def __init__(self, between: Interference, faults: Faults, url: str, key: str) -> None:
         super().__init__()

@@ -85,7 +85,7 @@ class Intents:
     async def fenced(self, intent_id: str, request: Request) -> ProcessorTimedOut | ProcessorUnavailable:
         """Returns the failure of a confirmation whose key another request has used: that is a fence.
 
-        Until the intent is cancelled, only a look-up can say that nothing was done.
+        Until the intent is cancelled, only a look-up shows that nothing was done.
         """
         try:
             intent = await self.read(intent_id, request.deadline_at)

@@ -42,9 +42,8 @@ class Tokens:
     async def read_token(self, request: TokenRequest) -> TokenCard | None:
         """Returns the card of a token; None if no card can be charged by it: it is unknown, expired or used up.
 
-        A card that Stripe has saved for a customer is charged for that customer alone, and never after it was taken from
-        that customer. Raises ProcessorTimedOut,
-        ProcessorUnavailable.
+        A card that Stripe has saved for a customer is charged for that customer alone, and not once it is forgotten.
+        Raises ProcessorTimedOut, ProcessorUnavailable.
         """
         try:
             method = await self._method(request)
