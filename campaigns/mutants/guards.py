@@ -317,6 +317,14 @@ MONEY: Final = (
         ("tests/domain/test_disputes.py",),
     ),
     Mutant(
+        "key-in-the-place-of-a-name",
+        "a processor's key that was sent as the name of a field is not repeated",
+        "src/api/decoding/unknown_names.py",
+        "contains_cvc(name) or _SECRET.search(name):",
+        "contains_cvc(name):",
+        ("tests/api/payment_methods/test_no_number_leaks.py",),
+    ),
+    Mutant(
         "record-of-another-merchant",
         "a merchant's account marks no payment of another merchant as paid",
         "src/ledger/background/reconciliation/reconciler.py",
@@ -347,6 +355,14 @@ MONEY: Final = (
         "        await work.drain()  # raises",
         "        await asyncio.sleep(0)  # raises",
         ("tests/background/test_reconciliation.py::test_a_day_whose_comparison_fails_is_compared_again",),
+    ),
+    Mutant(
+        "authorisation-by-another-key",
+        "a comparison makes no payment at the processor",
+        "src/ledger/background/reconciliation/comparison.py",
+        "    if is_own_key(payment, record.idempotency_key):\n        return (EntryAction.AUTHORIZATION,",
+        "    if record.captured:\n        return (EntryAction.AUTHORIZATION,",
+        ("tests/background/test_comparison.py",),
     ),
     Mutant(
         "two-batches-for-one-payment",

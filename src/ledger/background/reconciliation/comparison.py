@@ -135,7 +135,7 @@ def _capture_contrast(payment: Payment, record: ProcessorRecord) -> Contrast | N
     amounts, key = captured_by_key(payment), record.idempotency_key
     if key in amounts:
         return _amounts(amounts[key], record.captured)
-    own = payment.requested is not None and payment.requested.idempotency_key == key
+    own = is_own_key(payment, key)
     if key in payment.capture_keys or (own and payment.captured >= record.captured):
         return None  # it is one of several receipts of which the log has the sum
     return Contrast(Kind.MISSING, at_processor=plain(record.captured))
@@ -269,11 +269,36 @@ def payment_of(order: Order, key: str) -> Payment:
     return next(payment for payment in order.payments if key in (*payment.keys, *payment.capture_keys))
 
 
-def possible_actions(record: ProcessorRecord) -> Sequence[EntryAction]:
-    """Returns the calls that can have made a record: money is captured by its own call, or by an authorisation's."""
+def possible_actions(payment: Payment, record: ProcessorRecord) -> Sequence[EntryAction]:
+    """Returns the calls that can have made a record, the likeliest first.
+
+    Money is captured by its own call, or by the one that authorised the payment or ended its authentication. Ask for an
+    authorisation by its own key alone: a processor may make what it looks up (`stripe.cards`).
+    """
     if record.voided:
         return (EntryAction.CANCELLATION,)
-    return (EntryAction.REFUND,) if record.refunded else (EntryAction.CAPTURE, EntryAction.AUTHORIZATION)
+    if record.refunded:
+        return (EntryAction.REFUND,)
+    if is_own_key(payment, record.idempotency_key):
+        return (EntryAction.AUTHORIZATION, EntryAction.CAPTURE)
+    return (EntryAction.CAPTURE,) if payment.session is None else (EntryAction.CAPTURE, EntryAction.AUTHENTICATION)
+
+
+def is_own_key(payment: Payment, key: str) -> bool:
+    """Returns whether a key is that of the payment's authorisation."""
+    return payment.requested is not None and payment.requested.idempotency_key == key
+
+
+def listed_under(order: Order, record: ProcessorRecord) -> Sequence[str]:
+    """Returns the keys under which a processor may list a record of the log.
+
+    What the end of an authentication captured is in the log under that call's key; the processor may have it under the
+    authorisation's, which asked for it.
+    """
+    payment = payment_of(order, record.idempotency_key)
+    if not record.captured or payment.session is None or payment.requested is None:
+        return (record.idempotency_key,)
+    return (record.idempotency_key, payment.requested.idempotency_key)
 
 
 def intent_of(order: Order, payment: Payment, record: ProcessorRecord, action: EntryAction) -> Intent:

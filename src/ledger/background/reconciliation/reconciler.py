@@ -26,6 +26,7 @@ from ledger.background.periodic import run_periodically
 from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.background.reconciliation.comparison import (
     Difference,
+    Kind,
     Missing,
     Unreachable,
     answer_contrast,
@@ -34,6 +35,7 @@ from ledger.background.reconciliation.comparison import (
     intent_of,
     line_contrast,
     line_difference,
+    listed_under,
     payment_of,
     possible_actions,
     records_of,
@@ -64,7 +66,7 @@ from ledger.processors.contract import (
     ProcessorUnavailable,
 )
 from ledger.processors.findings import UnrequestedRefund
-from ledger.processors.messages import SettlementLine
+from ledger.processors.messages import SettlementLine, SettlementRefused
 from ledger.telemetry.metrics import RECONCILIATION_DIFFERENCES, RECONCILIATION_UNREACHABLE
 
 _log = structlog.get_logger()
@@ -206,6 +208,8 @@ class Reconciliation:
 
     async def _compare_line(self, account: ProcessorAccount, line: SettlementLine, comparison: _Comparison) -> None:
         comparison.listed.add((line.merchant_id, account.name, f"{line.batch_id}:{line.processor_reference}"))
+        if not isinstance(line, SettlementRefused):  # no other batch has the payment now, whichever the log has
+            comparison.listed.add((line.merchant_id, account.name, f":{line.processor_reference}"))
         found = await self._place_of(line.merchant_id, account.name, [line.processor_reference])
         if found is None:
             comparison.report(line_difference(line, account.name, unknown_payment(line), None))
@@ -224,7 +228,7 @@ class Reconciliation:
         found = None if order is None else contrast(order, order.payment(place[1]), record)
         if order is None or found is None:
             return None  # it has waited for its turn
-        may_repair = repair and found.missing_in is Missing.IN_LEDGER
+        may_repair = repair and found.missing_in is Missing.IN_LEDGER and found.kind is not Kind.AMOUNT
         repaired = may_repair and await self._repair(account, order, order.payment(place[1]), record)
         return difference_of(record, account.name, found, place, repaired=repaired)
 
@@ -315,7 +319,7 @@ class Reconciliation:
         self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord
     ) -> tuple[Intent, Outcome] | None:
         """Returns a record's call and the answer that the processor has for it, or None if it knows no such call."""
-        for action in possible_actions(record):
+        for action in possible_actions(payment, record):
             intent = intent_of(order, payment, record, action)
             timeout_s = self._ledger.call_timeouts.processor_timeout_s
             asking = Asking(deadline_at=datetime.now(UTC) + timedelta(seconds=timeout_s))
@@ -340,14 +344,15 @@ class Reconciliation:
             if account is None or _named(account) in comparison.silent or only not in {None, _named(account)}:
                 continue
             for record in records_of(order, merchant_id, name, voids):
-                if (merchant_id, name, record.idempotency_key) not in comparison.listed:
+                if not any((merchant_id, name, key) in comparison.listed for key in listed_under(order, record)):
                     ask = partial(self._missing_at_processor, account, record, order)
                     comparison.ask(merchant_id, record.idempotency_key, ask)
             for payment in order.payments if account.processor.capabilities.lists_payouts else ():
                 batch, reference = payment.batch, payment.processor_reference
                 if payment.account != name or batch is None or reference is None:
                     continue
-                if (merchant_id, name, f"{batch.batch_id}:{reference}") not in comparison.listed:
+                batches = (batch.batch_id, "")
+                if not any((merchant_id, name, f"{each}:{reference}") in comparison.listed for each in batches):
                     ask = partial(self._line_missing_at_processor, account, merchant_id, (order_id, payment.payment_id))
                     comparison.ask(merchant_id, f"{batch.batch_id}:{reference}", ask)
 

@@ -1,0 +1,60 @@
+"""Which calls of a payment are asked for when a record of it is looked up, and how a line is recorded in turn."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.domain.builders import (
+    authentication_requested,
+    authorization_requested,
+    authorized,
+    created,
+    folded,
+    key,
+    payer_action_required,
+    payment_id,
+    started,
+)
+
+from ledger.background.reconciliation.comparison import listed_under, possible_actions, reports_of
+from ledger.domain.orders.payment import EntryAction
+from ledger.processors.contract import ProcessorRecord
+from ledger.processors.messages import SettlementListed, SettlementMatched
+
+NOW = datetime(2026, 11, 26, tzinfo=UTC)
+ABOUT: dict[str, Any] = {"merchant_id": payment_id(9), "processor_reference": "ref"}
+BEGUN = (created(10_000), started(1, 10_000), authorization_requested(1, 10_000))
+
+
+@pytest.mark.parametrize(
+    ("history", "name", "actions"),
+    [
+        (authorized(1, 10_000), key(1), (EntryAction.AUTHORIZATION, EntryAction.CAPTURE)),
+        (authorized(1, 10_000), "capture-1", (EntryAction.CAPTURE,)),
+        (payer_action_required(1), "validate-1", (EntryAction.CAPTURE, EntryAction.AUTHENTICATION)),
+    ],
+)
+def test_an_authorisation_is_asked_for_by_its_own_key_alone(history: Any, name: str, actions: object) -> None:
+    """Stripe makes what is looked up under a key that it does not know: another call's key would make a payment."""
+    [payment] = folded((*BEGUN, history)).payments
+    record = ProcessorRecord(idempotency_key=name, captured=Decimal(10_000), recorded_at=NOW, **ABOUT)
+    assert possible_actions(payment, record) == actions
+
+
+def test_what_the_end_of_an_authentication_captured_may_be_listed_under_the_authorisation() -> None:
+    """Its own key is in the log, the authorisation's may be the processor's: both are asked for by none then."""
+    record = ProcessorRecord(idempotency_key="key-1-challenge", captured=Decimal(10_000), recorded_at=NOW, **ABOUT)
+    asked = (*BEGUN, payer_action_required(1), authentication_requested(1, 10_000))
+    assert listed_under(folded(asked), record) == ("key-1-challenge", key(1))
+    plain = ProcessorRecord(idempotency_key=key(1), captured=Decimal(10_000), recorded_at=NOW, **ABOUT)
+    assert listed_under(folded(BEGUN), plain) == (key(1),)
+
+
+def test_a_line_is_recorded_as_its_messages_would_be() -> None:
+    about = {**ABOUT, "processor": "stripe", "message_id": "1", "occurred_at": NOW, "batch_id": "po_1"}
+    about |= {"fee": Decimal(36)}
+    assert reports_of(SettlementMatched(**about)) == [SettlementListed(**about), SettlementMatched(**about)]
+    assert reports_of(SettlementListed(**about)) == [SettlementListed(**about)]
