@@ -6,6 +6,7 @@ Never look for unknown names in a body that decodes: structs that forbid unknown
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
@@ -34,6 +35,8 @@ _COMPARED_MAX: Final = 50
 _NAMED_MAX: Final = 20
 _NAME_CHARACTERS_MAX: Final = 80
 _SAFE: Final = "[].-_~$@"
+_SECRET: Final = re.compile(r"(?:[sr]k_(?:live|test)|whsec|pm|ctoken|tok)_\w{14}", re.ASCII)
+"""A key, a secret or a token as Stripe writes it."""
 
 _FOLLOWS: Final = frozenset({"updatedAt"})
 """What each change changes by itself."""
@@ -132,8 +135,11 @@ def ignored_header() -> Headers:
 
 
 def shown(name: str) -> str:
-    """Returns an unknown name as an answer may repeat it: percent-encoded, eighty characters at most, no card data."""
-    if contains_pan(name) or contains_cvc(name):
+    """Returns an unknown name as an answer may repeat it: percent-encoded, eighty characters at most, no card data.
+
+    Nor does it have a processor's key or token, which a merchant may have sent in the place of a name.
+    """
+    if contains_pan(name) or contains_cvc(name) or _SECRET.search(name):
         return "..."
     encoded = quote(name, safe=_SAFE, errors="replace")
     if len(encoded) <= _NAME_CHARACTERS_MAX:

@@ -1,5 +1,7 @@
 """No card number and no security code leaves the vault (reliability.md T21): not into an answer, a log line, a metric,
 a table, the WAL or a log of Postgres, wherever a request carries it, also where the service fails.
+
+Nor does a key of a merchant's account with a processor, a secret of its messages, or a token of a card.
 """
 
 from __future__ import annotations
@@ -14,11 +16,16 @@ from typing import Any
 import psycopg
 import pytest
 import structlog
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
 from prometheus_client import generate_latest
 from tests.api.bodies import by_card, card, paid_order
 from tests.api.payment_methods import flood
 from tests.api.payment_methods.flood import CVC, card_number, found_in
 from tests.api.storefront import Merchant, Storefront, opened
+from tests.processors.stripe.double import FAILS_BEFORE, Double
+from tests.processors.stripe.test_tokens import method
 
 from ledger.postgres.prepare import prepare
 from ledger.settings import Settings
@@ -147,6 +154,101 @@ async def test_the_scanner_finds_the_canary(database_url: str, settings: Setting
     numbers = (plain, grouped, packed, absent)
     for content in (flood.tables(database_url)["data_key"], flood.wal(database_url, since)):
         assert found_in(content, numbers, own_code) == {plain, grouped, packed, "cvc"}
+
+
+class Secrets:
+    """Keys, secrets and tokens as Stripe has them, each one found nowhere else."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = []
+
+    def new(self, prefix: str) -> str:
+        self.all.append(f"{prefix}_{random.randrange(10**29, 10**30)}")
+        return self.all[-1]
+
+    def found_in(self, content: bytes) -> set[str]:
+        return {secret for secret in self.all if secret.partition("_")[2].rpartition("_")[2].encode() in content}
+
+
+async def send_secrets(store: Storefront, double: Double, secrets: Secrets, patch: pytest.MonkeyPatch) -> bytes:
+    """Sends keys and tokens in right and wrong places, also to a service that fails with them in its exception."""
+    merchant, account, new = await store.register(), "/api/v1/processor-accounts/mx", secrets.new
+    double.key, right = new("sk_test"), new("pm")
+    double.tokens[right] = method(right)
+    keys = {"processor": "stripe", "secretKey": double.key, "webhookSecrets": [new("whsec"), new("whsec")]}
+    answers = [
+        await merchant.put(account, {**keys, "secretKey": new("sk_test")}),
+        await merchant.put(account, {**keys, "publishableKey": new("sk_test")}),
+        await merchant.put(account, {**keys, "secretKey": new("sk_live")}),
+        await merchant.put(account, {**keys, "webhookSecrets": new("whsec"), new("sk_test"): 1}),
+        await merchant.put(account, b'{"secretKey":"%s","webhookSecrets":["whsec_' % new("sk_test").encode()),
+        await merchant.put(account, keys),
+        await merchant.get("/api/v1/processor-accounts"),
+        await merchant.post(f"{account}/check", {}),
+    ]
+    signed = {"stripe-signature": f"t=1,v1={new('whsec')}"}
+    answers.append(await merchant.post(f"/api/processor-messages/{merchant.merchant_id}/mx", {}, **signed))
+
+    async def pay(name: str, token: str, at: str = "mx") -> None:
+        by_token = {"type": "card", "cardTokens": [{"account": at, "token": token}]}
+        answers.append(await merchant.create(paid_order(externalId=name, paymentMethod=by_token)))
+
+    await pay("paid", right)
+    await pay("unknown", new("pm"))
+    await pay("elsewhere", new("ctoken"), "nowhere")
+    double.faults["/confirm"] = [FAILS_BEFORE]
+    await pay("open", right)
+
+    def fails(*given: Any, **named: Any) -> Any:
+        raise RuntimeError(f"cannot process {given} {named} {keys} {right}: {sys._getframe(1).f_locals}")
+
+    for place in (
+        "ledger.operations.orders.create.with_card_of_token",
+        "ledger.processors.stripe.cards._confirmation",
+        "ledger.processors.stripe.tokens.Tokens.read_token",
+    ):
+        with patch.context() as patched:
+            patched.setattr(place, fails)
+            await pay(place, right)
+    with patch.context() as patched:
+        patched.setattr("ledger.processors.stripe.account.check", fails)
+        answers.append(await merchant.post(f"{account}/check", {}))
+        answers.append(await merchant.put(account, {**keys, "secretKey": new("sk_test")}))
+    statuses = [answer.status_code for answer in answers]
+    assert statuses[:9] == [422, 400, 400, 400, 400, 201, 200, 200, 401], statuses
+    assert statuses[9] == 201, "a card is paid by its token"
+    assert {500} <= set(statuses[13:]), statuses
+    return b"\n".join(repr(answer.headers).encode() + answer.content for answer in answers)
+
+
+async def test_no_key_and_no_token_is_found_outside_the_memory_of_the_process(
+    settings: Settings,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    logs: io.StringIO,
+    short_dir: Path,
+) -> None:
+    since, secrets, double = flood.wal_position(database_url), Secrets(), Double()
+    double.account = {"id": "acct_1", "object": "account", "country": "MX", "charges_enabled": True}
+    double.account["capabilities"] = {"card_payments": "active"}
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", double.serve)
+    async with TestServer(app) as server, opened(replace(settings, stripe_url=str(server.make_url("")))) as store:
+        answers = await send_secrets(store, double, secrets, monkeypatch)
+    written = capfd.readouterr()
+    places = {
+        "answers": answers,
+        "log lines": (written.out + written.err + logs.getvalue()).encode(),
+        "metrics": generate_latest(REGISTRY),
+        "Postgres' log": flood.files(short_dir, "*.log"),
+        "WAL": flood.wal(database_url, since),
+        **flood.tables(database_url),
+    }
+    assert {name: found for name, content in places.items() if (found := secrets.found_in(content))} == {}
+    assert secrets.found_in("\n".join(secrets.all).encode()) == set(secrets.all), "the scanner finds each of them"
+    assert len(secrets.all) > 10
+    assert all(places[name] for name in ("answers", "log lines", "WAL", "processor_account", "event"))
 
 
 @pytest.mark.long
