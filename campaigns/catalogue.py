@@ -47,6 +47,12 @@ CAMPAIGNS: Final = {
             "campaigns.messages.command",
         ),
         Campaign(
+            "reconciliation",
+            "each difference between the log and a processor is found as what it is, and clean days have none",
+            "half an hour",
+            "campaigns.reconciliation.command",
+        ),
+        Campaign(
             "stamped-once",
             "each document is stamped exactly once while the worker, Postgres and the service are killed",
             "five minutes",

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from campaigns.fake_stripe import cards, disputes, payouts, refunds, setup_intents, transfers, vouchers
 from campaigns.fake_stripe.account import roll_secret
 from campaigns.fake_stripe.accounts import Accounts, Mode
-from campaigns.fake_stripe.books import Object
+from campaigns.fake_stripe.books import Book, Object
 from campaigns.fake_stripe.clock import Clock
 from campaigns.fake_stripe.confirmation import authenticated
 from campaigns.fake_stripe.errors import StripeError, invalid
@@ -90,6 +90,18 @@ class PayoutEnd(_Given, frozen=True, kw_only=True):
     paid: bool = True
 
 
+class Alteration(_Given, frozen=True, kw_only=True):
+    """Fields that an object gets, as if Stripe had another truth than it answered; `payout` is a line's, "" for none."""
+
+    id: str
+    set: dict[str, Any] = {}
+    payout: str | None = None
+
+
+class Removal(_Given, frozen=True, kw_only=True):
+    id: str
+
+
 class Endpoint(_Given, frozen=True, kw_only=True):
     webhook_endpoint: str
 
@@ -120,6 +132,8 @@ class Controls:
             "POST dispute_ends": self._end_dispute,
             "POST payouts": self._pay_out,
             "POST payout_ends": self._end_payout,
+            "POST alterations": self._alter,
+            "POST removals": self._remove,
             "POST deliveries": self._deliver,
             "POST release": self._release,
             "POST secrets": self._roll,
@@ -216,6 +230,26 @@ class Controls:
         book, payout = self._accounts.holding("payout", given.payout)
         payouts.end(book, payout, paid=given.paid)
         return payout
+
+    def _alter(self, body: bytes) -> Object:
+        given = _read(body, Alteration)
+        book, found = self._any(given.id)
+        found |= given.set
+        if given.payout is not None:
+            book.details[given.id]["payout"] = given.payout or None
+        return found
+
+    def _remove(self, body: bytes) -> Object:
+        book, found = self._any(_read(body, Removal).id)
+        book.remove(found["object"], found["id"])
+        return found
+
+    def _any(self, name: str) -> tuple[Book, Object]:
+        """Returns the object of an id in any account, and its book. Raises StripeError."""
+        for book in self._accounts.books():
+            if found := book.by_id(name):
+                return book, found
+        raise invalid(f"No account has an object {name!r}.")
 
     def _deliver(self, body: bytes) -> Object:
         self._sender.change(_read(body, Deliveries))
