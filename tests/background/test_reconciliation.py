@@ -360,6 +360,8 @@ async def test_an_account_that_is_not_reachable_is_compared_later_and_delays_no_
         assert (account, since) == ("backup", asked[0][0])
         await look_once()
         assert len(asked) == 1, "not before an hour has passed"
+        gone = [each async for each in reconciliation.findings(since, NOW, only=(merchant.merchant_id, "closed"))]
+        assert [type(each) for each in gone] == [Unreachable], "an account that cannot be opened stays put off"
         for tries in (2, 3):
             execute(database_url, "update reconciliation_waiting set next_try_at = now()")
             await look_once()

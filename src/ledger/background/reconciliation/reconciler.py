@@ -162,10 +162,16 @@ class Reconciliation:
         """
         comparison = _Comparison(since, until, repair=repair)
         try:
+            is_opened = only is None
             async for account in self._ledger.processors.every():
                 if only is None or only == _named(account):
+                    is_opened = True
                     work = partial(self._read_account, account, comparison)
                     comparison.accounts.start(account.merchant_id or _SHARED, _named(account), work)
+            if only is not None and not is_opened:
+                reason = "its keys cannot be opened, or its processor is unknown to this installation"
+                comparison.report(Unreachable(merchant_id=only[0], account=only[1], unreachable=reason))
+                comparison.silent.add(only)
             async for finding in comparison.found_while(comparison.accounts):
                 yield finding
             for merchant_id, order_id in await self._moved(since, until):
