@@ -45,7 +45,7 @@ NARROWING: dict[str, list[Any]] = {
     "currency": ["USD", "MXN"],
     "amount_min": [Decimal("150.75"), Decimal(10_000), Decimal(99_999)],
     "amount_max": [Decimal("150.75"), Decimal(10_000), Decimal(0)],
-    "methods": [(MethodType.CARD,), (MethodType.SPEI, MethodType.PAYCASH), (MethodType.CIE_CASH_NET,)],
+    "methods": [(MethodType.PAYCASH,), (MethodType.SPEI, MethodType.CARD), (MethodType.CIE_CASH_NET,)],
     "last4": ["1881", VISA.last4, "0007", "9999"],
 }
 
@@ -129,6 +129,7 @@ async def market(shop: Shop) -> Market:
                 (started(1, 4_000), by_card(2, "1881"), by_card(3, "0007")),
                 (by_card(1, "1881"), started(2, 4_000, 0, MethodType.PAYCASH)),
                 (started(1, 4_000, 0, MethodType.SPEI),),
+                (started(1, 4_000, 0, MethodType.CIE_CASH_NET),),
                 (by_card(1, "1881"), authorization_requested(1, 10_000)),
             ]
         )

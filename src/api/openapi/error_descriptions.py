@@ -117,8 +117,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "REFUND_WINDOW_EXPIRED": "The card was charged too long ago for a refund.",
     "CAPTURE_EXCEEDS_AUTHORIZED": "The amount exceeds the rest of the authorisation, which is `authorizedAmount`.",
     "PAYER_AUTHENTICATION_FAILED": "The payer failed the challenge, and the payment failed.",
-    "AMOUNT_NOT_CHARGEABLE": "The amount has a fraction of a centavo, and the order has fiscal data, whose invoice could not "
-    "state it, or the processor moves none; or a change of plan would have more wait for the next invoice than one payment "
+    "AMOUNT_NOT_CHARGEABLE": "The amount has a fraction of a centavo, which an invoice could not state: the order has fiscal data, or "
+    "the customer of a new subscription. Or the processor moves no fraction; or a change of plan would have more wait for the next invoice than one payment "
     "can have. Nothing was charged or recorded.",
     "FISCAL_DATA_INCOMPLETE": "A document lacks fiscal data, of its receiver or its issuer, or the order has lines with keys or rates that SAT's "
     "catalogues do not have. `errors` names every field.",

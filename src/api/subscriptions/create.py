@@ -54,7 +54,7 @@ sent again creates no second subscription.
             {
                 404: ("CUSTOMER_NOT_FOUND", "PLAN_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
                 409: ("DUPLICATE_EXTERNAL_ID",),
-                422: ("METHOD_NOT_ENABLED", "CURRENCY_MISMATCH"),
+                422: ("METHOD_NOT_ENABLED", "CURRENCY_MISMATCH", "AMOUNT_NOT_CHARGEABLE"),
             },
         ),
         tag=operation.SUBSCRIPTIONS,

@@ -22,7 +22,7 @@ from msgspec import Struct
 from ledger.domain.money import scaled
 from projections.binary import from_micros, micros
 from projections.lists.pages import OrderQuery, is_ascending
-from projections.orders.table import method_bits
+from projections.orders.table import sought_bits
 from projections.search import statements as sql
 from projections.search.blocks import gram_bits
 from projections.search.counts import is_counted
@@ -244,7 +244,7 @@ def page_statements(
         "currency": query.currency,
         "amount_min": None if query.amount_min is None else scaled(query.amount_min),
         "amount_max": None if query.amount_max is None else scaled(query.amount_max),
-        "method_types": method_bits(query.methods),
+        "method_types": sought_bits(query.methods),
     }
     return statements, _parameters(merchant_id, query, now, folded) | narrowed
 

@@ -115,7 +115,7 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     ]
     surcharge_amount: Annotated[
         Amount | None,
-        Meta(description="The surcharge for the payment method, in minor units (cents); null where none applies."),
+        Meta(description="The surcharge for the payment method, in minor units (cents); null if none applies."),
     ]
     surcharge_rate: Annotated[
         Decimal | None, Meta(description="The surcharge in percent, as set when the order was created.")
@@ -161,14 +161,14 @@ class OrderHead(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     payment_method: Annotated[PaymentMethodDocument | None, Meta(description="The method of the newest payment.")]
     payer_authentication: Annotated[
         PayerAuthenticationDocument | None,
-        Meta(description="3-D Secure details of the newest payment; null where it has none."),
+        Meta(description="3-D Secure details of the newest payment; null if it has none."),
     ] = None
     line_items: Annotated[tuple[LineItem, ...], Meta(description="The goods or services that are sold.")]
     customer_fiscal_data: Annotated[
         FiscalData | None,
         Meta(
             description="The receiver of the invoice: as the invoice states it, also if the payer or a request to stamp "
-            "named it. Before the stamping, the data for it; null where nobody named one."
+            "named it. Before the stamping, the data for it; null if no request has named one."
         ),
     ]
     invoice_type: InvoiceType

@@ -10,7 +10,7 @@ columns by which the order was found.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -75,7 +75,13 @@ TABLE: Final = InlineTable(
     _WRITE,
 )
 
-_METHOD_BITS: Final = {MethodType.CARD: 1, MethodType.SPEI: 2, MethodType.CIE_CASH_NET: 4, MethodType.PAYCASH: 4 | 8}
+_PAYCASH: Final = 8
+_METHOD_BITS: Final = {
+    MethodType.CARD: 1,
+    MethodType.SPEI: 2,
+    MethodType.CIE_CASH_NET: 4,
+    MethodType.PAYCASH: 4 | _PAYCASH,
+}
 """What each method counts in `method_types`. A payment at Paycash is shown as CIE_CASH_NET (contract N16), and has both
 bits. Rows have them: never change one.
 """
@@ -165,6 +171,11 @@ def method_bits(types: Iterable[MethodType]) -> int:
     for each in types:
         bits |= _METHOD_BITS[each]
     return bits
+
+
+def sought_bits(types: Collection[MethodType]) -> int:
+    """Returns the bits of which an order with a payment by one of these methods has one: Paycash has its own."""
+    return method_bits(set(types) - {MethodType.PAYCASH}) | (_PAYCASH if MethodType.PAYCASH in types else 0)
 
 
 def row(merchant_id: UUID, version: int, order: Order) -> Row:

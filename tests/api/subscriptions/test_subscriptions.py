@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.api.openapi.description import assert_described
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import (
     DECLINED_WHEN_SAVED,
@@ -136,6 +137,17 @@ async def test_what_a_subscription_names_must_be_the_merchants_and_the_customers
     await made(merchant, SUBSCRIPTIONS, valid | {"externalId": "sub-1"})
     again = await merchant.post(SUBSCRIPTIONS, valid | {"externalId": "sub-1"})
     assert (again.status_code, again.json()["code"]) == (409, "DUPLICATE_EXTERNAL_ID")
+
+
+async def test_a_price_that_no_invoice_can_state_is_not_charged_to_a_customer_with_fiscal_data(merchant: Merchant):
+    body = {"customerId": "ana", "planId": (await planned(merchant, amount="389.5"))["id"]}
+    body["paymentMethodId"] = await saved(merchant, "ana")
+    assert (await merchant.put("/api/customers/ana", {"fiscalData": {"taxId": "XAXX010101000"}})).status_code == 200
+    answer = await merchant.post(SUBSCRIPTIONS, body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "AMOUNT_NOT_CHARGEABLE")
+    assert_described(answer, "post", SUBSCRIPTIONS)
+    assert (await merchant.put("/api/customers/ana", {"fiscalData": None})).status_code == 200
+    assert (await merchant.post(SUBSCRIPTIONS, body)).status_code == 201
 
 
 async def test_what_was_read_may_be_sent_back_and_another_wish_is_a_warning(merchant: Merchant):

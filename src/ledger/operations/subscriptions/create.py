@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from uuid_utils.compat import uuid7
 
+from ledger.domain.orders.decide.guards import require_whole_centavos
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import MethodNotEnabled
 from ledger.domain.streams import CUSTOMERS, PLANS, SUBSCRIPTIONS, ClaimKind
@@ -32,7 +33,8 @@ async def create_subscription(
     """Creates a subscription and charges its first period, unless it begins with a trial (contract N67, 2.3).
 
     Raises like `execute_charging`; CustomerNotFound, PaymentMethodNotFound, PlanNotFound (also of an archived plan),
-    InvalidField for `startDate` and `trialEnd`, DuplicateExternalId, MethodNotEnabled, PaymentMethodExpired.
+    InvalidField for `startDate` and `trialEnd`, DuplicateExternalId, MethodNotEnabled, PaymentMethodExpired;
+    AmountNotChargeable for the plan of a customer with fiscal data whose invoices could not state its amount.
     """
     uow = UnitOfWork(ledger, actor, key, creates=True)
     subscription_id = new_id = uuid7()
@@ -44,6 +46,8 @@ async def create_subscription(
             raise _not_enabled()
         customer = await uow.find(CUSTOMERS, request.customer)
         plan = await uow.find(PLANS, request.plan)
+        if customer.fiscal is not None:
+            require_whole_centavos(plan.terms.amount)
         method = await method_of(uow, customer.customer_id, request.payment_method)
         account = await card_account(ledger, uow.merchant_id, method.account)
         if account is None or (method.account is None and ledger.vault is None):

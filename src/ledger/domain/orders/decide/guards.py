@@ -65,8 +65,8 @@ def require_whole_centavos(amount: Decimal) -> None:
     """Raises AmountNotChargeable for an amount in minor units that no invoice can state."""
     if not is_multiple(amount, CENTAVO):
         raise AmountNotChargeable(
-            f"The order has fiscal data, and no invoice can state {plain(amount)} minor units, which have a fraction of a "
-            "centavo: send a whole number. MXN 2,848.70 is 284870."
+            f"The fiscal data ask for an invoice, and no invoice can state {plain(amount)} minor units, which have a "
+            "fraction of a centavo: use a whole number. MXN 2,848.70 is 284870."
         )
 
 
