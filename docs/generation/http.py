@@ -1,17 +1,18 @@
 """`http.md`: the routes, what may be sent and what is answered, generated from the routes and the structs.
 
-A new route, field or parameter needs no change here.
+A new field or parameter needs no change here, nor does a new route: its body and its answer come at the page's end.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from docs.generation.markdown import block, code, table
 from docs.generation.markdown import page as markdown_page
-from docs.generation.shapes import anchor, fields, parts, title
+from docs.generation.shapes import anchor, fields, needed, parts, title
 from msgspec import Struct
 
 from api.app import routes
-from api.customers.fields import ChangeCustomer
+from api.customers.fields import ChangeCustomer, CreateCustomer
 from api.customers.list import PARAMETERS as CUSTOMER_PARAMETERS
 from api.decoding.field_warnings import FieldWarning
 from api.http.dependencies import DependencyHolder
@@ -20,6 +21,7 @@ from api.merchant.create_key import CreateApiKey
 from api.merchant.documents import RotatedApiKeyDocument
 from api.merchant.rotate_key import RotateApiKey
 from api.merchant.settings import ChangeMerchant, MerchantDocument
+from api.operation import SANDBOX, OperationSpec
 from api.orders.add_payment import AddPayment
 from api.orders.authenticate import SubmitDeviceData, ValidatePayerAuthentication
 from api.orders.cancel import CancelPaymentOrder
@@ -27,12 +29,12 @@ from api.orders.capture import CapturePaymentOrder
 from api.orders.charge import ChargePaymentOrder
 from api.orders.create import CreatePaymentOrder
 from api.orders.list import PARAMETERS
-from api.orders.refund import RefundPaymentOrder
+from api.orders.refund import OrderWithRefund, RefundPaymentOrder
 from api.products.bulk_import import ImportProducts, ProductImport
 from api.products.list import PARAMETERS as PRODUCT_PARAMETERS
 from api.subscriptions.fields import CancelSubscription, ChangeSubscription, CreateSubscription
 from api.subscriptions.list import PARAMETERS as SUBSCRIPTION_PARAMETERS
-from api.subscriptions.plans.fields import ChangePlan
+from api.subscriptions.plans.fields import ChangePlan, CreatePlan
 from api.subscriptions.plans.list import PARAMETERS as PLAN_PARAMETERS
 from ledger.settings import Settings
 from projections.customers import CustomerWithRelatedDocument
@@ -64,6 +66,18 @@ _ACTIONS: Mapping[str, type[Struct]] = {
     "Rotate an API key": RotateApiKey,
     "Change the merchant's settings": ChangeMerchant,
 }
+
+_BODIES: Final = (
+    CreatePaymentOrder, ChargePaymentOrder, CreateCustomer, ChangeCustomer, ImportProducts, CreatePlan, ChangePlan,
+    CreateSubscription, ChangeSubscription, CancelSubscription,
+)  # fmt: skip
+"""The bodies that a section of their own describes."""
+
+_ANSWERS: Final = (
+    OrderDocument, CustomerWithRelatedDocument, RefundDocument, OrderWithRefund, ValidationDocument, RotatedApiKeyDocument,
+    MerchantDocument, ProductImport, ProductDocument, PlanDocument, SubscriptionDocument, SubscriptionInvoiceDocument,
+)  # fmt: skip
+"""The answers that a section of their own describes."""
 
 _ANSWER_HEADERS: Mapping[str, str] = {
     "x-request-id": "The request's id. Quote it when you ask for help.",
@@ -119,13 +133,13 @@ def page() -> str:
         *_document(),
         "## Create or change a customer: the body",
         "A new customer needs `externalId` or `email`.",
-        *_body(ChangeCustomer),
+        *_body(ChangeCustomer, CreatePaymentOrder),
         "## List customers: the query",
         table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in CUSTOMER_PARAMETERS.items()]),
         block(_CUSTOMERS, "text"),
         "## A customer, as it is answered",
         "The answer of a write and each entry of the list are without the last two fields.",
-        *_answered_whole(CustomerWithRelatedDocument),
+        *_answered_whole(CustomerWithRelatedDocument, OrderDocument),
         "## The answer of a refund",
         "The order as above, and `refund`:",
         *_answered_whole(RefundDocument, OrderDocument),
@@ -151,7 +165,7 @@ def page() -> str:
         _answered(ProductDocument),
         "## Create or change a plan: the body",
         "A new plan needs `name`, `amount`, `currency` and `interval`.",
-        *_body(ChangePlan),
+        *_body(ChangePlan, CreatePaymentOrder),
         "## List plans: the query",
         table(("parameter", "meaning"), [(code(name), meaning) for name, (meaning, _) in PLAN_PARAMETERS.items()]),
         'Answered as `{ "data": [ … plans ], "pagination": { … } }`, as [the list of orders](#list-payment-orders-the-query).',
@@ -172,7 +186,43 @@ def page() -> str:
         *_answered_whole(SubscriptionDocument),
         "## A subscription invoice, as it is answered",
         *_answered_whole(SubscriptionInvoiceDocument),
+        *_further_bodies(),
+        *_further_answers(),
     )
+
+
+def _further_bodies() -> Iterator[str]:
+    """Yields the bodies of the operations that no section above has, without the objects that were described before."""
+    described = [*_BODIES, *_ACTIONS.values()]
+    for spec in _specs():
+        if spec.takes is not None and spec.takes not in described:
+            yield from (f"## {spec.summary}: the body", _about(spec.takes), *_body(spec.takes, *described))
+            described.append(spec.takes)
+
+
+def _further_answers() -> Iterator[str]:
+    """Yields the answers that no section above has, without pages and the objects that were described before."""
+    described = [*_ANSWERS]
+    yield "## Further answers"
+    yield "A deletion answers `id` and `deleted`, which is true."
+    for struct in dict.fromkeys(answer for spec in _specs() for _, answer in spec.answers.values()):
+        names = set(struct.__struct_encode_fields__)
+        known = {part for each in described for part in (each, *parts(each))}
+        if names & {"data", "deleted"} or any(names <= set(each.__struct_encode_fields__) for each in known):
+            continue
+        yield from (f"### {title(struct)}, as it is answered", _about(struct), *_answered_whole(struct, *described))
+        described.append(struct)
+
+
+def _specs() -> list[OperationSpec]:
+    """Returns what the description has of each operation outside the sandbox, whose page is another one."""
+    found = [
+        operation.spec
+        for route in routes(Settings(), DependencyHolder())
+        if isinstance(route.endpoint, Endpoint)
+        for operation in route.endpoint.operations.values()
+    ]
+    return [spec for spec in found if spec.tag != SANDBOX]
 
 
 def _actions() -> Iterator[str]:
@@ -245,8 +295,8 @@ def _answered_whole(struct: type[Struct], *described: type[Struct]) -> Iterator[
 
 
 def _sent(struct: type[Struct]) -> str:
-    rows = [(code(row.name), _or_absent(row.kind), _needed(row.is_required, row.meaning)) for row in fields(struct)]
-    return table(("field", "value", "meaning"), rows)
+    rows = [(code(row.name), _or_absent(row.kind), needed(row)) for row in fields(struct)]
+    return table(("field", "value", "meaning"), rows) if rows else "No field."
 
 
 def _answered(struct: type[Struct]) -> str:
@@ -257,10 +307,6 @@ def _answered(struct: type[Struct]) -> str:
 def _or_absent(kind: str) -> str:
     """Returns a kind without "or null": every field of a body may be null, which is the same as absent."""
     return kind.removesuffix(" or null")
-
-
-def _needed(is_required: bool, meaning: str) -> str:
-    return f"Required. {meaning}" if is_required and not meaning.startswith("Required") else meaning
 
 
 def _about(struct: type[Struct]) -> str:

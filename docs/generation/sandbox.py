@@ -88,7 +88,7 @@ def _helpers() -> Iterator[str]:
                 if spec.takes is not None:
                     rows = shapes.fields(spec.takes)
                     yield table(
-                        _SENT, [(code(row.name), row.kind.removesuffix(" or null"), row.meaning) for row in rows]
+                        _SENT, [(code(row.name), row.kind.removesuffix(" or null"), shapes.needed(row)) for row in rows]
                     )
                 yield " ".join(f"**{status}**: {meaning}" for status, (meaning, _) in spec.answers.items())
                 for struct in dict.fromkeys(struct for _, struct in spec.answers.values()):

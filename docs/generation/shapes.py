@@ -20,6 +20,7 @@ _PLAIN = {
     inspect.DateTimeType: "date-time",
     inspect.UUIDType: "UUID",
     inspect.NoneType: "null",
+    inspect.DictType: "object",
 }
 
 _STATUSES = {OrderStatus: "statuses.md#payment-orders", PaymentStatus: "statuses.md#payments"}
@@ -49,6 +50,11 @@ def fields(struct: type[msgspec.Struct]) -> list[Row]:
         )
         for field in info.fields
     ]
+
+
+def needed(row: Row) -> str:
+    """Returns the meaning of a field of a body, with whether it is required."""
+    return f"Required. {row.meaning}" if row.is_required and not row.meaning.startswith("Required") else row.meaning
 
 
 def parts(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
@@ -103,7 +109,7 @@ def _enum(found: inspect.EnumType) -> str:
 
 def _text(found: inspect.StrType, schema: dict[str, Any]) -> str:
     if schema.get("format"):
-        return {"date-time": "date-time", "uuid": "UUID", "email": "e-mail address"}[schema["format"]]
+        return {"date-time": "date-time", "uuid": "UUID", "email": "e-mail address"}.get(schema["format"], "text")
     bounds = (found.min_length, found.max_length)
     match bounds:
         case (None, None):
