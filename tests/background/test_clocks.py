@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import pytest
 from tests.background.conftest import Open, rows
@@ -11,8 +13,10 @@ from tests.background.conftest import Open, rows
 from ledger.background.clock import advance as clock_advance
 from ledger.background.clock.advance import ClockAdvancer
 from ledger.operations.context import clock
+from ledger.operations.context.clock import MerchantClocks
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.postgres.dataloader import DataLoader
 
 pytestmark = pytest.mark.anyio
 
@@ -38,6 +42,31 @@ async def test_the_first_move_waits_until_no_process_assumes_real_time(
     restarted = await open_another()
     await restarted.clock.refresh(merchant.merchant_id)
     assert restarted.clock.now(merchant.merchant_id) >= moved.now
+
+
+async def test_while_requests_come_the_clock_is_read_in_time_and_none_of_them_waits(
+    merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited, get = list[UUID](), DataLoader.get
+
+    def counted(loader: DataLoader[UUID, int], key: UUID) -> Awaitable[int | None]:
+        waited.append(key)
+        return get(loader, key)
+
+    monkeypatch.setattr(DataLoader, "get", counted)
+    for name in ("BELIEVED_S", "READ_AHEAD_S"):
+        monkeypatch.setattr(clock, name, 600.0)
+    clocks = MerchantClocks(database_url)
+    await clocks.start()
+    try:
+        real = await clocks.refresh(merchant.merchant_id)
+        rows(database_url, f"insert into merchant_clock values ('{merchant.merchant_id}', 86400000000) returning true")
+        async with asyncio.timeout(30):
+            while await clocks.refresh(merchant.merchant_id) < a_day_later(real):  # noqa: ASYNC110 - nothing reports a read
+                await asyncio.sleep(0.005)
+    finally:
+        await clocks.stop()
+    assert waited == [merchant.merchant_id]
 
 
 def sessions(url: str) -> list[int]:

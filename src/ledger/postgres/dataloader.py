@@ -77,6 +77,12 @@ class DataLoader(Generic[K, V]):
         self._wake.set()
         return await future
 
+    def read_ahead(self, key: K) -> None:
+        """Has a key read that no caller waits for, if there is a connection: `fetch` keeps what it finds."""
+        if self._connection is not None and len(self._pending) < _PENDING_MAX:
+            self._pending.setdefault(key, [])
+            self._wake.set()
+
     async def _run(self) -> None:
         while True:
             if self._connection is None:

@@ -2,7 +2,8 @@
 
 Call `refresh` before using a merchant's time. A process assumes for a quarter of a second that a clock was never moved,
 and the first move of a clock waits that long; a clock that was ever moved is read every time. So a move that was
-answered holds for the next request to any process, and merchants who never move their clock pay nothing.
+answered holds for the next request to any process. Merchants who never move their clock pay nothing: while requests
+come, the process reads the clock again before it must, and no request waits for it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ class Clock:
 
 
 BELIEVED_S: Final = 0.25
-"""How long a process assumes that a clock was never moved, counted from before it read the clock."""
+"""How long a process assumes that a clock was never moved, counted from before it reads the clock."""
+
+READ_AHEAD_S: Final = 0.15
+"""How long before the end of that time a request lets the process read the clock again, without waiting for it."""
 
 _CACHED_MAX: Final = 50_000
 
@@ -66,9 +70,10 @@ class MerchantClocks(Clock):
     """Every merchant's clock, read from the database. `start` before, `stop` after."""
 
     def __init__(self, url: str) -> None:
-        self._rows = DataLoader[UUID, int](url, "ledger-clocks", _fetch)
+        self._rows = DataLoader[UUID, int](url, "ledger-clocks", self._fetch)
         self._real_until: dict[UUID, float] = {}
         self._ahead: dict[UUID, timedelta] = {}
+        self._reading_ahead = set[UUID]()
 
     @property
     def alive(self) -> bool:
@@ -93,23 +98,33 @@ class MerchantClocks(Clock):
 
         Raises a Fault.
         """
-        read_at = time.monotonic()
-        if self._real_until.get(merchant_id, 0.0) > read_at:
-            return self.now(merchant_id)
-        ahead_us = await self._rows.get(merchant_id)
-        if ahead_us is None:
-            if len(self._real_until) > _CACHED_MAX:
-                self._real_until.clear()
-            self._real_until[merchant_id] = read_at + BELIEVED_S
-        else:
-            ahead = timedelta(microseconds=ahead_us)
-            self._ahead[merchant_id] = max(ahead, self._ahead.get(merchant_id, ahead))
+        real_for_s = self._real_until.get(merchant_id, 0.0) - time.monotonic()
+        if real_for_s <= 0:
+            await self._rows.get(merchant_id)
+        elif real_for_s < READ_AHEAD_S and merchant_id not in self._reading_ahead:
+            self._reading_ahead.add(merchant_id)
+            self._rows.read_ahead(merchant_id)
         return self.now(merchant_id)
 
-
-async def _fetch(connection: Connection, merchants: Sequence[UUID]) -> Mapping[UUID, int]:
-    rows = await connection.cursor(binary=True).execute(_AHEAD, (list(merchants),))
-    return dict(await rows.fetchall())
+    async def _fetch(self, connection: Connection, merchants: Sequence[UUID]) -> Mapping[UUID, int]:
+        """Reads clocks, and keeps what they show. What is assumed counts from before the statement is sent: a caller
+        may have waited for its turn.
+        """
+        read_at = time.monotonic()
+        try:
+            rows = await connection.cursor(binary=True).execute(_AHEAD, (list(merchants),))
+            found: Mapping[UUID, int] = dict(await rows.fetchall())
+        finally:
+            self._reading_ahead.difference_update(merchants)
+        if len(self._real_until) > _CACHED_MAX:
+            self._real_until.clear()
+        for merchant_id in merchants:
+            if merchant_id not in found:
+                self._real_until[merchant_id] = read_at + BELIEVED_S
+                continue
+            ahead = timedelta(microseconds=found[merchant_id])
+            self._ahead[merchant_id] = max(ahead, self._ahead.get(merchant_id, ahead))
+        return found
 
 
 DUE_MAX: Final = 5_000
