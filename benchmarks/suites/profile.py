@@ -35,6 +35,8 @@ _AROUND_S: Final = 1.0
 _HERE: Final = f"{Path(__file__).parents[2] / 'src'}/"
 _FRAME: Final = re.compile(r"\((.+?):\d+\)$")
 _OTHER: Final = "event loop, tasks, standard library"
+_WAITING: Final = "_follow_parent "
+"""The function in which a thread waits for the parent. On a busy machine the sampler takes it for one that runs."""
 _STAGES: Final = (
     ("api/fields", "body: parse"),
     ("api/decoding", "body: parse"),
@@ -142,6 +144,8 @@ def _shares(stacks: str) -> Iterator[tuple[str, float]]:
     spent: Counter[str] = Counter()
     for line in stacks.splitlines():
         frames, _, times = line.rpartition(" ")
+        if _WAITING in frames:
+            continue
         spent[_stage(frames.split(";"))] += int(times)
     for stage, samples in spent.most_common():
         yield stage, samples / spent.total()
