@@ -33,14 +33,13 @@ T = TypeVar("T")
 _NAME: Final = "ledger-sandbox-calls"
 _CONNECTIONS_MAX: Final = 4
 
-# Locks the reference of the call across all processes, so that the rows that the next statements read stay the same
-# until the commit.
-_LOCK: Final = "select pg_advisory_xact_lock(hashtextextended(%s, 0))"
-
-# How the merchant's call is treated. Counts the call.
-_COUNT: Final = """
-update sandbox_mode set times_left = times_left - 1
- where merchant_id = %s and mode <> 'OK' and (times_left is null or times_left > 0) returning mode
+# How the merchant's call is treated, null for OK. Counts the call, and locks its reference across all processes, so
+# that the rows that the next statements read stay the same until the commit.
+_COUNT_AND_LOCK: Final = """
+with counted as (
+  update sandbox_mode set times_left = times_left - 1
+   where merchant_id = %s and mode <> 'OK' and (times_left is null or times_left > 0) returning mode)
+select (select mode from counted), pg_advisory_xact_lock(hashtextextended(%s, 0))
 """
 
 # The recorded answer of a call.
@@ -203,11 +202,11 @@ class CallExecutor:
         async with self.connection() as connection, connection.transaction():
             if call.deadline_at is not None and call.deadline_at <= datetime.now(UTC):
                 raise ProcessorUnavailable("no connection of the sandbox was free before the deadline")
-            counted = await fetch_one(connection, _COUNT, (call.merchant_id,))
-            mode = Mode(counted[0]) if counted else Mode.OK
+            locked = f"{call.merchant_id}/{call.reference}"
+            counted = await fetch_one(connection, _COUNT_AND_LOCK, (call.merchant_id, locked))
+            mode = Mode(counted[0]) if counted and counted[0] else Mode.OK
             if mode is Mode.DOWN:
                 return None, mode
-            await connection.execute(_LOCK, (f"{call.merchant_id}/{call.reference}",))
             existing = await fetch_one(connection, _FIND, key)
             if existing is not None:
                 return str(existing[0]), mode
