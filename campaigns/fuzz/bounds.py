@@ -39,6 +39,7 @@ _HOST = b"host: x\r\n"
 _PAD = b"x-pad: " + b"a" * 8000 + b"\r\n"
 _PIECE = b" " * (16 << 10)
 _MESSAGE = b"POST /api/processor-messages/x HTTP/1.1\r\ncontent-type: application/json\r\n" + _HOST
+_ACCOUNT_MESSAGE = b"POST /api/processor-messages/x/y HTTP/1.1\r\ncontent-type: application/json\r\n" + _HOST
 _CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 _LONG_ANSWER = b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\n" + _HOST + b"\r\n"
 _PAYER_PAGE = b"POST /api/sandbox/3ds/challenge/%d HTTP/1.1\r\n" + _HOST
@@ -103,7 +104,7 @@ HELD: Final = (
     Held("long addresses ahead", _long_addresses_ahead),
     Held("small requests ahead", _small_requests_ahead),
     Held("bodies ahead", _bodies_ahead),
-    Held("bodies", lambda: iter([_MESSAGE + b"content-length: 16384\r\n\r\n" + b" " * 16_383])),
+    Held("bodies", lambda: iter([_ACCOUNT_MESSAGE + b"content-length: 32768\r\n\r\n" + b" " * 32_767])),
     Held("endless bodies", _endless_body),
     Held("forms", _form),
     Held("unread answers", lambda: iter([_LONG_ANSWER])),

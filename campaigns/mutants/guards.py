@@ -1723,6 +1723,16 @@ STRIPE: Final = (
         ),
     ),
     Mutant(
+        "notice-under-the-id-of-a-finding",
+        "no message takes the id under which the inbox stores what the processor answers",
+        "src/ledger/processors/stripe/signatures.py",
+        'pattern=r"^evt_[A-Za-z0-9_]{1,250}',
+        'pattern=r"^[A-Za-z0-9_]{1,250}',
+        (
+            "tests/api/processor_accounts/test_account_messages.py::test_a_signed_message_is_kept_once_and_only_what_it_is_about",
+        ),
+    ),
+    Mutant(
         "notice-by-a-processors-key",
         "only the address of an account takes what names an object at its processor",
         "src/ledger/processors/messages.py",

@@ -37,8 +37,8 @@ from ledger.processors.registry import AccountKind, Kinds
 
 _log: Final = structlog.get_logger()
 
-_BODY_MAX: Final = 128 << 10
-"""More than a processor's object with its metadata has."""
+_BODY_MAX: Final = 32 << 10
+"""More than an object of the ledger's has with its metadata. A longer message is fetched from the processor's list."""
 _NAME: Final = re.compile(ACCOUNT_NAME["schema"]["pattern"], re.ASCII)
 _NO_SECRETS: Final = (secrets.token_hex(32),)
 """Used in place of the secrets of an account that has none, so that the check takes the same time. No message is signed

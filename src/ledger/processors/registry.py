@@ -87,7 +87,8 @@ class AccountKind(Protocol):
     def read_message(
         self, headers: Mapping[bytes, bytes], body: bytes, secrets: Sequence[str], now: datetime
     ) -> MessageNotice:
-        """Returns what a message is about that one of `secrets` signed. The names of `headers` are in small letters.
+        """Returns what a message is about that one of `secrets` signed. The names of `headers` are in small letters. No
+        finding (`findings`) has an id of the message's form: it would be taken for stored already.
 
         Raises InvalidSignature, also for a signature of too long ago, without any difference in what it does; then
         MessageUnreadable for a message of this processor that has no id.

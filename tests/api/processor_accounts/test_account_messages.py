@@ -65,7 +65,8 @@ async def url(merchant: Merchant) -> str:
 
 def event(kind: str = "payment_intent.succeeded", object_id: str = "pi_1", **changes: Any) -> bytes:
     about: dict[str, Any] = {"id": f"evt_{uuid4().hex}", "type": kind, "created": 1_790_000_000}
-    about |= {"object": "event", "data": {"object": {"id": object_id}}} | changes
+    ours = {"object": "payment_intent", "metadata": {"ledger_merchant": "x"}} if object_id.startswith("pi_") else {}
+    about |= {"object": "event", "data": {"object": {"id": object_id} | ours}} | changes
     return msgspec.json.format(msgspec.json.encode(about), indent=2)
 
 
@@ -106,19 +107,22 @@ async def test_a_signed_message_is_kept_once_and_only_what_it_is_about(store: St
         assert (await tell(merchant, url, body, *keys)).status_code == 200
     shown = (await tell(merchant, url, unknown, NEW)).json()
     assert shown == {"accepted": True, "processorMessageId": msgspec.json.decode(unknown)["id"]}
-    assert (await tell(merchant, url, event(data={}), NEW)).status_code == 200
-    first, second, _ = rows(store, merchant)
+    foreign = {"object": {"id": "pi_2", "object": "payment_intent", "metadata": {"order": "77"}}}
+    for about in ({}, foreign):
+        assert (await tell(merchant, url, event(data=about), NEW)).status_code == 200
+    first, second, *others = rows(store, merchant)
+    assert [row[2]["objectId"] for row in others] == ["", ""], "Stripe is asked about nothing"
     assert (first[0], first[1], second[2]["kind"]) == (msgspec.json.decode(body)["id"], "mx", "invoice.paid")
     assert set(first[2]) == {
         *("type", "processor", "messageId", "merchantId", "occurredAt", "account", "kind", "objectId", "bodyHash")
     }
     assert (await merchant.delete(f"{ACCOUNTS}/mx")).json()["status"] == "DISCONNECTED"
     assert (await tell(merchant, url, event(), NEW)).status_code == 200
-    for wrong in (b"{", b"[]", event(id=""), event(type="x y"), event(created=None)):
+    for wrong in (b"{", b"[]", event(id=""), event(id="ch_1"), event(type="x y"), event(created=None)):
         assert (await tell(merchant, url, wrong, NEW)).status_code == 400
-    assert (await tell(merchant, url, b" " * (128 << 10) + b"{}", NEW)).status_code == 413
+    assert (await tell(merchant, url, b" " * (32 << 10) + b"{}", NEW)).status_code == 413
     assert (await merchant.get(url)).status_code == 405
-    assert len(rows(store, merchant)) == 4
+    assert len(rows(store, merchant)) == 5
 
 
 async def test_whoever_has_no_secret_of_the_account_learns_nothing(store: Storefront, merchant: Merchant, url: str):

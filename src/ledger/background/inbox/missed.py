@@ -123,6 +123,7 @@ class MissedMessages:
                 body_hash="",
             )
             for notice in await account.processor.notices(start, end)
+            if notice.object_id
         ]
         missing: Sequence[NoticeReceived] = await self._inbox.missing(notices)
         for notice in missing:

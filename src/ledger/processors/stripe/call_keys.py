@@ -23,7 +23,9 @@ _EARLIER: Final = timedelta(minutes=2)
 _LATER: Final = timedelta(minutes=10)
 """How far the times of Stripe and of the ledger may differ, with the time that a call may take."""
 
-_MERCHANT, _KEY, _ORDER, _PAYMENT = "ledger_merchant", "ledger_key", "ledger_order", "ledger_payment"
+MERCHANT: Final = "ledger_merchant"
+"""The field of the metadata by which an object is known as one of the ledger's."""
+_KEY, _ORDER, _PAYMENT = "ledger_key", "ledger_order", "ledger_payment"
 CAPTURE_KEY: Final = "ledger_capture"
 VOID_KEY: Final = "ledger_void"
 FENCED: Final = "ledger_fenced"
@@ -41,7 +43,7 @@ def key_of(request: Request, step: str) -> str:
 def metadata_of(request: Request) -> dict[str, str]:
     """Returns the metadata of what a call makes: the same for a call and for its look-up."""
     return {
-        _MERCHANT: str(request.merchant_id),
+        MERCHANT: str(request.merchant_id),
         _KEY: request.idempotency_key,
         **({} if request.order_id is None else {_ORDER: str(request.order_id)}),
         **({} if request.payment_id is None else {_PAYMENT: str(request.payment_id)}),
@@ -83,7 +85,7 @@ def is_refund_of(request: Request, stripe_id: str, metadata: Mapping[str, str] |
 
 
 def merchant_of(metadata: Mapping[str, str] | None) -> UUID | None:
-    return _uuid(metadata or {}, _MERCHANT)
+    return _uuid(metadata or {}, MERCHANT)
 
 
 def _uuid(metadata: Mapping[str, str], name: str) -> UUID | None:
@@ -96,7 +98,7 @@ def _uuid(metadata: Mapping[str, str], name: str) -> UUID | None:
 def about_of(metadata: Mapping[str, str]) -> dict[str, UUID | None]:
     """Returns the merchant, the order and the payment that the metadata of an object of the ledger's name."""
     return {
-        "merchant_id": _uuid(metadata, _MERCHANT),
+        "merchant_id": _uuid(metadata, MERCHANT),
         "order_id": _uuid(metadata, _ORDER),
         "payment_id": _uuid(metadata, _PAYMENT),
     }

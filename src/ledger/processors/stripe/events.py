@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
-from msgspec import Struct
 
 from ledger.domain.money import ZERO
 from ledger.processors.contract import ProcessorTimedOut
@@ -52,6 +51,7 @@ from ledger.processors.stripe.objects import (
 )
 from ledger.processors.stripe.payouts import Payouts, envelope
 from ledger.processors.stripe.records import BY_ITSELF, seconds
+from ledger.processors.stripe.signatures import NamedObject
 from ledger.processors.stripe.transport import Refused, Transport
 from ledger.processors.stripe.units import from_units
 
@@ -79,12 +79,6 @@ _KINDS: Final = sorted({_TRANSFERRED, *_PAYMENT_KINDS, *_REFUND_KINDS, *_DISPUTE
 _LIST: Final = timedelta(seconds=60)
 _TAKEN: Final = frozenset({"needs_response", "under_review", "won", "lost"})
 """The statuses of a dispute for which the bank took the money; an inquiry (`warning_…`) takes none."""
-
-
-class _Named(Struct, frozen=True):
-    """An object of an event, as far as a message needs it."""
-
-    id: str = ""
 
 
 class Events(Intents):
@@ -267,7 +261,7 @@ def _notice(event: Event) -> MessageNotice:
     return MessageNotice(
         message_id=event.id,
         kind=event.type,
-        object_id=_object(event, _Named).id,
+        object_id=_object(event, NamedObject).asked_about,
         occurred_at=_time(event.created),
     )
 

@@ -20,24 +20,39 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ledger.processors.messages import REPLAY_WINDOW, InvalidSignature, MessageNotice, MessageUnreadable
+from ledger.processors.stripe.call_keys import MERCHANT
 
 HEADER: Final = "Stripe-Signature"
 _SIGNATURES_MAX: Final = 20
 _HEADER_MAX: Final = 4_096
 
 _ID: Final = re.compile(r"\w{1,255}", re.ASCII)
+_INTENT: Final = "payment_intent"
 
 
-class _Object(Struct, frozen=True):
+class NamedObject(Struct, frozen=True):
+    """An object in a message, as far as it decides what is asked about: nothing else of it is read."""
+
     id: Any = None
+    object: Any = None
+    metadata: Any = None
+
+    @property
+    def asked_about(self) -> str:
+        """The object's id; empty for one without an id, and for a payment that is none of the ledger's: the owner of an
+        account may use it for other things too.
+        """
+        is_foreign = self.object == _INTENT and not (isinstance(self.metadata, dict) and MERCHANT in self.metadata)
+        is_id = isinstance(self.id, str) and _ID.fullmatch(self.id) is not None
+        return self.id if is_id and not is_foreign else ""
 
 
 class _Data(Struct, frozen=True):
-    object: _Object = _Object()
+    object: NamedObject = NamedObject()
 
 
 class _Message(Struct, frozen=True):
-    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]{1,255}\Z")]
+    id: Annotated[str, Meta(pattern=r"^evt_[A-Za-z0-9_]{1,250}\Z")]
     type: Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,255}\Z")]
     created: Annotated[int, Meta(ge=0, lt=1 << 36)]
     data: _Data = _Data()
@@ -62,7 +77,7 @@ def verify(header: str, body: bytes, secrets: Iterable[str], now: datetime) -> N
 
 
 def notice_of(body: bytes) -> MessageNotice:
-    """Returns what a verified message is about: not an object without an id, as a balance.
+    """Returns what a verified message is about. Its id is one of an event, and of no object that is found by it.
 
     Raises MessageUnreadable.
     """
@@ -70,11 +85,10 @@ def notice_of(body: bytes) -> MessageNotice:
         message = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise MessageUnreadable(type(fault).__name__) from None
-    named = message.data.object.id
     return MessageNotice(
         message_id=message.id,
         kind=message.type,
-        object_id=named if isinstance(named, str) and _ID.fullmatch(named) else "",
+        object_id=message.data.object.asked_about,
         occurred_at=datetime.fromtimestamp(message.created, UTC),
     )
 
