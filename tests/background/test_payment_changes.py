@@ -70,8 +70,9 @@ async def test_a_call_without_an_outcome_is_left_to_the_recovery(
         await unknown.refunds(1, Refunded(amount=Decimal(1), processor_reference="re"), uuid4()) == "PROCESSING waits"
     )
     await sweep(ledger, database_url, AFTERWARDS)
+    recovered = (await load_order(ledger, merchant.merchant_id, unknown.about["order_id"])).payments
     assert await unknown.stands(Standing.CAPTURED, 10_000) == "COMPLETED"
-    assert unknown.order.amount_paid == 10_000
+    assert (unknown.order.amount_paid, unknown.order.payments) == (10_000, recovered)
 
 
 async def test_a_capture_and_a_cancellation_elsewhere_count_once(ledger: Ledger, merchant: Actor) -> None:
