@@ -136,10 +136,13 @@ class OrderUnderTest:
         approved = outcomes.Approved(
             authorized=amount, captured=amount if intent.capture else Decimal(0), processor_reference="ref"
         )
+        step = self.draw(st.sampled_from([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT]))
+        names = [None] if step is NextAction.DEVICE_DATA else [None, "ref"]
         session = outcomes.ActionRequired(
-            next_action=self.draw(st.sampled_from([NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])),
+            next_action=step,
             authentication_transaction_id=f"txn-{intent.idempotency_key}",
             reference_id="ref",
+            processor_reference=self.draw(st.sampled_from(names)),  # with one, the payer authorises the payment there
         )
         answers: dict[EntryAction, list[Any]] = {
             EntryAction.AUTHORIZATION: [approved, approved, session, session, outcomes.Declined(code="X")],
@@ -173,6 +176,11 @@ class OrderUnderTest:
                 outcomes.ReferenceRefused(code="X"),
             ],
         }
+        if intent.ends is not None:
+            taken = self.draw(st.sampled_from([Decimal(0), amount]))
+            quicker = outcomes.Approved(authorized=amount, captured=taken, processor_reference="ref")
+            voided, failed = answers[EntryAction.CANCELLATION][0], outcomes.Declined(code="AUTHENTICATION_FAILED")
+            answers[EntryAction.CANCELLATION] = [voided, voided, quicker, failed]
         postponed = [outcomes.NotSent(until=self.now)] if can_be_repeated(self.order, intent) else []
         return self.draw(st.sampled_from(answers[intent.action] * 2 + NO_ANSWER + postponed))
 
