@@ -36,8 +36,8 @@ EXCUSED = {
     r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (has an effect elsewhere|did you mean) .*": "any other member is "
     "accepted, and a description lists no names that are refused",
     r"400 VALIDATION_ERROR \w+ methods\[.*": "a method and currency is limited once, to what the processor takes",
-    r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.(persist|cardTokens\S*) .*": "a card comes by its number or by its "
-    "tokens, one for each account",
+    r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.(persist|installments|cardTokens\S*) .*": "a card comes by its "
+    "number or by its tokens, one for each account, and a card alone is paid in months",
     r"400 VALIDATION_ERROR INVALID_(VALUE|FORMAT) (processor|secretKey|webhookSecrets\S*|publishableKey) .*": "the processor decides "
     "which keys an account has, and their form",
     r"400 VALIDATION_ERROR INVALID_VALUE cursor .*": "a cursor has to be one that was answered",

@@ -1879,6 +1879,22 @@ STRIPE: Final = (
         ("tests/api/orders/test_card_tokens.py::test_a_merchant_of_tokens_alone_is_sent_no_number",),
     ),
     Mutant(
+        "plan-that-the-bank-does-not-offer",
+        "a card is not charged in another way than its payer has chosen",
+        "src/ledger/processors/stripe/cards.py",
+        "        if months is None or months in available:",
+        "        if True:",
+        ("tests/processors/stripe/test_cards.py::test_instalments_are_asked_for_before_the_card_is_charged",),
+    ),
+    Mutant(
+        "instalments-of-dollars",
+        "an account without the plan is not asked",
+        "src/ledger/domain/orders/decide/candidates.py",
+        "        if currency != INSTALLMENTS_CURRENCY or not in_currency:",
+        "        if False:",
+        ("tests/api/orders/test_installments.py::test_months_are_for_pesos_and_for_accounts_that_offer_them",),
+    ),
+    Mutant(
         "name-of-a-card-in-a-decline",
         "Stripe's name of a card is in no event",
         "src/ledger/processors/stripe/declines.py",

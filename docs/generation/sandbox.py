@@ -13,6 +13,7 @@ from msgspec import Struct
 from api.app import sandbox_routes
 from api.http.dependencies import DependencyHolder
 from api.http.endpoint import Endpoint
+from ledger.domain.orders.capabilities import MONTHS
 from ledger.domain.orders.declines import decline, public_code
 from ledger.processors.sandbox.test_cards import APPROVED, TEST_CARDS, Authentication, Refunds, TestCard
 from ledger.settings import Settings
@@ -136,6 +137,8 @@ def _described(card: TestCard) -> str:
         return _ASKED[card.authentication]
     if card.declined_when_saved is not None:
         return f"approved when it is typed; once saved, declined: `{card.declined_when_saved.code}`"
+    if card.installments != MONTHS:
+        return f"approved; offers only {' and '.join(map(str, card.installments))} months without interest"
     if card.disputed:
         return "approved; disputed after its capture"
     return _REFUNDED[card.refunds]

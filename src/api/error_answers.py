@@ -82,7 +82,8 @@ class ErrorAnswers:
         if not declined:
             return self._with_codes(f"{name.removesuffix('Error')}Error", _struct(status, plain), plain)
         refused = self._with_codes(f"{name}RefusedError", _struct(status, plain), plain)
-        schema = {"oneOf": [self._with_codes("DeclinedError", Declined, declined), refused]}
+        every = tuple(code for code in PAYMENT[422] if code in DECLINES)
+        schema = {"oneOf": [self._with_codes("DeclinedError", Declined, every), refused]}
         return self._named_schema(f"{name}Error", schema)
 
     def _with_codes(self, name: str, struct: Any, codes: tuple[str, ...]) -> Json:

@@ -29,6 +29,7 @@ PRACTISED = (
     "import-products",
     "save-and-charge-cards",
     "take-cards-by-token",
+    "offer-months-without-interest",
     "bill-subscriptions",
     "manage-customers",
     "stamp-invoices",

@@ -27,7 +27,7 @@ CONTRACT = [
 
 
 def test_the_decline_codes_are_those_of_the_contract():
-    assert list(DECLINES) == CONTRACT
+    assert list(DECLINES) == [*CONTRACT, "INSTALLMENTS_NOT_AVAILABLE"]
 
 
 def test_an_unknown_code_is_a_generic_decline():
@@ -51,7 +51,8 @@ def test_a_card_that_is_not_saved_is_declined_in_words_of_its_own():
 
 def test_a_refusal_by_risk_rules_has_its_own_error_code():
     assert public_code(RefusedBy.RISK) == "RISK_REJECTED"
-    assert public_code(RefusedBy.ISSUER) == public_code(None) == "PAYMENT_DECLINED"
+    assert public_code(RefusedBy.ISSUER) == public_code(None) == public_code(None, "CARD_EXPIRED") == "PAYMENT_DECLINED"
+    assert public_code(None, "INSTALLMENTS_NOT_AVAILABLE") == "INSTALLMENTS_NOT_AVAILABLE"
 
 
 def test_the_networks_advice_about_one_payment_counts_more_than_its_code():

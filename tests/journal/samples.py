@@ -210,6 +210,7 @@ SAMPLES: dict[str, Any] = {
         metadata=Raw(b'{"try":1}'),
         description="Anticipo",
         saves_card=True,
+        installments=6,
     ),
     "authorization-requested.v1": orders.AuthorizationRequested(
         payment_id=PAYMENT,
@@ -250,6 +251,7 @@ SAMPLES: dict[str, Any] = {
         refused_by=orders.RefusedBy.RISK,
         idempotency_key="validate-1",
         network_advice=Advice.RETRY_LATER,
+        available_installments=(3, 6),
     ),
     "authorization-outcome-unknown.v1": orders.AuthorizationOutcomeUnknown(
         payment_id=PAYMENT, reason="The processor did not answer in time.", at=AT, came_back_at=LATER

@@ -201,6 +201,7 @@ def test_a_captured_payment_shows_its_amounts_as_decimal_strings_and_its_history
         "processor": "sandbox",
         "processorAccount": "sandbox",
         "processorReference": "ref",
+        "installments": None,
         "createdAt": AT,
         "updatedAt": AT,
         "paymentEvents": events,

@@ -71,7 +71,10 @@ _TAX: Final = _advice(
     otherwise="amounts include every tax",
 )
 _SPLIT: Final = _advice(otherwise="the whole amount is the merchant's")
-_INSTALMENTS: Final = _advice(otherwise="each payment is made at once")
+_INSTALMENTS: Final = _advice(
+    paymentMethod="send installments with the number of months: 3, 6, 9, 12, 18 or 24",
+    otherwise="paymentMethod.installments of a payment by card has the number of months",
+)
 
 
 _STAMPED: Final = "fiscalConfig"

@@ -91,6 +91,13 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
             "processor that approves the payment."
         ),
     ] = None
+    installments: Annotated[
+        Literal[3, 6, 9, 12, 18, 24] | None,
+        Meta(
+            description="In how many months the payer pays without interest (meses sin intereses): pesos and Mexican "
+            "credit cards. The card's bank has to offer it."
+        ),
+    ] = None
     payment_method_id: Annotated[Id | None, Meta(description="The saved method, for type payment_method_id.")] = None
     cvc: Annotated[Cvc | None, Meta(description="CVC of the saved card. Never stored.")] = None
 
@@ -98,6 +105,7 @@ class PaymentMethod(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
         return f"PaymentMethod({self.type})"
 
 
+_METHOD: Final = "paymentMethod"
 _CARD: Final = "paymentMethod.cardDetails"
 _NUMBER: Final = re.compile(r"[0-9]{13,19}")
 _TOKENS: Final = "paymentMethod.cardTokens"
@@ -118,6 +126,14 @@ def payment_method(method: PaymentMethod, today: date, errors: FieldErrors) -> P
     """
     if method.cvc is not None:
         errors.check(_cvc, method.cvc, "paymentMethod.cvc")
+    if method.installments is not None and method.type in _REFERENCES:
+        errors.add(invalid(f"{_METHOD}.installments", "is for cards alone: leave it out"))
+    parsed = _parsed(method, today, errors)
+    months = None if errors.has(f"{_METHOD}.installments") else method.installments
+    return None if parsed is None else replace(parsed, installments=months)
+
+
+def _parsed(method: PaymentMethod, today: date, errors: FieldErrors) -> PaymentInput | None:
     if method.card_tokens is not None:
         return _by_tokens(method, method.card_tokens, errors)
     if method.type == "card":

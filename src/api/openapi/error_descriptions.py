@@ -148,6 +148,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "payment. `declineCode` is the reason.",
     "RISK_REJECTED": "Risk rules refused the payment, or a card that was to be saved, before the issuer was asked. The body "
     "is that of a decline.",
+    "INSTALLMENTS_NOT_AVAILABLE": "The card's bank does not offer `paymentMethod.installments`, and nothing was charged. "
+    "`available` has the numbers of months that it offers, none if the list is empty. The body is that of a decline.",
     "RATE_LIMIT_EXCEEDED": "The key has used up its requests. `Retry-After` is the number of seconds "
     "until one is allowed again.",
     "INTERNAL_ERROR": "An error in the service. Its log has the details under the `requestId`.",

@@ -11,7 +11,7 @@ from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.decoding.field_warnings import WarningCode, warn
 from api.fields.payer_language import accepted_language, payer_language
@@ -46,6 +46,10 @@ class Declined(Error, kw_only=True, rename="camel"):
     ]
     retryable: Annotated[bool, Meta(description="Whether the same card, unchanged, may be approved another time.")]
     advice: Annotated[Advice, Meta(description="What the merchant should do.")]
+    available: Annotated[
+        list[int] | UnsetType,
+        Meta(description="With INSTALLMENTS_NOT_AVAILABLE: the numbers of months that the card's bank offers."),
+    ] = UNSET
     id: Annotated[UUID, Meta(description="The order.")]
     external_id: Annotated[str, Meta(description="The merchant's id of the order.")]
     status: Annotated[
@@ -134,13 +138,15 @@ def _decline(result: OrderResult, payment: Payment, document: bytes, request: Ap
     assert failure is not None, "a declined payment has a failure"
     reason = decline(failure.code, failure.network_advice)
     answered = Answered(request.request_id, request.errors_url)
-    request.error_code = public_code(failure.refused_by)
+    request.error_code = public_code(failure.refused_by, failure.code)
+    available = failure.available_installments
     return Declined(
         **answered.about(request.error_code, reason.message),
         payer_message=payer_message(reason.code, _language(result, request)),
         decline_code=reason.code,
         retryable=reason.retryable,
         advice=reason.advice,
+        available=UNSET if available is None else list(available),
         id=order.terms.order_id,
         external_id=order.terms.external_id,
         status=order.status,

@@ -82,6 +82,8 @@ def _method_of(sent: object) -> PaymentMethod | None:
 
 def _card(method: PaymentMethod, now: datetime, errors: FieldErrors) -> PaymentInput | None:
     parsed = payment_method(method, now.date(), errors)
+    if method.installments is not None:
+        errors.add(invalid("paymentMethod.installments", "is for a payment: leave it out"))
     if method.type != "card" and not errors.has("paymentMethod.type"):
         errors.add(invalid("paymentMethod.type", "must be card: only cards are saved"))
     return parsed

@@ -155,6 +155,9 @@ class PaymentDocument(Struct, frozen=True, kw_only=True, rename="camel", gc=Fals
     processor_reference: Annotated[
         str | None, Meta(description="The processor's own id of the payment; null until it has one.")
     ]
+    installments: Annotated[
+        int | None, Meta(description="In how many months the payer pays without interest; null for one payment.")
+    ]
     settlement: Annotated[
         SettlementDocument | None,
         Meta(description="The settlement batch that last listed the payment; null before one has."),
@@ -240,6 +243,7 @@ def _payment(order: Order, payment: Payment) -> PaymentDocument:
         processor=payment.processor or None,
         processor_account=payment.account or None,
         processor_reference=payment.processor_reference or payment.session_reference,
+        installments=started.installments,
         settlement=_settlement(payment, currency),
         description=started.description,
         metadata=metadata_or_null(started.metadata),

@@ -100,6 +100,7 @@ def test_other_names_of_a_field_are_left_out_and_what_has_to_be_sent_is_required
         "cardDetails",
         "cardTokens",
         "persist",
+        "installments",
         "paymentMethodId",
         "cvc",
     }

@@ -68,8 +68,17 @@ class Shop:
         messages_url: str = answer.json()["messagesUrl"]
         return messages_url
 
-    async def create(self, name: str, token: str = "pm_card_visa", *, persist: bool = False, **changes: Any) -> Any:
+    async def create(
+        self,
+        name: str,
+        token: str = "pm_card_visa",
+        *,
+        persist: bool = False,
+        installments: int | None = None,
+        **changes: Any,
+    ) -> Any:
         method = {"type": "card", "cardTokens": [{"account": "mx", "token": token}], "persist": persist}
+        method["installments"] = installments
         return await self.merchant.create(paid_order(**{"externalId": name, "paymentMethod": method, **changes}))
 
     async def shown(self, name: str) -> tuple[str, str]:
@@ -280,3 +289,15 @@ async def test_the_reference_of_an_answer_that_was_lost_is_found_with_it(shop: S
     card = (await shop.merchant.get(f"{ORDERS}/lost")).json()["paymentMethod"]["id"]
     later = await shop.create("later", paymentMethod={"type": "payment_method_id", "paymentMethodId": card})
     assert later.json()["status"] == "COMPLETED"
+
+
+async def test_a_mexican_credit_card_is_paid_in_months_and_another_plan_charges_nothing(shop: Shop) -> None:
+    """By a payment method. Of a confirmation token Stripe shows no plans before it is confirmed."""
+    paid = (await shop.create("paid", "pm_card_mx", installments=6)).json()
+    assert (paid["status"], paid["payment"]["installments"]) == ("COMPLETED", 6), paid
+    async with httpx.AsyncClient(base_url=shop.url, auth=("sk_test_fake", "")) as client:
+        made = await client.post("/v1/test_helpers/confirmation_tokens", data={"payment_method": "pm_card_visa"})
+    for name, token in (("none", "pm_card_visa"), ("token", made.json()["id"])):
+        refused = (await shop.create(name, token, installments=6)).json()
+        assert (refused["code"], refused["available"]) == ("INSTALLMENTS_NOT_AVAILABLE", []), refused
+    assert {intent for _, intent in shop.moved()} == {paid["payment"]["processorReference"]}

@@ -332,7 +332,9 @@ async def test_instalments_are_asked_for_before_the_card_is_charged(
     assert plan == {"[plan][type]": "fixed_count", "[plan][interval]": "month", "[plan][count]": "6"}
     refused = await stripe.authorize(shop.pay(installments=24))
     assert refused == Declined(
-        code="INSTALLMENTS_NOT_AVAILABLE", message="The card's bank does not offer 24 months; it offers 3, 6, 12."
+        code="INSTALLMENTS_NOT_AVAILABLE",
+        message="The card's bank does not offer 24 months; it offers 3, 6, 12.",
+        available_installments=(3, 6, 12),
     )
     assert len(double.posts("/confirm")) == 1
 

@@ -42,6 +42,10 @@ class MethodCapability(Struct, frozen=True, kw_only=True, omit_defaults=True, re
         return above and (self.amount_max is None or amount <= self.amount_max)
 
 
+MONTHS: Final = (3, 6, 9, 12, 18, 24)
+"""The plans of months without interest that Mexican banks offer, in pesos."""
+INSTALLMENTS_CURRENCY: Final = "MXN"
+
 METHODS: Final = (
     MethodCapability(type=MethodType.CARD),
     *(

@@ -48,7 +48,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
 
     A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it
     pays, in minor units; None means all that is unpaid. It is made at the first of `candidates` that takes it. A
-    payment by token `saves_card` under its method's id.
+    payment by token `saves_card` under its method's id. `installments` is a number of months, None for one payment.
     """
 
     payment_id: UUID
@@ -64,6 +64,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
     saves_card: bool = False
+    installments: int | None = None
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ class Decline(Struct, frozen=True):
 
 GENERIC_DECLINE: Final = "GENERIC_DECLINE"
 PROCESSOR_TIMEOUT: Final = "PROCESSOR_TIMEOUT"
+INSTALLMENTS_NOT_AVAILABLE: Final = "INSTALLMENTS_NOT_AVAILABLE"
+"""Beyond the contract's codes: the same card can be approved in one payment, or in another number of months."""
 
 _TABLE: Final = (
     Decline("INSUFFICIENT_FUNDS", True, Advice.RETRY_WITH_OTHER_METHOD, "The card has insufficient funds."),
@@ -45,6 +47,7 @@ _TABLE: Final = (
     ),
     Decline("DUPLICATE_TRANSACTION", False, Advice.DO_NOT_RETRY, "The same payment was made a moment ago."),
     Decline(GENERIC_DECLINE, True, Advice.RETRY_WITH_OTHER_METHOD, "The payment was declined."),
+    Decline(INSTALLMENTS_NOT_AVAILABLE, False, Advice.FIX_DATA, "The card's bank does not offer these instalments."),
 )
 
 _SPANISH: Final = {
@@ -64,12 +67,14 @@ _SPANISH: Final = {
     "TRANSACTION_NOT_PERMITTED": "La tarjeta no permite este pago.",
     "DUPLICATE_TRANSACTION": "El mismo pago se hizo hace un momento.",
     "GENERIC_DECLINE": "El pago fue rechazado.",
+    "INSTALLMENTS_NOT_AVAILABLE": "Tu banco no ofrece estos meses sin intereses. Elige otro plazo o un solo pago.",
 }
 _ENGLISH: Final = {
     "AUTHENTICATION_REQUIRED": "Your bank asks you to confirm the payment.",
     "AUTHENTICATION_FAILED": "Your identity could not be confirmed.",
     "PROCESSOR_TIMEOUT": "The payment was not made. Try again.",
     "ISSUER_UNAVAILABLE": "The card's bank cannot be reached. Try again later.",
+    "INSTALLMENTS_NOT_AVAILABLE": "Your bank does not offer these instalments. Choose others, or pay at once.",
 }
 
 _RETRYABLE: Final = {Advice.RETRY_LATER: True, Advice.FIX_DATA: False, Advice.DO_NOT_RETRY: False}
@@ -112,6 +117,10 @@ def payer_message(code: str, language: str) -> str:
     return _ENGLISH.get(reason.code, reason.message) if language == "en" else _SPANISH[reason.code]
 
 
-def public_code(refused_by: RefusedBy | None) -> str:
-    """Returns the error code of the answer: RISK_REJECTED if risk rules refused, before the issuer was asked."""
+def public_code(refused_by: RefusedBy | None, code: str | None = None) -> str:
+    """Returns the error code of the answer: RISK_REJECTED if risk rules refused, before the issuer was asked, and a
+    code of its own for instalments that the card's bank does not offer.
+    """
+    if code == INSTALLMENTS_NOT_AVAILABLE:
+        return code
     return "RISK_REJECTED" if refused_by is RefusedBy.RISK else "PAYMENT_DECLINED"

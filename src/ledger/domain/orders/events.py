@@ -223,7 +223,8 @@ class OrderReceiverChanged(Struct, frozen=True, kw_only=True, omit_defaults=True
 class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A payment was opened on the order. It pays `subtotal` of the order's amount, and `surcharge` on top of it.
 
-    With `saves_card`, its card came as a token and is saved under the method's id once it is authorised.
+    With `saves_card`, its card came as a token and is saved under the method's id once it is authorised. `installments`
+    is the number of months in which the payer pays without interest, absent for one payment.
     """
 
     payment_id: UUID
@@ -238,6 +239,7 @@ class PaymentStarted(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     metadata: Raw | UnsetType = UNSET
     description: str | None = None
     saves_card: bool = False
+    installments: int | None = None
 
 
 class AuthorizationRequested(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -309,7 +311,8 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     """The payment was declined, with a processor-neutral decline code (contract 5.1).
 
     `idempotency_key` is that of a request that was refused before any call, so that its repetition is recognised.
-    `network_advice` is what the card network advises, if it does.
+    `network_advice` is what the card network advises, if it does. `available_installments` are the plans of the card's
+    bank, in months, where the one that was asked for is not among them.
     """
 
     payment_id: UUID
@@ -319,6 +322,7 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     refused_by: RefusedBy = RefusedBy.ISSUER
     idempotency_key: str | None = None
     network_advice: Advice | None = None
+    available_installments: tuple[int, ...] | None = None
 
 
 class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

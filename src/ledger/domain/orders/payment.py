@@ -135,7 +135,7 @@ class Inflow(Struct, frozen=True):
 class Failure(Struct, frozen=True, kw_only=True):
     """Why a payment failed: a refusal, or an abandoned call. `code` is a decline code of the contract (5.1).
 
-    `network_advice` is what the card network advises, if it does.
+    `network_advice` is what the card network advises, if it does. `available_installments` as in `PaymentDeclined`.
     """
 
     code: str
@@ -145,6 +145,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     given_up: AbandonedBecause | None = None
     eci: str | None = None
     network_advice: Advice | None = None
+    available_installments: tuple[int, ...] | None = None
 
 
 class Payment(Struct, frozen=True, kw_only=True):

@@ -176,7 +176,8 @@ class Approved(Struct, frozen=True, kw_only=True):
 class Declined(Struct, frozen=True, kw_only=True):
     """The processor declined the payment, finally. `eci` as in `Approved`.
 
-    `network_advice` is what the card network advises, which counts more than what the code means otherwise.
+    `network_advice` is what the card network advises, which counts more than what the code means otherwise. A decline
+    for want of a plan of instalments has those that the bank offers, in months, as `available_installments`.
     """
 
     code: str
@@ -184,6 +185,7 @@ class Declined(Struct, frozen=True, kw_only=True):
     refused_by: RefusedBy = RefusedBy.ISSUER
     eci: str | None = None
     network_advice: Advice | None = None
+    available_installments: tuple[int, ...] | None = None
 
 
 class Unanswered(Struct, frozen=True, kw_only=True):

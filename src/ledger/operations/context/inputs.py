@@ -89,7 +89,8 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
     chooses, `card_account`, which becomes `card`; a token that no card can be charged by becomes `card_refusal`.
     `card_fingerprint` is the same for the same card at that account.
 
-    `return_url` is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is
+    `installments` is the number of months in which the payer pays without interest, None for one payment. `return_url`
+    is where the payer returns after a redirect. `saved_method_id` names a saved card, and `saved_cvc` is
     what the payer entered for it.
 
     A caller that may repeat the request fixes `payment_id`: an order that has this payment already gets no other.
@@ -106,6 +107,7 @@ class PaymentInput(Struct, frozen=True, kw_only=True):
     saved_method_id: str | None = None
     saved_cvc: SecurityCode | None = None
     persist: bool = False
+    installments: int | None = None
     amount: Decimal | None = None
     external_id: str | None = None
     virtual_terminal: bool = False

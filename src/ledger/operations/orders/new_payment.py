@@ -46,6 +46,7 @@ async def new_payment(ledger: Ledger, merchant: Merchant, request: PaymentInput)
         idempotency_key=str(payment_id),
         deadline_at=ledger.call_deadline(),
         amount=request.amount,
+        installments=request.installments,
         external_id=request.external_id,
         virtual_terminal=request.virtual_terminal,
         billing_address=request.billing_address,

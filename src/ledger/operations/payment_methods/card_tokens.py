@@ -35,7 +35,7 @@ async def with_card_of_token(
     if not payment.card_tokens:
         return payment
     names = [each.account for each in payment.card_tokens]
-    account = await token_account(ledger, merchant_id, names, currency, amount)
+    account = await token_account(ledger, merchant_id, names, currency, amount, payment.installments)
     if account is None:
         field = _FIELD.format(0, "account")
         problem = f"{field} is no connected account that takes tokens: see GET /v1/processor-accounts."

@@ -81,7 +81,12 @@ def _refusal(account: ProcessorAccount, token_of: str | None, elsewhere: str) ->
 
 
 async def token_account(
-    ledger: Ledger, merchant_id: UUID, names: Sequence[str], currency: str, amount: Decimal | None
+    ledger: Ledger,
+    merchant_id: UUID,
+    names: Sequence[str],
+    currency: str,
+    amount: Decimal | None,
+    installments: int | None = None,
 ) -> ProcessorAccount | None:
     """Returns the account whose token is charged: the first one of these that takes the payment, else the first one
     that takes tokens, which refuses it; None if there is none. Raises a Fault.
@@ -91,14 +96,15 @@ async def token_account(
         for account in await ledger.processors.of_merchant(merchant_id)
         if account.name in names and account.is_connected and account.processor.capabilities.takes_card_tokens
     ]
-    taking = [account for account in found if _takes(account, currency, amount)]
+    taking = [account for account in found if _takes(account, currency, amount, installments)]
     taking = [*_in_order(ledger, merchant_id, taking, MethodType.CARD)]
     return next(iter(taking or found), None)
 
 
-def _takes(account: ProcessorAccount, currency: str, amount: Decimal | None) -> bool:
+def _takes(account: ProcessorAccount, currency: str, amount: Decimal | None, installments: int | None) -> bool:
     cards = (each for each in account.takes if each.type is MethodType.CARD)
-    return any(each.takes(currency, amount) for each in cards)
+    plans = (each for each in cards if installments is None or installments in each.installments)
+    return any(each.takes(currency, amount) for each in plans)
 
 
 async def card_account(ledger: Ledger, merchant_id: UUID, token_of: str | None = None) -> ProcessorAccount | None:

@@ -185,6 +185,7 @@ def send_request(
                     payer=secrets.payer,
                     description=payment.started.description or order.terms.description,
                     device=payment.started.device_information,
+                    installments=payment.started.installments,
                     save_as=save_as(payment),
                     **about,
                 )

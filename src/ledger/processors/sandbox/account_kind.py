@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Final
 
 from ledger.domain.money import FINEST
-from ledger.domain.orders.capabilities import METHODS as SIMULATED
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
 from ledger.processors.account_methods import account_methods
 from ledger.processors.messages import InvalidSignature, MessageNotice
 from ledger.processors.registry import AccountFacts, AccountKeys
 from ledger.processors.sandbox.books import NAME
+from ledger.processors.sandbox.test_cards import OFFERED
 
-METHODS: Final = account_methods(SIMULATED, FINEST)
+METHODS: Final = account_methods(OFFERED, FINEST)
 """What the simulated processor takes."""
 COUNTRY: Final = "MX"
 TERMS: Final = AccountTerms(mode=AccountMode.TEST, methods=METHODS, country=COUNTRY)

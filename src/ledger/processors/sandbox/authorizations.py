@@ -15,11 +15,14 @@ from ledger.processors.sandbox import authentications, charge_rows, charges
 from ledger.processors.sandbox.authentications import StoredAnswer
 from ledger.processors.sandbox.call_executor import CallEffect, CallResult
 from ledger.processors.sandbox.charge_rows import ChargeCall
-from ledger.processors.sandbox.test_cards import APPROVED, TestCard, number_of
+from ledger.processors.sandbox.test_cards import APPROVED, TestCard, number_of, without_plan
 
 
 def card_effect(request: AuthorizationRequest, card: TestCard, pages_url: str) -> CallEffect | None:
     """Returns the effect of a call that needs more than a charge record, None for every other call."""
+    no_plan = None if request.installments is None else without_plan(request.card, request.installments)
+    if no_plan is not None and not card.declined:
+        return _answering(StoredAnswer(declined=no_plan))
     if card.declined_when_saved and request.saved_card:
         return _answering(StoredAnswer(declined=card.declined_when_saved))
     if card.authentication and request.authenticate:

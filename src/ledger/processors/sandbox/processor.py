@@ -57,7 +57,7 @@ from ledger.processors.sandbox.charge_writer import WAITING_MAX, ChargeWriter
 from ledger.processors.sandbox.outbox import Outbox
 from ledger.processors.sandbox.records import records
 from ledger.processors.sandbox.references import Deposit
-from ledger.processors.sandbox.test_cards import APPROVED, TestCard, behaviour_of, card_of
+from ledger.processors.sandbox.test_cards import APPROVED, OFFERED, TestCard, behaviour_of, card_of
 from ledger.tasks import Timeout, Timeouts
 
 T = TypeVar("T")
@@ -104,6 +104,7 @@ class SandboxProcessor:
             smallest_amount=FINEST,
             reads_payers=False,
             takes_card_tokens=True,
+            methods=OFFERED,
         )
         self.pages = PayerPages(executor)
         self.outbox = Outbox(executor)

@@ -9,12 +9,18 @@ from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ledger.domain.orders.capabilities import METHODS, MONTHS
+from ledger.domain.orders.declines import INSTALLMENTS_NOT_AVAILABLE
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
-from ledger.domain.orders.terms import CardSummary
+from ledger.domain.orders.terms import CardSummary, MethodType
 from ledger.processors.bins import bin_info
 from ledger.processors.contract import Card, CardToken, PayingCard, TokenCard
+
+OFFERED: Final = tuple(replace(each, installments=MONTHS) if each.type is MethodType.CARD else each for each in METHODS)
+"""What the sandbox takes: every method, in any amount, and cards in months without interest."""
 
 
 class Authentication(StrEnum):
@@ -37,7 +43,8 @@ class Refunds(StrEnum):
 class TestCard(Struct, frozen=True, kw_only=True):
     """The behaviour of a test card.
 
-    `declined` answers every authorisation, `declined_when_saved` those with a stored card number.
+    `declined` answers every authorisation, `declined_when_saved` those with a stored card number. `installments` are
+    the plans that it offers if it is a Mexican credit card.
     """
 
     declined: Declined | None = None
@@ -49,6 +56,7 @@ class TestCard(Struct, frozen=True, kw_only=True):
     refunds: Refunds = Refunds.AT_ONCE
     disputed: bool = False
     answers: bool = True
+    installments: tuple[int, ...] = MONTHS
 
 
 def _decline(code: str, message: str, refused_by: RefusedBy = RefusedBy.ISSUER) -> Declined:
@@ -84,6 +92,7 @@ TEST_CARDS: Final = {
     "4000000000000010": TestCard(grants_half=True),
     "4000000000007015": TestCard(captures=False),
     "4000000000007023": TestCard(voids=False),
+    "4000000000000366": TestCard(installments=(3, 6)),
 }
 
 
@@ -105,6 +114,7 @@ TEST_TOKENS: Final = {
     "tok_refund_refused": "4000000000007726",
     "tok_disputed": "4000000000000259",
     "tok_no_answer": "4000000000000119",
+    "tok_few_installments": "4000000000000366",
 }
 """The tokens of the sandbox, each for a test card that any number of payments may use."""
 
@@ -131,6 +141,22 @@ def card_of(token: CardToken) -> TokenCard | None:
 def number_of(card: PayingCard) -> str:
     """Returns the number of a card or of a test token's card. The ledger reads a token before it pays by it."""
     return card.number if isinstance(card, Card) else TEST_TOKENS[card.token]
+
+
+def without_plan(card: PayingCard, months: int | None) -> Declined | None:
+    """Returns the decline of a card that does not offer these months without interest: those that are credit cards of
+    Mexican banks do, in the numbers of their test card.
+    """
+    issuer = bin_info(number_of(card))
+    is_mexican_credit = (issuer.country, issuer.type) == ("MX", "CREDIT")
+    offered = behaviour_of(card).installments if is_mexican_credit else ()
+    if months is None or months in offered:
+        return None
+    return Declined(
+        code=INSTALLMENTS_NOT_AVAILABLE,
+        message=f"The card's bank does not offer {months} months.",
+        available_installments=offered,
+    )
 
 
 def behaviour_of(card: PayingCard) -> TestCard:

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ledger.domain.orders.capabilities import MethodCapability
+from ledger.domain.orders.capabilities import MONTHS, MethodCapability
 from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import Capabilities, ProcessorTimedOut
 from ledger.processors.stripe.objects import Account
@@ -18,9 +18,6 @@ from ledger.processors.stripe.units import SMALLEST_CHARGE, UNIT, UNITS_MAX
 
 NAME: Final = "stripe"
 MEXICO: Final = "MX"
-MONTHS: Final = (3, 6, 9, 12, 18, 24)
-"""The plans of months without interest. Source: docs.stripe.com/payments/meses-sin-intereses."""
-
 _DAY_S: Final = 86_400
 _LATE_ARRIVAL_S: Final = 90.0
 """How long a request may still be carried out: longer than the 80 s that Stripe's own libraries wait."""

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Final
 
 from ledger.domain.money import ZERO
+from ledger.domain.orders.declines import INSTALLMENTS_NOT_AVAILABLE
 from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, CardReference, Declined
 from ledger.domain.orders.statuses import NextAction
@@ -54,9 +55,8 @@ from ledger.processors.stripe.objects import Customer, Error, Intent, Plan
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
 
-INSTALLMENTS_NOT_AVAILABLE: Final = "INSTALLMENTS_NOT_AVAILABLE"
-
 _CONFIRMATION_TOKEN: Final = "ctoken_"  # noqa: S105 - the prefix of Stripe's ids
+_PLAN: Final = "payment_method_options[card][installments]"
 _SKEW: Final = timedelta(minutes=5)
 
 
@@ -165,11 +165,7 @@ class Cards(Intents):
         available = _months(intent)
         if months is None or months in available:
             return None
-        offered = ", ".join(map(str, available)) or "none"
-        return Declined(
-            code=INSTALLMENTS_NOT_AVAILABLE,
-            message=f"The card's bank does not offer {months} months; it offers {offered}.",
-        )
+        return _without_plan(months, available)
 
     async def _customer(self, request: AuthorizationRequest) -> str:
         """Creates the customer of a card that is saved, or returns the one it has. Raises Refused."""
@@ -197,6 +193,8 @@ class Cards(Intents):
 
     async def _refused(self, intent: Intent, request: AuthorizationRequest, error: Error) -> AuthorizationAnswer:
         """Returns what a refused confirmation means."""
+        if request.installments is not None and (error.param or "").startswith(_PLAN):
+            return _without_plan(request.installments, ())
         now = error.payment_intent or error.setup_intent
         if error.type == IDEMPOTENCY_ERROR:
             raise await self.fenced(intent.id, request)
@@ -334,6 +332,15 @@ def _confirmation(intent: Intent, request: AuthorizationRequest, card: CardToken
         "payment_method_options": None if plan is None else {"card": {"installments": {"plan": plan}}},
         "expand": expanded(path_of(intent.id)),
     }
+
+
+def _without_plan(months: int, available: Sequence[int]) -> Declined:
+    offered = ", ".join(map(str, available)) or "none"
+    return Declined(
+        code=INSTALLMENTS_NOT_AVAILABLE,
+        message=f"The card's bank does not offer {months} months; it offers {offered}.",
+        available_installments=tuple(available),
+    )
 
 
 def _months(intent: Intent) -> Sequence[int]:

@@ -263,6 +263,7 @@ def payment_declined(payment: Payment, refusal: Declined, at: datetime) -> Payme
         message=refusal.message or declined.message,
         refused_by=refusal.refused_by,
         network_advice=refusal.network_advice,
+        available_installments=refusal.available_installments,
     )
 
 

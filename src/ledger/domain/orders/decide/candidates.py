@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from ledger.domain.money import plain, shortest
-from ledger.domain.orders.capabilities import Candidate
+from ledger.domain.orders.capabilities import INSTALLMENTS_CURRENCY, Candidate
 from ledger.domain.orders.commands import NewPayment
 from ledger.domain.orders.decide.guards import require_chargeable
 from ledger.domain.orders.terms import MethodType
@@ -40,7 +40,7 @@ def choose(payment: NewPayment, currency: str, subtotal: Decimal, amount: Decima
     """
     refusals = []
     for candidate in payment.candidates:
-        refusal = _refusal(candidate, payment.method.type, currency, subtotal, amount)
+        refusal = _refusal(candidate, payment, currency, subtotal, amount)
         if refusal is None:
             return candidate
         refusals.append(refusal)
@@ -53,8 +53,9 @@ def account_in_event(candidate: Candidate) -> str | None:
 
 
 def _refusal(
-    candidate: Candidate, method: MethodType, currency: str, subtotal: Decimal, amount: Decimal
+    candidate: Candidate, payment: NewPayment, currency: str, subtotal: Decimal, amount: Decimal
 ) -> _Refusal | None:
+    method = payment.method.type
     account, name = candidate.account, method.lower()
     offered = [each for each in candidate.methods if each.type is method]
     if candidate.refusal is not None or not offered:
@@ -66,6 +67,15 @@ def _refusal(
         reason = f"takes {name} only in {taken}"
         alone = f"Payments by {name} are not accepted in {currency}, only in {taken}."
         return _Refusal(account=account, reason=reason, alone=alone)
+    if payment.installments is not None:
+        in_currency = [each for each in in_currency if payment.installments in each.installments]
+        if currency != INSTALLMENTS_CURRENCY or not in_currency:
+            reason = f"takes no {name} in {payment.installments} instalments of {currency}"
+            alone = (
+                f"Payments by {name} in {payment.installments} instalments of {currency} are not accepted: leave out "
+                "paymentMethod.installments."
+            )
+            return _Refusal(account=account, reason=reason, alone=alone)
     if not any(each.takes(currency, amount) for each in in_currency):
         lowest, highest = in_currency[0].amount_min, in_currency[0].amount_max
         reason = f"takes {name} {_range(lowest, highest)} minor units"

@@ -258,6 +258,7 @@ def _payment_events(terms: OrderCreated, payment: NewPayment, subtotal: Decimal,
         metadata=payment.metadata,
         description=payment.description,
         saves_card=payment.saves_card,
+        installments=payment.installments,
     )
     amount = shortest(subtotal + surcharge)
     chosen = choose(payment, terms.currency, subtotal, amount)

@@ -203,6 +203,7 @@ def _declined(payment: Payment, event: PaymentDeclined) -> Payment:
         at=event.at,
         refused_by=event.refused_by,
         network_advice=event.network_advice,
+        available_installments=event.available_installments,
     )
     after = _failed(payment, failure)
     key = event.idempotency_key
