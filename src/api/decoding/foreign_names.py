@@ -72,7 +72,7 @@ _TAX: Final = _advice(
 )
 _SPLIT: Final = _advice(otherwise="the whole amount is the merchant's")
 _INSTALMENTS: Final = _advice(
-    paymentMethod="send installments with the number of months: 3, 6, 9, 12, 18 or 24",
+    paymentMethod__amount="send paymentMethod.installments, the number of months: 3, 6, 9, 12, 18 or 24",
     otherwise="paymentMethod.installments of a payment by card has the number of months",
 )
 

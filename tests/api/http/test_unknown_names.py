@@ -253,7 +253,7 @@ async def test_a_merchant_may_refuse_every_unknown_name(store: Storefront):
         ("", "amount_to_capture", "POST …/capture"),
         ("", "Coupon", "left to pay"),
         ("", "application_fee", "the whole amount is the merchant's"),
-        ("paymentMethod", "meses_sin_intereses", "send installments"),
+        ("paymentMethod", "meses_sin_intereses", "paymentMethod.installments"),
         ("", "installments", "paymentMethod.installments"),
         ("customer", "rfc", "customerFiscalData"),
         ("", "taxId", "customerFiscalData"),
