@@ -1887,6 +1887,17 @@ STRIPE: Final = (
         ("tests/processors/stripe/test_cards.py::test_instalments_are_asked_for_before_the_card_is_charged",),
     ),
     Mutant(
+        "keys-erased-too-early",
+        "the keys of an account are kept while it can be refunded there",
+        "src/ledger/domain/processor_accounts/decide.py",
+        "    if command.at < account.disconnected_at + command.kept:",
+        "    if False:",
+        (
+            "tests/operations/test_processor_accounts.py::"
+            "test_the_keys_of_a_disconnected_account_are_erased_once_nothing_can_be_refunded_there",
+        ),
+    ),
+    Mutant(
         "instalments-of-dollars",
         "an account without the plan is not asked",
         "src/ledger/domain/orders/decide/candidates.py",

@@ -337,7 +337,7 @@ def _authentication(verification: Verification) -> CardAuthenticationDocument | 
 def _failure(verification: Verification) -> CardFailureDocument | None:
     if verification.ended in {None, VerificationEnd.EXPIRED}:
         return None
-    reason = decline_of_card(verification.decline_code or PROCESSOR_TIMEOUT)
+    reason = decline_of_card(verification.decline_code or PROCESSOR_TIMEOUT, verification.network_advice)
     return CardFailureDocument(
         decline_code=reason.code, message=reason.message, retryable=reason.retryable, advice=reason.advice
     )

@@ -54,6 +54,9 @@ select q.n, array_agg(a.state order by a.created_at, a.name)
 
 _MERCHANTS: Final = "select distinct merchant_id from processor_account order by merchant_id"
 
+# Every account. A run of the worker reads all of them once an hour.
+_ALL: Final = "select merchant_id, state from processor_account order by merchant_id, account_id"
+
 _encode: Final = msgspec.json.Encoder(decimal_format="string").encode
 _decode: Final = msgspec.json.Decoder(ProcessorAccount).decode
 
@@ -186,3 +189,10 @@ def method_documents(methods: Sequence[AccountMethod]) -> tuple[AccountMethodDoc
         )
         for method in methods
     )
+
+
+async def disconnected_accounts(connection: Connection) -> Sequence[tuple[UUID, ProcessorAccount]]:
+    """Returns the disconnected accounts of all merchants, each with its merchant."""
+    cursor = await connection.execute(_ALL.encode(), (), binary=True)
+    accounts = [(merchant_id, _decode(state)) for merchant_id, state in await cursor.fetchall()]
+    return [(merchant_id, account) for merchant_id, account in accounts if account.disconnected_at is not None]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.domain.test_payment_methods import CARD, CUSTOMER, saved
 
 from ledger.domain.fold import fold
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import AuthenticationSession
 from ledger.domain.payment_methods.commands import (
     Challenged,
@@ -127,8 +128,15 @@ def test_a_verified_card_is_saved_with_its_address_and_made_the_default_if_asked
     ("of", "event", "end"),
     [
         (
-            Refused(code="CARD_EXPIRED", message="no", by_risk=True),
-            CardVerificationDeclined(verification_id=CHECK, code="CARD_EXPIRED", message="no", by_risk=True, at=LATER),
+            Refused(code="CARD_EXPIRED", message="no", by_risk=True, network_advice=Advice.DO_NOT_RETRY),
+            CardVerificationDeclined(
+                verification_id=CHECK,
+                code="CARD_EXPIRED",
+                message="no",
+                by_risk=True,
+                network_advice=Advice.DO_NOT_RETRY,
+                at=LATER,
+            ),
             VerificationEnd.DECLINED,
         ),
         (
@@ -146,6 +154,7 @@ def test_a_verified_card_is_saved_with_its_address_and_made_the_default_if_asked
 def test_a_card_that_is_not_confirmed_is_not_saved_and_its_id_is_used_up(of: Any, event: Any, end: Any) -> None:
     events, methods = then(begun(billing=BILLING), of)
     assert events == [event]
+    assert methods.verifications[0].network_advice == getattr(event, "network_advice", None)
     assert methods.live == []
     assert methods.had(ONE)
     [verification] = methods.verifications

@@ -47,6 +47,8 @@ def test_a_card_that_is_not_saved_is_declined_in_words_of_its_own():
         assert (declined.code, declined.retryable, declined.advice) == (code, known.retryable, known.advice)
         assert ("payment" in declined.message, declined.message.endswith(" The card is not saved.")) == (False, True)
     assert decline_of_card("51").code == "GENERIC_DECLINE"
+    advised = decline_of_card("51", Advice.DO_NOT_RETRY)
+    assert (advised.advice, advised.retryable) == (Advice.DO_NOT_RETRY, False)
 
 
 def test_a_refusal_by_risk_rules_has_its_own_error_code():

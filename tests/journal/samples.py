@@ -360,7 +360,13 @@ SAMPLES: dict[str, Any] = {
         verification_id=ORDER, at=AT, processor_reference="sbx_ch_1", eci="05"
     ),
     "card-verification-declined.v1": payment_methods.CardVerificationDeclined(
-        verification_id=ORDER, code="CARD_EXPIRED", at=AT, message="The card has expired.", by_risk=True, eci="07"
+        verification_id=ORDER,
+        code="CARD_EXPIRED",
+        at=AT,
+        message="The card has expired.",
+        by_risk=True,
+        eci="07",
+        network_advice=Advice.DO_NOT_RETRY,
     ),
     "card-verification-abandoned.v1": payment_methods.CardVerificationAbandoned(
         verification_id=ORDER, at=AT, sent=True
@@ -464,6 +470,7 @@ SAMPLES: dict[str, Any] = {
     ),
     "processor-account-changed.v1": accounts.ProcessorAccountChanged(account_id=ACCOUNT, terms=ACCOUNT_TERMS, at=LATER),
     "processor-account-disconnected.v1": accounts.ProcessorAccountDisconnected(account_id=ACCOUNT, at=LATER),
+    "processor-account-keys-erased.v1": accounts.ProcessorAccountKeysErased(account_id=ACCOUNT, at=LATER),
     "api-key-rotated.v1": merchants.ApiKeyRotated(
         merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
     ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,22 +16,33 @@ from tests.processors.acme import FOREIGN, GOOD, OTHER, SIGNING, Acme
 from tests.sealing import MASTER_KEY
 
 from ledger.domain.processor_accounts.state import ProcessorAccount, account_id
-from ledger.domain.rejections import ConcurrentUpdate, InvalidField, ProcessorAccountExists
+from ledger.domain.rejections import (
+    ConcurrentUpdate,
+    InvalidField,
+    ProcessorAccountExists,
+    ProcessorAccountKeysErased,
+)
 from ledger.domain.streams import PROCESSOR_ACCOUNTS
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.encryption.rewrapping import rewrap
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.operations.context.clock import Clock
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.pipeline.accounts import rules_of
 from ledger.operations.processor_accounts.check import check_account
 from ledger.operations.processor_accounts.connect import ConnectInput, connect_account
+from ledger.operations.processor_accounts.disconnect import disconnect_account
+from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
 from ledger.operations.processor_accounts.words import without_secrets
 from ledger.postgres.connection import connect
 from ledger.processors.account_keys import PROCESSOR_KEYS, AccountKeyStore
+from ledger.processors.accounts import ProcessorAccount as Opened
 from ledger.processors.registry import AccountKeys
 from ledger.security.secrets import Purpose, load_sealing_keys
 from ledger.settings import Settings
 from ledger.wiring import processor_kinds
+from projections.processor_accounts import disconnected_accounts
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +50,16 @@ KEYS = AccountKeys(secret_key=GOOD, webhook_secrets=(SIGNING,))
 REQUEST = ConnectInput(processor="acme", keys=KEYS)
 REPLACED = replace(REQUEST, keys=replace(KEYS, secret_key=OTHER))
 NAME = "acme-mx"
+
+
+class Fixed(Clock):
+    """A clock that stands still."""
+
+    def __init__(self, at: datetime) -> None:
+        self._at = at
+
+    def now(self, merchant_id: UUID) -> datetime:  # noqa: ARG002 - the same for all
+        return self._at
 
 
 @pytest.fixture
@@ -189,3 +212,44 @@ def test_words_of_a_processor_show_no_key_and_no_card():
     shown = without_secrets(words, KEYS)
     assert shown.startswith("Key *** or *** of **** **** **** **** is ***.")
     assert len(shown) == 500
+
+
+async def test_the_keys_of_a_disconnected_account_are_erased_once_nothing_can_be_refunded_there(
+    ledger: Ledger, actor: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Until then they are kept; afterwards what needs them is refused, until the account is connected again."""
+    account = (await connect_account(ledger, actor, NAME, REQUEST)).account
+    assert ledger.processors.sandbox is not None
+    opened = Opened(name=NAME, processor=ledger.processors.sandbox, is_connected=False)
+
+    async def named(merchant_id: UUID, name: str) -> Opened | None:
+        stored = [each for each in await ledger.accounts.stored(merchant_id) if each.name == name]  # type: ignore[union-attr]
+        return opened if stored[0].keys_erased_at is None else None
+
+    monkeypatch.setattr(ledger.processors, "named", named)
+
+    async def disconnected() -> Any:
+        async with await connect(database_url, "test") as connection:
+            return await disconnected_accounts(connection)
+
+    assert await disconnected() == []
+    gone = await disconnect_account(ledger, actor, NAME)
+    assert [each for _, each in await disconnected()] == [gone]
+    assert gone.disconnected_at is not None
+    capabilities = ledger.processors.sandbox.capabilities
+    kept = timedelta(seconds=capabilities.authorization_validity_s + capabilities.refund_window_s)
+    order: Any = SimpleNamespace(payments=[SimpleNamespace(account=NAME)])
+    for before_s, erased in ((1, 0), (0, 1), (0, 0)):
+        ledger.clock = Fixed(gone.disconnected_at + kept - timedelta(seconds=before_s))
+        assert await erase_expired_keys(ledger, disconnected) == erased
+        assert rows_of(database_url, actor) == ([] if before_s == 0 else [account.terms.secret_id])
+        if before_s:
+            assert await rules_of(ledger, actor.merchant_id, order)
+    with pytest.raises(ProcessorAccountKeysErased, match=NAME):
+        await rules_of(ledger, actor.merchant_id, order)
+    checked = await check_account(ledger, actor, NAME)
+    assert (checked.reachable, "erased" in checked.problems[0]) == (False, True)
+    again = (await connect_account(ledger, actor, NAME, REQUEST)).account
+    assert (again.keys_erased_at, await keys_in(ledger, actor, again)) == (None, KEYS)
+    assert await erase_expired_keys(ledger, disconnected) == 0
+    assert rows_of(database_url, actor) == [again.terms.secret_id]

@@ -39,6 +39,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.InvalidField: 400,
     rejections.ProcessorAccountExists: 409,
     rejections.ProcessorAccountLimitReached: 409,
+    rejections.ProcessorAccountKeysErased: 409,
     rejections.ProcessorKeyRefused: 422,
     rejections.PaymentMethodExpired: 422,
     rejections.PaymentMethodInUse: 409,

@@ -73,6 +73,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "CURRENCY_MISMATCH": "The plan is in another currency than the subscription was charged in, or than the card can pay.",
     "PROCESSOR_ACCOUNT_EXISTS": "The merchant has an account with another processor under this name, or the key is of "
     "another account at the processor: connect that one under another name.",
+    "PROCESSOR_ACCOUNT_KEYS_ERASED": "A payment of the order was made at an account that was disconnected so long ago that "
+    "its keys are erased. Nothing was sent: connect the account again with a key of its own, and repeat the request.",
     "PROCESSOR_ACCOUNT_LIMIT_REACHED": "The merchant has 20 accounts with processors, disconnected ones included, the most "
     "that it may have.",
     "PROCESSOR_KEY_REFUSED": "The processor does not accept the secret key. `message` has its own words; nothing was "

@@ -100,7 +100,10 @@ holds money is cancelled only with `refundCaptured`; an order that is paid is re
             ANY,
             BODY,
             KEYED,
-            {404: ("PAYMENT_NOT_FOUND",), 409: ("INVALID_ORDER_STATE", "ORDER_HAS_CAPTURED_FUNDS")},
+            {
+                404: ("PAYMENT_NOT_FOUND",),
+                409: ("INVALID_ORDER_STATE", "ORDER_HAS_CAPTURED_FUNDS", "PROCESSOR_ACCOUNT_KEYS_ERASED"),
+            },
         ),
         replays=True,
     ),

@@ -91,7 +91,7 @@ code, and the payment stays authorised; a payment with `captureMethod: AUTOMATIC
             DECLINED,
             {
                 404: ("PAYMENT_NOT_FOUND",),
-                409: ("INVALID_ORDER_STATE",),
+                409: ("INVALID_ORDER_STATE", "PROCESSOR_ACCOUNT_KEYS_ERASED"),
                 422: ("CAPTURE_EXCEEDS_AUTHORIZED", "AMOUNT_EXCEEDS_PENDING", "AMOUNT_NOT_CHARGEABLE"),
             },
         ),

@@ -213,7 +213,13 @@ request is answered with the same refund.
             KEYED,
             {
                 404: ("PAYMENT_NOT_FOUND",),
-                409: ("INVALID_ORDER_STATE", "ORDER_NOT_REFUNDABLE", "REFUND_IN_PROGRESS", "IDEMPOTENCY_MISMATCH"),
+                409: (
+                    "INVALID_ORDER_STATE",
+                    "ORDER_NOT_REFUNDABLE",
+                    "REFUND_IN_PROGRESS",
+                    "IDEMPOTENCY_MISMATCH",
+                    "PROCESSOR_ACCOUNT_KEYS_ERASED",
+                ),
                 422: ("REFUND_AMOUNT_EXCEEDS_BALANCE", "REFUND_WINDOW_EXPIRED", "AMOUNT_NOT_CHARGEABLE"),
             },
         ),

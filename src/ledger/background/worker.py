@@ -7,8 +7,9 @@ the same query.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from uuid import UUID
 
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
@@ -22,14 +23,18 @@ from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.scheduler.lanes import PACED_KINDS
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
+from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
+from ledger.postgres.connection import connect
 from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger, start_tracing
 from projections.erasures import Erasures
 from projections.orders.open_calls import OpenCalls
 from projections.orders.reconciliation import ReconciliationLog
+from projections.processor_accounts import disconnected_accounts
 from projections.search.compaction import SearchCompactor
 
 
@@ -61,6 +66,10 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         reconciliation = Reconciliation(ledger, lookup, reconciled.moved)
         erasure = ErasureSweep(ledger, erasures.unfinished, erasures.orders_of, erasures.finished)
 
+        async def find_disconnected() -> Sequence[tuple[UUID, ProcessorAccount]]:
+            async with await connect(url, "ledger-processor-accounts") as connection:
+                return await disconnected_accounts(connection)
+
         def sample_quarantine() -> None:
             QUARANTINED.labels(PROCESS).set(dispatcher.quarantine.merchants)
 
@@ -69,6 +78,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             partial(run_periodically, search.pack),
             erasure.run,
             partial(run_periodically, partial(sweep_cards, ledger), pause_s=60.0),
+            partial(run_periodically, partial(erase_expired_keys, ledger, find_disconnected), pause_s=3600.0),
             reactions.run,
             jobs.run,
             delivery.run,

@@ -216,6 +216,12 @@ class ProcessorAccountLimitReached(Rejected):
     code = "PROCESSOR_ACCOUNT_LIMIT_REACHED"
 
 
+class ProcessorAccountKeysErased(Rejected):
+    """The keys of a disconnected account were erased after the end of its refund window."""
+
+    code = "PROCESSOR_ACCOUNT_KEYS_ERASED"
+
+
 class ProcessorKeyRefused(Rejected):
     """The processor does not accept the secret key of an account."""
 

@@ -110,6 +110,8 @@ class ConnectedAccounts:
     async def _open(self, merchant_id: UUID, account: state.ProcessorAccount) -> ProcessorAccount | None:
         if account.processor == state.SANDBOX:
             return await self._simulated(merchant_id, account)
+        if account.keys_erased_at is not None:
+            return None
         processor = await self._processor(merchant_id, account)
         if processor is None:
             return None

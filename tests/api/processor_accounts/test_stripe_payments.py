@@ -264,6 +264,9 @@ async def test_a_card_is_saved_charged_again_off_session_and_forgotten(shop: Sho
     path = f"/api/payment-methods/{asked['id']}/payer-authentication/validate"
     validated = await shop.merchant.post(path, {"authenticationTransactionId": name})
     assert validated.json()["status"] == "ACTIVE", validated.text
+    lost = {"account": "mx", "token": "pm_card_decline_generic_decline__do_not_try_again"}
+    declined = await shop.merchant.post(customers, {"paymentMethod": {"type": "card", "cardTokens": [lost]}})
+    assert (declined.json()["advice"], declined.json()["retryable"]) == ("DO_NOT_RETRY", False)
     by_asked = {"type": "payment_method_id", "paymentMethodId": asked["id"]}
     off_session = (await shop.create("off", paymentMethod=by_asked, isVirtualTerminal=True)).json()
     assert off_session["declineCode"] == "AUTHENTICATION_REQUIRED", off_session

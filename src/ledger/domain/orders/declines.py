@@ -105,9 +105,9 @@ def decline(code: str, network_advice: Advice | None = None) -> Decline:
     return replace(entry, advice=network_advice, retryable=_RETRYABLE.get(network_advice, entry.retryable))
 
 
-def decline_of_card(code: str) -> Decline:
+def decline_of_card(code: str, network_advice: Advice | None = None) -> Decline:
     """Returns the same as `decline` of a card that was to be saved, in words of its own: no payment was made."""
-    reason = decline(code)
+    reason = decline(code, network_advice)
     return replace(reason, message=f"{_NOT_SAVED.get(reason.code, reason.message)} The card is not saved.")
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.events import Billing
 from ledger.domain.payment_methods.terms import PayerStep
@@ -70,12 +71,13 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """The issuer declined the card, or risk rules did. `code` is a decline code."""
+    """The issuer declined the card, or risk rules did. `code` is a decline code, `network_advice` as in `Declined`."""
 
     code: str
     message: str | None = None
     by_risk: bool = False
     eci: str | None = None
+    network_advice: Advice | None = None
 
 
 class Challenged(Struct, frozen=True, kw_only=True):

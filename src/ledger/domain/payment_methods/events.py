@@ -13,6 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.terms import EndedBecause, PayerStep
 
@@ -184,6 +185,7 @@ class CardVerificationDeclined(Struct, frozen=True, kw_only=True, omit_defaults=
     """The issuer declined the card, its payer could not be authenticated, or (`by_risk`) risk rules refused it.
 
     The card is not saved. The vault destroys its number after this commit, unless an earlier one has saved it.
+    `network_advice` is what the card network advises, if it does.
     """
 
     verification_id: UUID
@@ -192,6 +194,7 @@ class CardVerificationDeclined(Struct, frozen=True, kw_only=True, omit_defaults=
     message: str | None = None
     by_risk: bool = False
     eci: str | None = None
+    network_advice: Advice | None = None
 
 
 class CardVerificationAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

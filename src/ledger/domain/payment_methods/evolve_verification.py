@@ -64,6 +64,7 @@ def evolve_verification(methods: SavedMethods | None, event: VerificationEvent) 
             return _ended(methods, event, VerificationEnd.VERIFIED, eci=event.eci)
         case CardVerificationDeclined():
             why = {"decline_code": event.code, "refused_by_risk": event.by_risk, "eci": event.eci}
+            why["network_advice"] = event.network_advice
             return _ended(methods, event, VerificationEnd.DECLINED, **why)
         case CardVerificationAbandoned():
             return _abandoned(methods, event)

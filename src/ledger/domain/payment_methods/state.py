@@ -7,6 +7,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
+from ledger.domain.orders.statuses import Advice
 from ledger.domain.orders.terms import AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.events import Billing
 from ledger.domain.payment_methods.terms import PayerStep, VerificationEnd
@@ -81,6 +82,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     ended: VerificationEnd | None = None
     decline_code: str | None = None
     refused_by_risk: bool = False
+    network_advice: Advice | None = None
     eci: str | None = None
     account_in_event: str | None = None
     by_token: bool = False

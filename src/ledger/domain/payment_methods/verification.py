@@ -155,7 +155,12 @@ def decide_verification_outcome(methods: SavedMethods, command: RecordVerificati
         case Refused() as refused:
             return [
                 CardVerificationDeclined(
-                    code=refused.code, message=refused.message, by_risk=refused.by_risk, eci=refused.eci, **about
+                    code=refused.code,
+                    message=refused.message,
+                    by_risk=refused.by_risk,
+                    eci=refused.eci,
+                    network_advice=refused.network_advice,
+                    **about,
                 )
             ]
         case Challenged() as challenged:

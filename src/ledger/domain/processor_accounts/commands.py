@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from msgspec import Struct
@@ -24,3 +24,10 @@ class DisconnectAccount(Struct, frozen=True, kw_only=True):
     """Disconnects an account."""
 
     at: datetime
+
+
+class EraseAccountKeys(Struct, frozen=True, kw_only=True):
+    """Erases the keys of an account that was disconnected at least `kept` before `at`."""
+
+    at: datetime
+    kept: timedelta

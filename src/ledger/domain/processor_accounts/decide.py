@@ -6,12 +6,13 @@ there.
 
 from __future__ import annotations
 
-from ledger.domain.processor_accounts.commands import ConnectAccount, DisconnectAccount
+from ledger.domain.processor_accounts.commands import ConnectAccount, DisconnectAccount, EraseAccountKeys
 from ledger.domain.processor_accounts.events import (
     ProcessorAccountChanged,
     ProcessorAccountConnected,
     ProcessorAccountDisconnected,
     ProcessorAccountEvent,
+    ProcessorAccountKeysErased,
 )
 from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountStatus
@@ -69,6 +70,18 @@ def decide_disconnect(account: ProcessorAccount, command: DisconnectAccount) -> 
     if account.status is AccountStatus.DISCONNECTED:
         return []
     return [*_begun(account), ProcessorAccountDisconnected(account_id=account.account_id, at=command.at)]
+
+
+def decide_key_erasure(account: ProcessorAccount, command: EraseAccountKeys) -> list[ProcessorAccountEvent]:
+    """Erases the keys of an account that has been disconnected for as long as they are kept.
+
+    Returns no events for any other account, and for one that has none.
+    """
+    if account.disconnected_at is None or account.terms.secret_id is None:
+        return []
+    if command.at < account.disconnected_at + command.kept:
+        return []
+    return [ProcessorAccountKeysErased(account_id=account.account_id, at=command.at)]
 
 
 def _begun(account: ProcessorAccount) -> list[ProcessorAccountEvent]:

@@ -45,10 +45,20 @@ class ProcessorAccountDisconnected(Struct, frozen=True, kw_only=True, omit_defau
     at: datetime
 
 
-ProcessorAccountEvent = ProcessorAccountConnected | ProcessorAccountChanged | ProcessorAccountDisconnected
+class ProcessorAccountKeysErased(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The account was disconnected so long ago that its keys are of no use: they are destroyed after this commit."""
+
+    account_id: UUID
+    at: datetime
+
+
+ProcessorAccountEvent = (
+    ProcessorAccountConnected | ProcessorAccountChanged | ProcessorAccountDisconnected | ProcessorAccountKeysErased
+)
 
 TOPICS: Final[dict[str, type[Struct]]] = {
     "processor-account-connected.v1": ProcessorAccountConnected,
     "processor-account-changed.v1": ProcessorAccountChanged,
     "processor-account-disconnected.v1": ProcessorAccountDisconnected,
+    "processor-account-keys-erased.v1": ProcessorAccountKeysErased,
 }

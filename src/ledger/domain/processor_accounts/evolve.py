@@ -11,6 +11,7 @@ from ledger.domain.processor_accounts.events import (
     ProcessorAccountConnected,
     ProcessorAccountDisconnected,
     ProcessorAccountEvent,
+    ProcessorAccountKeysErased,
 )
 from ledger.domain.processor_accounts.state import ProcessorAccount
 
@@ -32,5 +33,8 @@ def evolve(account: ProcessorAccount | None, event: ProcessorAccountEvent) -> Pr
             return replace(account, terms=event.terms, updated_at=event.at)
         case ProcessorAccountDisconnected():
             return replace(account, disconnected_at=event.at, updated_at=event.at)
+        case ProcessorAccountKeysErased():
+            terms = replace(account.terms, secret_id=None)
+            return replace(account, terms=terms, keys_erased_at=event.at, updated_at=event.at)
         case _:
             assert_never(event)

@@ -17,7 +17,8 @@ SANDBOX: Final = "sandbox"
 class ProcessorAccount(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An account of a merchant with a processor, since `created_at`: its first connection.
 
-    `is_built_in` marks the account of a sandbox's merchant that has no stream yet.
+    `is_built_in` marks the account of a sandbox's merchant that has no stream yet. An account whose keys are erased has
+    `keys_erased_at`, until it is connected again.
     """
 
     account_id: UUID
@@ -28,6 +29,7 @@ class ProcessorAccount(Struct, frozen=True, kw_only=True, omit_defaults=True):
     updated_at: datetime
     disconnected_at: datetime | None = None
     is_built_in: bool = False
+    keys_erased_at: datetime | None = None
 
     @property
     def status(self) -> AccountStatus:

@@ -248,7 +248,13 @@ def _outcome(answer: AuthorizationAnswer) -> VerificationOutcome:
             return Verified(processor_reference=approved.processor_reference, eci=approved.eci)
         case Declined() as declined:
             by_risk = declined.refused_by is RefusedBy.RISK
-            return Refused(code=declined.code, message=declined.message, by_risk=by_risk, eci=declined.eci)
+            return Refused(
+                code=declined.code,
+                message=declined.message,
+                by_risk=by_risk,
+                eci=declined.eci,
+                network_advice=declined.network_advice,
+            )
         case ActionRequired() as required:
             session = AuthenticationSession(
                 transaction_id=required.authentication_transaction_id,

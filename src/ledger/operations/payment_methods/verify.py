@@ -271,7 +271,7 @@ class _CardAnswer:
         if verification.ended not in {VerificationEnd.DECLINED, VerificationEnd.NOT_FOUND}:
             return not_found()
         code = verification.decline_code or PROCESSOR_TIMEOUT
-        reason = decline_of_card(code)
+        reason = decline_of_card(code, verification.network_advice)
         if self._resumes and code == _AUTHENTICATION_FAILED:
             return PayerAuthenticationFailed("The payer could not be authenticated: the card is not saved.")
         rejection = ChargeRefusedByRisk if verification.refused_by_risk else ChargeRefused

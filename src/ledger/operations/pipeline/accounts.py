@@ -11,6 +11,7 @@ from ledger.domain.orders.capabilities import AccountRules, Candidate, Rules
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType
+from ledger.domain.rejections import ProcessorAccountKeysErased
 from ledger.operations.context.ledger import Ledger
 from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import Capabilities, Processor, ProcessorUnavailable
@@ -131,15 +132,26 @@ async def rules_of(ledger: Ledger, merchant_id: UUID, order: Order) -> Rules:
     """Returns what the accounts of an order's payments allow.
 
     Raises like `processor_of`, and ProcessorUnavailable for an account that cannot be opened: nothing is decided by
-    rules that may be others.
+    rules that may be others. Raises ProcessorAccountKeysErased for one whose keys were erased.
     """
     rules = {}
     for name in _accounts(order.payments):
         processor = await processor_of(ledger, merchant_id, name)
         if processor is None:
+            await _require_keys(ledger, merchant_id, name)
             raise ProcessorUnavailable(f"the account {name} cannot be opened")
         rules[name] = _rules(processor.capabilities)
     return rules
+
+
+async def _require_keys(ledger: Ledger, merchant_id: UUID, name: str) -> None:
+    """Raises ProcessorAccountKeysErased if the keys of an account were erased."""
+    stored = () if ledger.accounts is None else await ledger.accounts.stored(merchant_id)
+    if any(each.name == name and each.keys_erased_at is not None for each in stored):
+        raise ProcessorAccountKeysErased(
+            f"The account {name} was disconnected so long ago that its keys are erased: connect it again with a key of "
+            f"the same account by PUT /v1/processor-accounts/{name} to capture, cancel or refund what it has.",
+        )
 
 
 async def simulated_accounts(ledger: Ledger, merchant_id: UUID, names: Iterable[str]) -> frozenset[str]:

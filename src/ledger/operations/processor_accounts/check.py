@@ -19,6 +19,7 @@ from ledger.processors.registry import AccountKeys, KeyRefused
 
 _NO_PROCESSOR = "This installation has no access to the processor {}."
 _NO_KEYS = "The stored keys cannot be opened: send them again by PUT."
+_ERASED = "The keys were erased long after the account was disconnected: connect it again by PUT, with its keys."
 _REFUSED = "The processor refuses the key: {}"
 _UNREACHABLE = "The processor did not answer: try again in a moment."
 
@@ -50,7 +51,8 @@ async def check_account(ledger: Ledger, actor: Actor, name: str) -> AccountCheck
         return _unanswered(account, _NO_PROCESSOR.format(account.processor), reachable=False)
     keys = await keys_of(ledger, account, uow)
     if keys is None:
-        return _unanswered(account, _NO_KEYS, reachable=False)
+        words = _NO_KEYS if account.keys_erased_at is None else _ERASED
+        return _unanswered(account, words, reachable=False)
     try:
         facts = await kind.check(keys, ledger.call_deadline())
     except KeyRefused as refused:
@@ -66,6 +68,8 @@ async def check_account(ledger: Ledger, actor: Actor, name: str) -> AccountCheck
 async def keys_of(ledger: Ledger, account: ProcessorAccount, uow: UnitOfWork) -> AccountKeys | None:
     """Returns the keys of an account, none of them for one without keys; None if they do not open. Raises a Fault."""
     secret_id = account.terms.secret_id
+    if account.keys_erased_at is not None:
+        return None
     if secret_id is None:
         return AccountKeys()
     try:

@@ -1,6 +1,6 @@
 """Disconnects an account with a processor: it takes no new payments.
 
-Keep its keys: what it has is captured, refunded and looked up there.
+Keep its keys: what it has is captured, refunded and looked up there, until `erase_keys` finds its time over.
 """
 
 from __future__ import annotations
