@@ -48,6 +48,7 @@ class Mutant(NamedTuple):
 
 
 _KEPT: Final = "tests/operations/test_kept_cards.py"
+_ACCOUNTS: Final = "tests/operations/test_processor_accounts.py"
 _STATEMENT: Final = "src/ledger/journal/commit/append_statement.py"
 _BATCH: Final = "src/ledger/journal/commit/batch.py"
 _GROUP_COMMIT: Final = "src/ledger/journal/commit/group_commit.py"
@@ -1892,10 +1893,7 @@ STRIPE: Final = (
         "src/ledger/domain/processor_accounts/decide.py",
         "    if command.at < account.disconnected_at + command.kept:",
         "    if False:",
-        (
-            "tests/operations/test_processor_accounts.py::"
-            "test_the_keys_of_a_disconnected_account_are_erased_once_nothing_can_be_refunded_there",
-        ),
+        (f"{_ACCOUNTS}::test_the_keys_of_a_disconnected_account_are_erased_once_nothing_can_be_refunded_there",),
     ),
     Mutant(
         "instalments-of-dollars",

@@ -27,7 +27,6 @@ from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
-from ledger.postgres.connection import connect
 from ledger.settings import Settings
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger, start_tracing
@@ -67,7 +66,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         erasure = ErasureSweep(ledger, erasures.unfinished, erasures.orders_of, erasures.finished)
 
         async def find_disconnected() -> Sequence[tuple[UUID, ProcessorAccount]]:
-            async with await connect(url, "ledger-processor-accounts") as connection:
+            assert ledger.accounts is not None, "a worker has access to accounts"
+            async with ledger.accounts.keys.client.turn() as connection:
                 return await disconnected_accounts(connection)
 
         def sample_quarantine() -> None:

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.fiscal_data import FiscalAddress as FiscalAddress  # noqa: PLC0414 - exported from here too
 from ledger.domain.fiscal_data import FiscalData as FiscalData  # noqa: PLC0414 - orders and customers have the same
+from ledger.domain.orders.statuses import Advice as Advice  # noqa: PLC0414 - for the streams that know these terms
 from ledger.py311_speedups import fast_members
 
 DUE_DATE_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,8 +8,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ledger.domain.orders.statuses import Advice
-from ledger.domain.orders.terms import AuthenticationSession, CardSummary
+from ledger.domain.orders.terms import Advice, AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.events import Billing
 from ledger.domain.payment_methods.terms import PayerStep
 

@@ -13,8 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.domain.orders.statuses import Advice
-from ledger.domain.orders.terms import AuthenticationSession, CardSummary
+from ledger.domain.orders.terms import Advice, AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.terms import EndedBecause, PayerStep
 
 

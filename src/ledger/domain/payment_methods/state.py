@@ -7,8 +7,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from ledger.domain.orders.statuses import Advice
-from ledger.domain.orders.terms import AuthenticationSession, CardSummary
+from ledger.domain.orders.terms import Advice, AuthenticationSession, CardSummary
 from ledger.domain.payment_methods.events import Billing
 from ledger.domain.payment_methods.terms import PayerStep, VerificationEnd
 
