@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from hashlib import blake2b
@@ -64,16 +64,20 @@ def never(_request: web.Request) -> None:
 class Interference:
     """The server before `upstream`. `decide` may be changed at any time.
 
-    `faults` counts what has happened, `posts` the POST requests by the merchant in their keys.
+    `faults` counts what has happened, `posts` the POST requests by the merchant in their keys. `shown` has the answers of
+    paths that the stand-in does not have.
     """
 
-    def __init__(self, upstream: str, decide: Decide = never, *, late_s: float = 1.0) -> None:
+    def __init__(
+        self, upstream: str, decide: Decide = never, *, late_s: float = 1.0, shown: Mapping[str, object] | None = None
+    ) -> None:
         self.decide = decide
         self.faults = Counter[Fault]()
         self.posts = Counter[str]()
         self.url = ""
         self._upstream = upstream.rstrip("/")
         self._late_s = late_s
+        self._shown = shown or {}
         self._stored: dict[str, bytes] = {}
         self._ending = asyncio.Event()
         self._late = set[asyncio.Task[None]]()
@@ -81,7 +85,12 @@ class Interference:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answers a request as the stand-in does, or lets it fail."""
-        body, key = await request.read(), request.headers.get(_KEY)
+        if request.method == "GET" and request.path in self._shown:
+            return web.json_response(self._shown[request.path])
+        try:
+            body, key = await request.read(), request.headers.get(_KEY)
+        except ConnectionResetError:
+            return web.Response()  # the other side has ended the connection within its request
         if request.method == "POST":
             self.posts[(key or "").partition(":")[0]] += 1
         if key is not None and key in self._stored:
@@ -168,9 +177,11 @@ class Interference:
 
 
 @asynccontextmanager
-async def interfered(upstream: str, decide: Decide = never, *, late_s: float = 1.0) -> AsyncIterator[Interference]:
+async def interfered(
+    upstream: str, decide: Decide = never, *, late_s: float = 1.0, shown: Mapping[str, object] | None = None
+) -> AsyncIterator[Interference]:
     """Runs the server in front of a stand-in; its `url` is what to connect to."""
-    between = Interference(upstream, decide, late_s=late_s)
+    between = Interference(upstream, decide, late_s=late_s, shown=shown)
     app = web.Application(client_max_size=8 << 20)
     app.router.add_route("*", "/{path:.*}", between.serve)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
+from typing import Protocol
 from urllib.parse import quote
 
 import psycopg
@@ -24,6 +25,7 @@ from campaigns.chaos.clients import Merchant, amount_of
 from campaigns.chaos.evidence import gather
 from campaigns.chaos.proxy import proxied
 from campaigns.chaos.running import environ
+from campaigns.chaos.service import Service
 from campaigns.chaos.wire import Lost, NotSent, Wire
 from campaigns.fake_processor.modes import Mode
 from campaigns.fake_processor.record import read
@@ -44,6 +46,12 @@ _OPEN = """
 select exists (select from payment_order where call_deadline_at is not null)
     or exists (select from due_time where due_at <= now()) or exists (select from public_jobs.procrastinate_jobs)
 """
+
+
+class BodyOf(Protocol):
+    """Returns a merchant's request to pay the order of this name by a card that is approved or declined."""
+
+    async def __call__(self, name: str, card: str, *, manual: bool) -> bytes: ...
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -88,7 +96,7 @@ async def run(plan: Plan, home: Path) -> Result:
         service.start()
         merchant = service.merchant("Unknown outcomes")
         kills, disturbances = await pay(service, merchant, plan)
-        await _settle(service, _SETTLE_S + (plan.disturbances.clock_max_s if plan.disturbances else 0))
+        await settle(service, _SETTLE_S + (plan.disturbances.clock_max_s if plan.disturbances else 0))
         with service.database() as url:
             verdict = compare(read(record), await gather(url))
     missed = [f"no call was treated as {mode}" for mode in Mode if not verdict.totals.calls.get(mode)]
@@ -98,7 +106,15 @@ async def run(plan: Plan, home: Path) -> Result:
     return Result(verdict, kills, time.monotonic() - began, disturbances)
 
 
-async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[int, Mapping[str, int]]:
+async def by_number(name: str, card: str, *, manual: bool) -> bytes:
+    """Returns a merchant's request to pay an order by a card's number."""
+    body = bodies.create(name, amount_of(name), card)
+    return json.dumps({**json.loads(body), "captureMethod": "MANUAL"}).encode() if manual else body
+
+
+async def pay(
+    service: Service, merchant: Merchant, plan: Plan, body_of: BodyOf = by_number
+) -> tuple[int, Mapping[str, int]]:
     """Makes all payments, and returns how often the service was killed and disturbed meanwhile."""
     random = Random(plan.seed)
     names = [f"unknown/{plan.seed}/{n}" for n in range(plan.payments)]
@@ -109,7 +125,8 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[in
         for name in remaining:
             card = "declined" if random.random() < 0.1 else "approved"
             action = random.choice(_NEXT_ACTIONS)
-            await _until_answered(service, wire, merchant, name, card, manual=action in {"capture", "cancel"})
+            body = await body_of(name, card, manual=action in {"capture", "cancel"})
+            await _until_answered(service, wire, merchant, name, body)
             if action is not None:
                 await _until_done(service, wire, merchant, name, action)
         await wire.close()
@@ -132,12 +149,7 @@ async def pay(service: FakedService, merchant: Merchant, plan: Plan) -> tuple[in
     return kills, {} if disturbing is None else await disturbing
 
 
-async def _until_answered(
-    service: FakedService, wire: Wire, merchant: Merchant, name: str, card: str, *, manual: bool
-) -> None:
-    body = bodies.create(name, amount_of(name), card)
-    if manual:
-        body = json.dumps({**json.loads(body), "captureMethod": "MANUAL"}).encode()
+async def _until_answered(service: Service, wire: Wire, merchant: Merchant, name: str, body: bytes) -> None:
     deadline = time.monotonic() + _GIVE_UP_S
     while time.monotonic() < deadline:
         try:
@@ -154,7 +166,7 @@ async def _until_answered(
     raise AssertionError(f"{name} was not answered within {_GIVE_UP_S} s")
 
 
-async def _until_done(service: FakedService, wire: Wire, merchant: Merchant, name: str, action: str) -> None:
+async def _until_done(service: Service, wire: Wire, merchant: Merchant, name: str, action: str) -> None:
     """Repeats the action after the payment until its answer is final, or until the payment has failed."""
     path = f"{bodies.ORDERS}/{quote(name, safe='')}/{action}"
     body = json.dumps(_action_body(name, action)).encode()
@@ -183,7 +195,7 @@ def _action_body(name: str, action: str) -> dict[str, object]:
     return {}
 
 
-async def _settle(service: FakedService, patience_s: float) -> None:
+async def settle(service: Service, patience_s: float) -> None:
     """Waits until no call is open and nothing is due, for at most so long: a call that is open then is a violation."""
     deadline, quiet = time.monotonic() + patience_s, 0
     with service.database() as url:

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from campaigns.chaos.evidence import MerchantEvidence
-from campaigns.fake_processor.modes import Line, Mode
+from campaigns.fake_processor.modes import Line
 from ledger.domain.orders.events import AuthorizationOutcomeUnknown, CallUnanswered
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
@@ -34,7 +34,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     captured: Decimal
     refunded: Decimal
     voided: int
-    calls: Mapping[Mode, int]
+    calls: Mapping[str, int]
     unknown: int
 
 
@@ -55,7 +55,28 @@ class LedgerPayment(Struct, frozen=True):
 
 def compare(lines: Sequence[Line], evidence: Sequence[MerchantEvidence]) -> Verdict:
     """Compares the processor's file with every order of every merchant."""
-    payments = {
+    payments = payments_by_key(evidence)
+    violations = [
+        *_charged_twice(lines),
+        *_unannounced(lines, payments),
+        *_differing(lines, payments),
+        *still_open(payments),
+        *paid_twice(evidence),
+    ]
+    totals = Totals(
+        payments=len(payments),
+        captured=sum((ours.payment.captured for ours in payments.values()), Decimal(0)),
+        refunded=sum((ours.payment.refunded for ours in payments.values()), Decimal(0)),
+        voided=sum(ours.payment.status is PaymentStatus.CANCELLED for ours in payments.values()),
+        calls=Counter(line.mode for line in lines if line.mode is not None),
+        unknown=sum(was_unknown(merchant) for merchant in evidence),
+    )
+    return Verdict(violations, totals)
+
+
+def payments_by_key(evidence: Sequence[MerchantEvidence]) -> Mapping[Key, LedgerPayment]:
+    """Returns every payment by its merchant and the key of its first call."""
+    return {
         (merchant.merchant_id, payment.requested.idempotency_key): LedgerPayment(
             order, payment, keys[payment.payment_id]
         )
@@ -65,22 +86,6 @@ def compare(lines: Sequence[Line], evidence: Sequence[MerchantEvidence]) -> Verd
         for payment in order.payments
         if payment.requested is not None
     }
-    violations = [
-        *_charged_twice(lines),
-        *_unannounced(lines, payments),
-        *_differing(lines, payments),
-        *_open(payments),
-        *_paid_twice(evidence),
-    ]
-    totals = Totals(
-        payments=len(payments),
-        captured=sum((ours.payment.captured for ours in payments.values()), Decimal(0)),
-        refunded=sum((ours.payment.refunded for ours in payments.values()), Decimal(0)),
-        voided=sum(ours.payment.status is PaymentStatus.CANCELLED for ours in payments.values()),
-        calls=Counter(line.mode for line in lines if line.mode is not None),
-        unknown=sum(_was_unknown(merchant) for merchant in evidence),
-    )
-    return Verdict(violations, totals)
 
 
 def _keys(merchant: MerchantEvidence) -> Mapping[UUID, frozenset[str]]:
@@ -134,7 +139,8 @@ def _differences(name: str, payment: Payment, moves: Sequence[Line]) -> list[str
     return wrong
 
 
-def _open(payments: Mapping[Key, LedgerPayment]) -> list[str]:
+def still_open(payments: Mapping[Key, LedgerPayment]) -> list[str]:
+    """Returns each payment with a call that is open, or whose order is not settled."""
     return [
         f"{key} is open: {ours.payment.status}, order {ours.order.status}"
         for (_, key), ours in payments.items()
@@ -142,7 +148,8 @@ def _open(payments: Mapping[Key, LedgerPayment]) -> list[str]:
     ]
 
 
-def _paid_twice(evidence: Sequence[MerchantEvidence]) -> list[str]:
+def paid_twice(evidence: Sequence[MerchantEvidence]) -> list[str]:
+    """Returns each order that was paid more than its amount."""
     return [
         f"{order.terms.external_id} was paid {order.amount_paid} of {order.amount}"
         for merchant in evidence
@@ -151,5 +158,6 @@ def _paid_twice(evidence: Sequence[MerchantEvidence]) -> list[str]:
     ]
 
 
-def _was_unknown(merchant: MerchantEvidence) -> int:
+def was_unknown(merchant: MerchantEvidence) -> int:
+    """Returns how many calls of a merchant were of unknown outcome for a while."""
     return sum(isinstance(recorded.event, AuthorizationOutcomeUnknown | CallUnanswered) for recorded in merchant.log)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID, uuid4
 
 import msgspec
 import pytest
@@ -12,9 +15,14 @@ from campaigns.chaos.running import environ
 from campaigns.fake_processor.modes import Line, Mode
 from campaigns.fake_processor.record import read
 from campaigns.fake_processor.service import FakedService, fake_processor
+from campaigns.stand_ins.environment import CannotStart
 from campaigns.unknown_outcomes.campaign import Plan, pay, run
 from campaigns.unknown_outcomes.comparison import compare
 from campaigns.unknown_outcomes.disturbances import KINDS, Disturbances, can_move_the_clock
+from campaigns.unknown_outcomes.stripe import FAULTS, StandIn, run_at_stripe
+from campaigns.unknown_outcomes.stripe_lists import Lists, differences, made_twice
+
+from ledger.domain.orders.statuses import PaymentStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -78,3 +86,49 @@ async def test_the_comparison_finds_every_difference(short_dir: Path):
     ):
         violations = compare(wrong, evidence).violations
         assert any(violation in found for found in violations), (violation, violations)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stand_in", StandIn)
+async def test_stripes_lists_and_the_ledger_agree_on_every_amount(short_dir: Path, stand_in: StandIn):
+    home = short_dir / f"stripe-{stand_in}"
+    home.mkdir()
+    try:
+        result = await run_at_stripe(Plan(payments=100, seed=3, clients=12, kill_every_s=5), stand_in, home)
+    except CannotStart as reason:
+        pytest.skip(str(reason))
+    assert list(result.verdict.violations) == []
+    totals = result.verdict.totals
+    assert set(totals.calls) == set(FAULTS)
+    assert totals.payments >= 100
+    assert min(result.kills, totals.unknown, totals.captured, totals.refunded, totals.voided) > 0
+
+
+def made(merchant_id: UUID, key: str, **given: Any) -> dict[str, Any]:
+    return {"id": key, "metadata": {"ledger_merchant": str(merchant_id), "ledger_key": key}, **given}
+
+
+def test_the_comparison_with_stripes_lists_finds_every_difference():
+    merchant_id = uuid4()
+    intents = [made(merchant_id, key) for key in ("one", "two", "two")]
+    refunds = [made(merchant_id, "back"), made(merchant_id, "back")]
+    charges = [{"payment_intent": "pi", "status": "succeeded"}] * 2 + [{"payment_intent": "pi", "status": "failed"}]
+    twice = list(made_twice(Lists(intents=intents, charges=charges, refunds=refunds)))
+    assert [text.rpartition(" made ")[2] for text in twice] == ["2 intents", "2 refunds", "pi was charged 2 times"]
+    paid, held = {"status": "succeeded", "amount_received": 100}, {"status": "requires_capture", "amount_received": 0}
+    for status, captured, refunded, intent, given_back, wrong in (
+        (PaymentStatus.CAPTURED, 100, 0, paid, 0, 0),
+        (PaymentStatus.AUTHORIZED, 0, 0, held, 0, 0),
+        (PaymentStatus.FAILED, 0, 0, None, 0, 0),
+        (PaymentStatus.CANCELLED, 0, 0, held | {"status": "canceled"}, 0, 0),
+        (PaymentStatus.CAPTURED, 99, 0, paid, 0, 1),
+        (PaymentStatus.CAPTURED, 100, 0, paid, 1, 1),
+        (PaymentStatus.AUTHORIZED, 0, 0, held | {"status": "canceled"}, 0, 1),
+        (PaymentStatus.FAILED, 0, 0, held, 0, 2),
+        (PaymentStatus.FAILED, 0, 0, paid, 0, 2),
+        (PaymentStatus.CANCELLED, 0, 0, held, 0, 2),
+    ):
+        ours: Any = SimpleNamespace(
+            payment=SimpleNamespace(status=status, captured=Decimal(captured), refunded=Decimal(refunded))
+        )
+        assert len(list(differences(ours, intent, given_back))) == wrong, (status, intent)
