@@ -160,7 +160,8 @@ async def test_billing_details_are_updated_and_cleared(merchant: Merchant) -> No
     changed = answer.json()
     assert (changed["billingFirstName"], changed["billingCountry"], changed["billingCity"]) == ("Ana", "US", None)
     assert changed["nickname"] == "Nómina"
-    assert [each["field"] for each in changed.pop("warnings")] == ["unknown"], "createdAt is what was read"
+    warnings = [(each["field"], each["code"]) for each in changed.pop("warnings")]
+    assert warnings == [("unknown", "UNKNOWN_FIELD"), ("createdAt", "READ_ONLY")], "createdAt is not what was read"
     assert (await merchant.get(f"{METHODS}/{method_id}")).json() == changed
     second = await save(merchant, "2", OTHER)
     made = await put(merchant, second, {"billingCity": "Oaxaca", "isDefault": True})
