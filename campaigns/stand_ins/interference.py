@@ -138,8 +138,11 @@ class Interference:
                 return answer
 
     async def open(self) -> None:
+        """Begins. Each request has a connection of its own: one that the stand-in closes meanwhile would be a fault too."""
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
         )
 
     async def close(self) -> None:

@@ -218,7 +218,8 @@ def _running(stand_in: StandIn, home: Path) -> Iterator[tuple[str, str]]:
 @asynccontextmanager
 async def _asking(key: str) -> AsyncIterator[aiohttp.ClientSession]:
     """Yields a session that asks the stand-in itself, where nothing fails."""
-    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as session:
+    connector = aiohttp.TCPConnector(force_close=True)  # the stand-in closes idle connections
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}, connector=connector) as session:
         yield session
 
 
