@@ -176,6 +176,30 @@ async def test_transfers_arrive_in_parts_and_go_back(shop: Shop) -> None:
     assert (await shop.shown("spei"))[0] == "PARTIALLY_REFUNDED"
 
 
+async def test_a_transfer_that_is_paid_in_part_goes_back_when_its_order_is_cancelled(shop: Shop) -> None:
+    await shop.merchant.delete("/api/v1/processor-accounts/sandbox")
+    asked = (await shop.create("part", paymentMethod={"type": "spei"})).json()
+    clabe = asked["paymentMethod"]["speiDetails"]["clabe"]
+    control(shop.url, "transfers", {"clabe": clabe, "amount": 100_000, "reference": "1"})
+    await shop.told()
+    refused = await shop.merchant.post(f"{ORDERS}/part/refund", {"amount": 100_000})
+    assert refused.json()["refund"]["status"] == "FAILED"
+    assert (await shop.merchant.post(f"{ORDERS}/part/cancel", {"refundCaptured": True})).status_code == 200
+    control(shop.url, "clock", {"seconds": 10})
+    await shop.told()
+    order = (await shop.merchant.get(f"{ORDERS}/part")).json()
+    assert (order["status"], order["amountRefunded"]) == ("REFUNDED", 100_000)
+    control(shop.url, "transfers", {"clabe": clabe, "amount": 70_000, "reference": "2"})
+    await shop.told()
+    account = (await shop.at_stripe(f"/v1/payment_intents/{asked['payment']['processorReference']}"))["customer"]
+    balance = {"customer": account, "origin": "customer_balance", "currency": "mxn", "amount": 20_000}
+    await shop.at_stripe("/v1/refunds", **balance)  # on Stripe's own pages, from what came late
+    control(shop.url, "clock", {"seconds": 10})
+    await shop.told()
+    order = (await shop.merchant.get(f"{ORDERS}/part")).json()
+    assert (order["amountPaid"], order["amountRefunded"]) == (170_000, 120_000)
+
+
 async def test_cash_arrives_and_stays(shop: Shop) -> None:
     await shop.merchant.delete("/api/v1/processor-accounts/sandbox")
     asked = (await shop.create("oxxo", paymentMethod={"type": "paycash"})).json()

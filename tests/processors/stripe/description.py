@@ -41,7 +41,7 @@ _OBJECTS = {
     "payment_method_options_card_installments": "available_plans enabled plan",
     "payment_method_details_card_installments_plan": "count interval type",
     "setup_intent_payment_method_options": "",
-    "refund": "id object amount created currency status failure_reason charge payment_intent metadata",
+    "refund": "id object amount created currency status failure_reason charge payment_intent customer metadata",
     "charge": "id object amount amount_captured amount_refunded created payment_intent metadata outcome "
     "payment_method_details",
     "charge_outcome": "type",

@@ -44,6 +44,7 @@ class Double:
         self.events: list[dict[str, Any]] = []
         self.transactions: list[dict[str, Any]] = []
         self.balances: dict[str, int] = defaultdict(int)
+        self.applied: dict[str, int] = {}  # to an intent that is not paid in full
         self.account: dict[str, Any] = {}
         self.plans: list[int] = [3, 6, 12]
         self.faults: dict[str, list[str]] = defaultdict(list)
@@ -381,6 +382,7 @@ class Double:
         if intent["status"] in {"succeeded", "canceled"}:
             raise _unexpected(intent)
         intent |= {"status": "canceled", "next_action": None}
+        self.balances[str(intent.get("customer"))] += self.applied.pop(intent_id, 0)
         intent |= {"canceled_at": self.now} if intent["object"] == "payment_intent" else {}
         self.happen("payment_intent.canceled", intent)
         return intent

@@ -7,10 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 from tests.processors.stripe.conftest import Shop
 from tests.processors.stripe.double import FAILS_BEFORE, Double
 from tests.processors.stripe.test_references import _fund, _payout
 
+from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import ReferenceIssued
 from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import ProcessorTimedOut
@@ -259,7 +261,18 @@ async def test_a_refund_on_stripes_own_pages_is_found_and_looked_up_by_an_id_of_
     assert await shop.stripe.look_up_refund(shop.question(asked_for)) is None
     double.refunds["re_77"]["payment_intent"] = None
     assert await found(shop, event) == []
-    double.refunds["re_77"]["payment_intent"] = intent["id"]
+    reference = await shop.stripe.issue_reference(sent := shop.reference())
+    assert isinstance(reference, ReferenceIssued)
+    double.refunds["re_77"]["customer"] = double.intents[reference.processor_reference]["customer"]
+    double.refunds["re_77"]["charge"] = "ch_77"
+    assert await found(shop, event) == []
+    double.refunds["re_77"]["charge"] = None
+    [made] = await found(shop, event) or ()  # it came from the balance of the transfer's customer
+    assert isinstance(made, UnrequestedRefund)
+    assert (made.amount, made.order_id, made.payment_id) == (4_000, sent.order_id, sent.payment_id)
+    given = {"step": EntryAction.REFUND, "processor_reference": reference.processor_reference, "announced_at": None}
+    given |= {"amount": made.amount, "idempotency_key": f"{made.refund_id}:{made.payment_id}"}
+    assert await shop.stripe.look_up_payout(replace(shop.question(sent), **given)) == made.outcome
 
 
 async def test_a_message_about_an_unknown_object_or_of_another_kind_means_nothing(shop: Shop, double: Double) -> None:

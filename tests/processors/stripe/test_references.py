@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.processors.stripe.conftest import Shop
-from tests.processors.stripe.double import CUT_AFTER, CUT_BEFORE, FAILS_AFTER, Double
+from tests.processors.stripe.double import BUSY, CUT_AFTER, CUT_BEFORE, FAILS_AFTER, REFUSED, Double
 
 from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import (
@@ -132,6 +133,56 @@ async def test_what_was_applied_goes_back_through_the_intent_and_the_rest_from_t
     refused = await stripe.pay_out(_payout(shop, reference, 501))
     assert isinstance(refused, RefundRefused)
     assert (double.given_back(reference), double.balances[customer]) == (50_000, 500)
+
+
+async def test_money_for_a_part_goes_back_once_no_more_is_expected(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    reference = await _issued(shop, stripe)
+    customer = str(double.intents[reference]["customer"])
+    double.applied[reference] = 20_000
+    last = replace(_payout(shop, reference, 20_000), is_last=True)
+    assert isinstance(await stripe.pay_out(replace(last, is_last=False, idempotency_key="open")), RefundRefused)
+    assert double.intents[reference]["status"] == "requires_action", (
+        "the rest that its payer sends still pays the order"
+    )
+    double.faults["/cancel"] = [CUT_BEFORE] * 2
+    with pytest.raises(ProcessorUnavailable):
+        await stripe.pay_out(last)
+    assert isinstance(await stripe.pay_out(last), RefundPending)
+    assert (double.balances[customer], len(double.refunds)) == (0, 1)
+    paid = await _issued(shop, stripe)
+    _fund(double, paid, 50_000)
+    assert isinstance(await stripe.pay_out(replace(_payout(shop, paid, 50_000), is_last=True)), Refunded)
+
+
+async def test_a_payout_of_which_a_part_is_made_has_not_failed(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    for fault in ([REFUSED], [BUSY] * 4):
+        reference = await _issued(shop, stripe)
+        customer = _fund(double, reference, 50_000)
+        double.balances[customer] = 2_000
+        double.faults["/refunds"] = ["", *fault]
+        request = _payout(shop, reference, 52_000)
+        with pytest.raises(ProcessorTimedOut):
+            await stripe.pay_out(request)
+        found = await stripe.look_up_payout(replace(_question(shop, request), fence=True))
+        assert isinstance(found, RefundPending)
+        assert (double.given_back(reference), double.balances[customer]) == (0, 0)
+
+
+async def test_a_payout_that_a_look_up_fenced_has_no_effect_when_it_arrives(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    reference = await _issued(shop, stripe)
+    double.balances[_fund(double, reference, 50_000)] = 2_000
+    for amount in (30_000, 52_000):
+        late = _payout(shop, reference, amount)
+        assert await stripe.look_up_payout(replace(_question(shop, late), fence=True)) is None
+        with pytest.raises(ProcessorTimedOut):
+            await stripe.pay_out(late)
+    assert double.refunds == {}
 
 
 async def test_cash_is_not_given_back(shop: Shop, stripe: StripeProcessor, double: Double) -> None:

@@ -262,7 +262,7 @@ def _move(
         return processor.refund(contract.RefundRequest(**about))
     to = payout_destination(order, intent) or secrets.destination
     destination = None if to is None else contract.Destination(clabe=to.clabe, account_holder=to.account_holder)
-    return processor.pay_out(contract.PayoutRequest(destination=destination, **about))
+    return processor.pay_out(contract.PayoutRequest(destination=destination, is_last=order.cancel_requested, **about))
 
 
 def payout_destination(order: Order, intent: Intent) -> Destination | None:

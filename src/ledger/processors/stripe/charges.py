@@ -44,7 +44,7 @@ from ledger.processors.stripe.call_keys import (
 )
 from ledger.processors.stripe.declines import without_names
 from ledger.processors.stripe.forms import Form
-from ledger.processors.stripe.intents import IDEMPOTENCY_ERROR, KEYS_MAX, Intents, numbered, path_of
+from ledger.processors.stripe.intents import IDEMPOTENCY_ERROR, Intents, path_of
 from ledger.processors.stripe.objects import Error, Intent, Refund
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
@@ -130,7 +130,7 @@ class Charges(Intents):
 
     async def look_up_capture(self, request: LookUpRequest) -> CaptureAnswer | None:
         intent = await self._state(request)
-        if not _is_captured_by(intent, request) and request.fence and await self._fence(request, _CAPTURE):
+        if not _is_captured_by(intent, request) and request.fence and await self.fence(intent.id, request, _CAPTURE):
             return None
         if request.fence and not _is_captured_by(intent, request):
             intent = await self._state(request)  # the call has arrived: the intent shows what it did
@@ -138,7 +138,7 @@ class Charges(Intents):
 
     async def look_up_void(self, request: LookUpRequest) -> VoidAnswer | None:
         intent = await self._state(request)
-        if intent.status != "canceled" and request.fence and not await self._fence(request, _VOID):
+        if intent.status != "canceled" and request.fence and not await self.fence(intent.id, request, _VOID):
             intent = await self._state(request)
         return Voided(processor_reference=intent.id) if intent.status == "canceled" else None
 
@@ -149,7 +149,7 @@ class Charges(Intents):
     async def look_up_refund(self, request: LookUpRequest) -> RefundAnswer | None:
         reference = _reference(request)
         refund = await self._made_refund(reference, request)
-        if refund is None and request.fence and not await self._fence(request, _REFUND):
+        if refund is None and request.fence and not await self.fence(reference, request, _REFUND):
             refund = await self._made_refund(reference, request)
         return None if refund is None else refunded(refund)
 
@@ -172,16 +172,6 @@ class Charges(Intents):
 
     async def _state(self, request: LookUpRequest) -> Intent:
         return await self._read(_reference(request), request)
-
-    async def _fence(self, request: LookUpRequest, step: str) -> bool:
-        """Uses the key of a call up. Returns False if the call has arrived before.
-
-        It may be sent again under the next key then (`send_once`), so that one is used up instead.
-        """
-        for number in range(KEYS_MAX):
-            if await self.use_up(_reference(request), request, numbered(key_of(request, step), number)):
-                return number == 0
-        return False
 
     async def _made_refund(self, intent_id: str, request: Request) -> Refund | None:
         """Returns the refund that a call has made of an intent. Raises ProcessorTimedOut, ProcessorUnavailable."""

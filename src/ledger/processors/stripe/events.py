@@ -217,10 +217,8 @@ class Events(Intents):
         return []
 
     async def _unrequested(self, refund: Refund, deadline_at: datetime) -> Sequence[Finding]:
-        """Returns a refund that was made on Stripe's own pages, of a payment of the ledger's."""
-        if refund.payment_intent is None:
-            return []
-        about = about_of((await self.read(refund.payment_intent, deadline_at)).metadata)
+        """Returns a refund that was made on Stripe's own pages: of a payment of the ledger's, or of a reference's money."""
+        about = about_of(await self.metadata_behind(refund, deadline_at))
         order_id = about["order_id"]
         if order_id is None or any(named is None for named in about.values()):
             return []
@@ -228,6 +226,7 @@ class Events(Intents):
             UnrequestedRefund(
                 **about,  # type: ignore[arg-type]
                 refund_id=unrequested_refund_id(order_id, refund.id),
+                processor_reference=refund.payment_intent,
                 amount=from_units(refund.amount),
                 outcome=refunded(refund),
             )

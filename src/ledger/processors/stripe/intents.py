@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
 from ledger.processors.contract import LookUpRequest, ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.stripe.call_keys import FENCED, key_of
 from ledger.processors.stripe.forms import Form, Value
-from ledger.processors.stripe.objects import Intent
+from ledger.processors.stripe.objects import Customer, Intent, Refund
 from ledger.processors.stripe.transport import Refused, ReplayedFailure, Transport
 
 PAYMENTS: Final = "/v1/payment_intents"
@@ -49,6 +50,18 @@ class Intents:
         """
         path = path_of(intent_id)
         return await self.transport.get(path, {"expand": expanded(path)}, Intent, deadline_at=deadline_at)
+
+    async def metadata_behind(self, refund: Refund, deadline_at: datetime) -> Mapping[str, str]:
+        """Returns the metadata of what a refund gives money back of: a payment, or the balance of a reference's customer.
+
+        Raises Refused, ProcessorTimedOut, ProcessorUnavailable.
+        """
+        if refund.payment_intent is not None:
+            return (await self.read(refund.payment_intent, deadline_at)).metadata
+        if refund.customer is None or refund.charge is not None:
+            return {}  # a charge without an intent is not the ledger's, though its customer may be
+        path = f"{CUSTOMERS}/{refund.customer}"
+        return (await self.transport.get(path, {}, Customer, deadline_at=deadline_at)).metadata
 
     async def cancel(self, intent_id: str, request: Request, step: str) -> Intent:
         """Cancels an intent and returns it as it is then: if the payer was quicker, it is not cancelled.
@@ -126,6 +139,17 @@ class Intents:
                 continue
         key = numbered(key_of(request, step), KEYS_MAX - 1)
         return await self.transport.post(path, form, Intent, key=key, deadline_at=request.deadline_at)
+
+    async def fence(self, intent_id: str, request: LookUpRequest, step: str) -> bool:
+        """Uses the key of a call about an intent up. Returns False if the call has arrived before.
+
+        It may be sent again under the next key then (`send_once`), so that one is used up instead. Raises
+        ProcessorTimedOut, ProcessorUnavailable.
+        """
+        for number in range(KEYS_MAX):
+            if await self.use_up(intent_id, request, numbered(key_of(request, step), number)):
+                return number == 0
+        return False
 
 
 def numbered(key: str, number: int) -> str:

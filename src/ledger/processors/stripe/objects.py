@@ -217,6 +217,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     failure_reason: str | None = None
     charge: str | None = None
     payment_intent: str | None = None
+    customer: str | None = None
     metadata: dict[str, str] | None = None
 
 

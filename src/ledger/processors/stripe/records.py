@@ -113,8 +113,8 @@ class Records(Intents):
         if refund.status in _UNDONE:
             return None
         key = named_key(refund.metadata)
-        if key is None and refund.payment_intent is not None:
-            about = about_of((await self.read(refund.payment_intent, deadline_at)).metadata)
+        if key is None:
+            about = about_of(await self.metadata_behind(refund, deadline_at))
             merchant, order_id, payment_id = about["merchant_id"], about["order_id"], about["payment_id"]
             if merchant is not None and order_id is not None and payment_id is not None:
                 key = (merchant, f"{unrequested_refund_id(order_id, refund.id)}:{payment_id}")

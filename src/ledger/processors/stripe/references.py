@@ -73,6 +73,7 @@ _MEXICO: Final = ZoneInfo("America/Mexico_City")
 _EXPIRES: Final = "ledger_expires"
 _THROUGH_INTENT, _FROM_BALANCE = "refund", "refund-balance"
 _METHODS: Final = {MethodType.SPEI: "customer_balance", MethodType.PAYCASH: "oxxo"}
+_ENDED: Final = frozenset({"succeeded", "canceled"})
 
 
 class References(Intents):
@@ -116,7 +117,7 @@ class References(Intents):
     async def cancel_reference(self, request: ReferenceCancellation) -> ReferenceCancelled:
         """Cancels the intent. Money that was quicker, or arrives all the same, is still reported."""
         intent = await self.cancel(request.processor_reference, request, "cancel")
-        if intent.status not in {"canceled", "succeeded"}:
+        if intent.status not in _ENDED:
             raise ProcessorTimedOut(f"the intent is still {intent.status}")
         return ReferenceCancelled(processor_reference=intent.id)
 
@@ -124,11 +125,14 @@ class References(Intents):
         """Gives money back: what was applied through the intent, and the rest from its customer's balance.
 
         Stripe sends it to the account that it came from, or asks the payer for one by e-mail: it takes no
-        `destination`.
+        `destination`. An intent that is paid in part gives nothing back. Once it is cancelled, its money is in the
+        balance again, and what arrives later stays there: so it is cancelled for the last payout alone.
         """
         intent = await self._read(request.processor_reference, request)
         if intent.customer is None:
             return RefundRefused(code="NOT_REFUNDABLE", message="Stripe gives no cash back that was paid at a store.")
+        if request.is_last and intent.status not in _ENDED:
+            intent = await self._withdrawn(intent.id, request)
         amount = to_units(request.amount, request.currency)
         try:
             made, others = await self._refunds(intent.id, request)
@@ -141,7 +145,7 @@ class References(Intents):
                 answers.append(await self._refund(form, request, _FROM_BALANCE))
             if through and made is None:
                 form = {"payment_intent": intent.id, "amount": through, "metadata": marks}
-                made = await self._refund(form, request, _THROUGH_INTENT)
+                made = await self._refund_through(form, request, has_other_part=bool(answers))
         except Refused as failure:
             if failure.error.type == IDEMPOTENCY_ERROR:
                 raise ProcessorTimedOut("an earlier try of this payout had other parts") from None
@@ -177,19 +181,59 @@ class References(Intents):
         sent again for the rest.
         """
         intent_id = _reference(request)
-        try:
-            made, _ = await self._refunds(intent_id, request)
-            found = [] if made is None else [made]
-            if made is None or from_units(made.amount) != request.amount:
-                of_balance = self.transport.list(REFUNDS, made_since(request), Refund, deadline_at=request.deadline_at)
-                found += [r async for r in of_balance if is_of(request, r.metadata) and r.payment_intent is None]
-        except Refused as failure:
-            raise ProcessorTimedOut(f"the refunds cannot be listed: {failure}") from None
+        found = await self._parts(intent_id, request)
+        if not found and request.fence and await self._has_arrived(intent_id, request):
+            found = await self._parts(intent_id, request)
         if sum(refund.amount for refund in found) == request.amount:
             return _together(request.amount, found)
         if found and request.fence:
             return RefundPending(processor_reference=found[0].id)
         return None
+
+    async def _has_arrived(self, intent_id: str, request: LookUpRequest) -> bool:
+        """Uses the keys of a payout up, so that it has no effect when it arrives. Returns whether a part has arrived."""
+        fenced = [await self.fence(intent_id, request, step) for step in (_FROM_BALANCE, _THROUGH_INTENT)]
+        return not all(fenced)
+
+    async def _parts(self, intent_id: str, request: LookUpRequest) -> list[Refund]:
+        """Returns the refunds that a payout has made."""
+        try:
+            made, _ = await self._refunds(intent_id, request)
+            found = [] if made is None else [made]
+            if made is None or from_units(made.amount) != request.amount:
+                of_balance = self.transport.list(REFUNDS, made_since(request), Refund, deadline_at=request.deadline_at)
+                found += [
+                    refund
+                    async for refund in of_balance
+                    if refund.payment_intent is None and is_refund_of(request, refund.id, refund.metadata)
+                ]
+        except Refused as failure:
+            raise ProcessorTimedOut(f"the refunds cannot be listed: {failure}") from None
+        return found
+
+    async def _refund_through(self, form: Form, request: PayoutRequest, *, has_other_part: bool) -> Refund:
+        """Gives money back through the intent. If the other part of the payout is made, this one has no answer that
+        means that nothing was given back. Raises Refused, ProcessorTimedOut, ProcessorUnavailable.
+        """
+        try:
+            return await self._refund(form, request, _THROUGH_INTENT)
+        except (Refused, ProcessorUnavailable) as failure:
+            if has_other_part:
+                raise ProcessorTimedOut(f"only a part of the payout is made: {failure}") from None
+            raise
+
+    async def _withdrawn(self, intent_id: str, request: Request) -> Intent:
+        """Cancels an intent before money goes back, and returns it: if its payer was quicker, it is paid.
+
+        Raises ProcessorUnavailable if it is not over: no money has moved.
+        """
+        try:
+            intent = await self.cancel(intent_id, request, "withdraw")
+        except ProcessorTimedOut as failure:
+            raise ProcessorUnavailable(f"nothing was given back: {failure}") from None
+        if intent.status not in _ENDED:
+            raise ProcessorUnavailable(f"nothing was given back: the intent is still {intent.status}")
+        return intent
 
     async def _create(
         self, request: Request, method: MethodType, amount: Decimal, currency: str, customer: str | None
