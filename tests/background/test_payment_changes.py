@@ -42,7 +42,9 @@ class Paid:
 
     async def stands(self, standing: Standing, captured: int = 0, account: str = "sandbox", **changes: Any) -> str:
         """Records how the payment stands; returns the order's status and, for one that waits, that it does."""
-        keys = {"capture_key": "pi_1:capture", "void_key": "pi_1:cancel", "processor_reference": "pi_1"}
+        payment = self.order.payments[0]
+        own = payment.processor_reference or payment.session_reference or "pi_1"
+        keys = {"capture_key": "pi_1:capture", "void_key": "pi_1:cancel", "processor_reference": own}
         state = PaymentState(**self.about | keys | {"standing": standing, "captured": Decimal(captured)} | changes)
         return await self._after(await record_payment_state(self.ledger, account, state))
 
@@ -80,6 +82,8 @@ async def test_a_capture_and_a_cancellation_elsewhere_count_once(ledger: Ledger,
     for standing in (Standing.HELD, Standing.WAITING, Standing.FAILED, Standing.LAPSED):
         assert await held.stands(standing) == "AUTHORIZED"
     assert await held.stands(Standing.VOIDED, account="other") == "AUTHORIZED"
+    for standing in (Standing.VOIDED, Standing.CAPTURED):
+        assert await held.stands(standing, 10_000, processor_reference="pi_twin") == "AUTHORIZED", "it holds no money"
     assert await held.stands(Standing.VOIDED, order_id=uuid4()) == "AUTHORIZED waits"
     for _ in range(2):
         assert await held.stands(Standing.CAPTURED, 4_000, released=Decimal(6_000)) == "PARTIALLY_PAID"

@@ -105,10 +105,14 @@ async def _order_of(ledger: Ledger, found: PaymentState | UnrequestedRefund) -> 
 
 
 def _payment_of(order: Order, account: str, found: PaymentState | UnrequestedRefund) -> Payment | None:
-    """Returns the payment that an answer is about, if it was made at this account."""
+    """Returns the payment that an answer is about, if it was made at this account.
+
+    A payment can have a second object at its processor, which names the payment too and holds none of its money.
+    """
     for payment in order.payments:
         if payment.payment_id == found.payment_id and payment.account == account:
-            return payment
+            names = {found.processor_reference, payment.processor_reference or payment.session_reference}
+            return payment if None in names or len(names) == 1 else None
     return None
 
 
