@@ -243,8 +243,8 @@ class PayoutRequest(Request, frozen=True, kw_only=True):
     """A request to give back `amount` of the money received under a reference.
 
     It has a `destination`, except at a simulated processor: other payouts without an account are the merchant's own.
-    With `is_last`, the order is being cancelled: no more money is expected under the reference, so the processor may end
-    it to take apart what has arrived.
+    With `is_last`, the order is being cancelled: no more money is expected under the reference, so the processor may
+    end it to take apart what has arrived.
     """
 
     processor_reference: str

@@ -54,8 +54,8 @@ class PaymentState(Struct, frozen=True, kw_only=True):
 class UnrequestedRefund(Struct, frozen=True, kw_only=True):
     """A refund of a payment that no call has asked for: the merchant made it on the processor's own pages.
 
-    `refund_id` follows from the processor's id. `processor_reference` is the payment's, None where another
-    object than the payment's gave the money back.
+    `refund_id` follows from the processor's id. `processor_reference` is the payment's, None if the money
+    came from another object than that.
     """
 
     merchant_id: UUID

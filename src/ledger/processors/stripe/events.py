@@ -217,7 +217,7 @@ class Events(Intents):
         return []
 
     async def _unrequested(self, refund: Refund, deadline_at: datetime) -> Sequence[Finding]:
-        """Returns a refund that was made on Stripe's own pages: of a payment of the ledger's, or of a reference's money."""
+        """Returns a refund made on Stripe's own pages: of a payment of the ledger's, or of a reference's money."""
         about = about_of(await self.metadata_behind(refund, deadline_at))
         order_id = about["order_id"]
         if order_id is None or any(named is None for named in about.values()):

@@ -52,7 +52,7 @@ class Intents:
         return await self.transport.get(path, {"expand": expanded(path)}, Intent, deadline_at=deadline_at)
 
     async def metadata_behind(self, refund: Refund, deadline_at: datetime) -> Mapping[str, str]:
-        """Returns the metadata of what a refund gives money back of: a payment, or the balance of a reference's customer.
+        """Returns the metadata of where a refund takes its money: a payment, or the balance of a reference's customer.
 
         Raises Refused, ProcessorTimedOut, ProcessorUnavailable.
         """

@@ -191,7 +191,7 @@ class References(Intents):
         return None
 
     async def _has_arrived(self, intent_id: str, request: LookUpRequest) -> bool:
-        """Uses the keys of a payout up, so that it has no effect when it arrives. Returns whether a part has arrived."""
+        """Uses the keys of a payout up: it has no effect if it arrives later. Returns whether a part has arrived."""
         fenced = [await self.fence(intent_id, request, step) for step in (_FROM_BALANCE, _THROUGH_INTENT)]
         return not all(fenced)
 
