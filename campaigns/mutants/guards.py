@@ -1754,6 +1754,14 @@ STRIPE: Final = (
         ("tests/processors/stripe/test_events.py",),
     ),
     Mutant(
+        "message-of-another-name",
+        "what two accounts with the same keys report is recorded by the one that has the payment, and waits at no other",
+        "src/ledger/background/inbox/notices.py",
+        "return await is_of_another_account(self._ledger, account, message)",
+        "return False",
+        ("tests/api/processor_accounts/test_account_messages.py",),
+    ),
+    Mutant(
         "account-message-by-anybody",
         "a message of an account is signed with a secret of it",
         "src/ledger/processors/stripe/account_kind.py",

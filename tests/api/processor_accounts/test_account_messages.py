@@ -207,3 +207,18 @@ async def test_only_what_stripe_answers_is_recorded(store: Storefront, merchant:
         assert (status, {row[3] for row in kept}) == ("PARTIALLY_REFUNDED", {True})
     [shown] = (await merchant.get(f"{ORDERS}/o/refunds")).json()["data"]
     assert (shown["amount"], shown["status"]) == (40_000, "SUCCEEDED")
+
+
+async def test_a_second_name_of_the_same_account_leaves_nothing_waiting(
+    store: Storefront, merchant: Merchant, url: str, double: Double
+) -> None:
+    twin = (await merchant.put(f"{ACCOUNTS}/twin", BODY)).json()["messagesUrl"].removeprefix("https://pay.example")
+    card = {"type": "card", "cardTokens": [{"account": "mx", "token": "pm_1"}]}
+    paid = await merchant.create(paid_order(externalId="o", paymentMethod=card))
+    reference = paid.json()["payments"][0]["processorReference"]
+    dispute = {"id": "dp_8", "object": "dispute", "status": "needs_response", "amount": 9_000, "reason": "fraudulent"}
+    double.disputes["dp_8"] = dispute | {"payment_intent": reference, "created": double.now}
+    for address in (twin, url):
+        assert (await tell(merchant, address, event("charge.dispute.created", "dp_8"), NEW)).status_code == 200
+        assert [row[3:5] for row in await follow(store, merchant) if row[3:5] != (True, None)] == []
+    assert (await merchant.get(f"{ORDERS}/o")).json()["payments"][0]["status"] == "DISPUTED"

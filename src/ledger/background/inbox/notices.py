@@ -13,12 +13,16 @@ from typing import Final
 import msgspec
 
 from ledger.background.inbox.consumer import Applied, Dismissed, Disposition, RetryLater
-from ledger.background.inbox.payment_changes import record_payment_state, record_unrequested_refund
+from ledger.background.inbox.payment_changes import (
+    is_of_another_account,
+    record_payment_state,
+    record_unrequested_refund,
+)
 from ledger.operations.context.ledger import Ledger
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.findings import Finding, PaymentState, UnrequestedRefund
 from ledger.processors.inbox_store import Inbox
-from ledger.processors.messages import NoticeReceived
+from ledger.processors.messages import NoticeReceived, OrderMessage
 
 ASKING_S: Final = 60.0
 """How long a processor may take to answer: a settlement has many lines."""
@@ -61,5 +65,15 @@ class NoticeHandler:
             case UnrequestedRefund():
                 return await record_unrequested_refund(self._ledger, account, finding)
             case message:
+                if await self._is_elsewhere(account, message):
+                    return Applied()  # that account gets a message of its own
                 await self._inbox.receive(msgspec.structs.replace(message, account=named))
                 return Applied()
+
+    async def _is_elsewhere(self, account: str, message: OrderMessage) -> bool:
+        """Returns whether the payment was made at another account of the merchant, which has the same keys."""
+        accounts = await self._ledger.processors.of_merchant(message.merchant_id)
+        others = (each for each in accounts if each.name != account)
+        if all(each.processor.capabilities.name != message.processor for each in others):
+            return False
+        return await is_of_another_account(self._ledger, account, message)

@@ -36,6 +36,7 @@ from ledger.operations.orders.authenticate import continue_session
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
 from ledger.processors.findings import PaymentState, Standing, UnrequestedRefund
+from ledger.processors.messages import OrderMessage
 
 REFUND_REASON: Final = "Refunded on the processor's own pages."
 """The reason of a refund that no request has asked for."""
@@ -75,6 +76,13 @@ async def record_unrequested_refund(ledger: Ledger, account: str, found: Unreque
     return await _record(ledger, found, partial(_refunded, found, ledger.call_deadline()))
 
 
+async def is_of_another_account(ledger: Ledger, account: str, message: OrderMessage) -> bool:
+    """Returns whether the payment of a message was made at another account than this one. Raises a Fault."""
+    order = None if message.payment_id is None else await _order_of(ledger, message)
+    payments = () if order is None else order.payments
+    return any(each.payment_id == message.payment_id and each.account not in {"", account} for each in payments)
+
+
 async def _record(
     ledger: Ledger, found: PaymentState | UnrequestedRefund, decide: Callable[[Order, datetime], list[OrderEvent]]
 ) -> Disposition:
@@ -97,9 +105,9 @@ async def _record(
     return Applied()
 
 
-async def _order_of(ledger: Ledger, found: PaymentState | UnrequestedRefund) -> Order | None:
+async def _order_of(ledger: Ledger, found: PaymentState | UnrequestedRefund | OrderMessage) -> Order | None:
     merchant_id, order_id = found.merchant_id, found.order_id
-    if not await ledger.journal.reader.stream_from(merchant_id, order_id, ORDERS.first):
+    if order_id is None or not await ledger.journal.reader.stream_from(merchant_id, order_id, ORDERS.first):
         return None
     return await load_order(ledger, merchant_id, order_id)
 
