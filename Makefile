@@ -17,7 +17,7 @@ TOOLS := $(VENV)/.tools
 # Tests start hundreds of processes of ours: without its bytecode on the disk, each compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long check bench chaos fuzz stand-ins docs openapi-tools lock clean
+.PHONY: run test test-long check bench chaos fuzz stand-ins fake-stripe docs openapi-tools lock clean
 
 run: $(STAMP)
 	@exec $(BIN)/ledger serve --demo
@@ -55,6 +55,10 @@ fuzz: $(TOOLS)
 # serves until it is interrupted. `python -m campaigns.stand_ins compare` compares the two.
 stand-ins: $(TOOLS)
 	$(BIN)/python -m campaigns.stand_ins
+
+# The fake of Stripe alone, at the address that the tutorial about Stripe names.
+fake-stripe: $(TOOLS)
+	@exec $(BIN)/python -m campaigns.fake_stripe --port 12111
 
 # The reference pages that are generated from the code; tests/docs fails when one is stale.
 docs: $(TOOLS)

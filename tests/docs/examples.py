@@ -43,11 +43,11 @@ def steps(page):
 
 
 class Service:
-    """`ledger serve --demo` on a port of its own. Use it in a `with` block."""
+    """`ledger serve --demo` on a port of its own, unless a setting names one. Use it in a `with` block."""
 
     def __init__(self, data_dir, **settings):
         self.data_dir = data_dir
-        self.environment = environment(LEDGER_DATA_DIR=str(data_dir), LEDGER_PORT="0", **settings)
+        self.environment = environment(**{"LEDGER_DATA_DIR": str(data_dir), "LEDGER_PORT": "0"} | settings)
         self.welcome = self.url = ""
 
     def __enter__(self):

@@ -4,9 +4,11 @@ The tests that follow a page need a whole service with its demo, and are a part 
 """
 
 import json
+import socket
 from uuid import uuid4
 
 import pytest
+from campaigns.fake_stripe.running import fake_stripe_here
 from tests.docs.examples import Service, Shell, matches
 from tests.docs.pages import PAGES, ROOT, blocks
 
@@ -14,6 +16,7 @@ from ledger.postgres.prepare import _INSERT_ONLY
 
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 AROUND = ROOT / "docs" / "tutorial" / "customers-cards-products-keys.md"
+BY_STRIPE = ROOT / "docs" / "tutorial" / "payments-by-stripe.md"
 HOW_TO = ROOT / "docs" / "how-to"
 PRACTISED = (
     "split-an-order",
@@ -88,6 +91,23 @@ def test_the_pages_about_orders_work(service, tmp_path, page):
 def test_the_tutorial_about_what_is_around_the_order_works(service, tmp_path):
     with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
         shell.follow(AROUND)
+
+
+@pytest.mark.long
+def test_the_tutorial_about_stripe_works(short_dir, tmp_path):
+    with fake_stripe_here() as stripe:
+        settings = {"LEDGER_STRIPE_URL": stripe, "LEDGER_PORT": _free_port()}  # Stripe's messages go to this port
+        with (
+            Service(short_dir / uuid4().hex[:8], **settings) as service,
+            Shell(service, **{"/tmp/": f"{tmp_path}/", "http://127.0.0.1:12111": stripe}) as shell,
+        ):
+            shell.follow(BY_STRIPE)
+
+
+def _free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return str(listening.getsockname()[1])
 
 
 def test_every_page_with_a_merchant_of_its_own_is_run():
