@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--account", action="append", default=[])
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    with Record(options.record) as record:
+    with Record(options.record) as record, suppress(KeyboardInterrupt):
         server = serving(record, options.account or ["fake"], port=options.port, seed=options.seed, ready=_print)
         asyncio.run(server.serve())
 
