@@ -51,6 +51,10 @@ async def test_an_account_is_connected_if_stripe_accepts_its_key(merchant: Merch
     double.account["capabilities"] |= {"oxxo_payments": "pending"}
     check = (await merchant.post(f"{ONE}/check", {})).json()
     assert (check["reachable"], len(check["problems"])) == (True, 1)
+    without = {name: value for name, value in BODY.items() if name != "webhookSecrets"}
+    assert (await merchant.put(ONE, without)).status_code == 200
+    problems = (await merchant.post(f"{ONE}/check", {})).json()["problems"]
+    assert "send webhookSecrets" in problems[1], "Stripe's messages are refused, which no other answer shows"
     oxxo = await merchant.put(ONE, BODY | {"methods": [{"type": "PAYCASH"}]})
     assert [each["field"] for each in oxxo.json()["errors"]] == ["methods[0].type"]
 

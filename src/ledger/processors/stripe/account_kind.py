@@ -25,6 +25,10 @@ _SECRET: Final = re.compile(r"(?:sk|rk)_(?:test|live)_\w+", re.ASCII)
 _PUBLISHABLE: Final = re.compile(r"pk_(?:test|live)_\w+", re.ASCII)
 _SIGNATURE: Final = signatures.HEADER.lower().encode()
 _SIGNING: Final = re.compile(r"whsec_\w+", re.ASCII)
+_MESSAGES_REFUSED: Final = (
+    "No webhook secret is stored, so Stripe's messages are refused and what they report is found minutes later: send "
+    "webhookSecrets by PUT, beside the keys."
+)
 
 
 class StripeKind:
@@ -71,7 +75,7 @@ class StripeKind:
             reference=found.account_id,
             country=found.country,
             methods=account_methods(found.methods, UNIT),
-            problems=found.problems,
+            problems=found.problems if keys.webhook_secrets else (*found.problems, _MESSAGES_REFUSED),
         )
 
     def open(self, account: ProcessorAccount, keys: AccountKeys) -> Processor:
