@@ -6,6 +6,7 @@ or forgotten. A card that a request has just kept is left alone for longer than 
 
 from __future__ import annotations
 
+from hmac import compare_digest
 from typing import Final
 
 import structlog
@@ -50,7 +51,7 @@ async def _settle_reference(ledger: Ledger, references: CardReferences, kept: Ke
         return
     if methods is not None and methods.method(kept.payment_method_id) is not None:
         newest = await references.find(kept.merchant_id, kept.payment_method_id, kept.account)
-        if newest is None or newest.token == kept.reference.token:
+        if newest is None or compare_digest(newest.token.encode(), kept.reference.token.encode()):
             await references.settle(kept)
         else:
             await forget(ledger, kept)
