@@ -33,7 +33,7 @@ EXCUSED = {
     r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.type must be card.*": "of the kinds of payment methods, cards are saved",
     r"400 VALIDATION_ERROR \w+ (month|firstDay|periodicity) .*": "a global invoice is of a period that has ended, whose days "
     "follow from its length",
-    r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (has an effect elsewhere|did you mean) .*": "any other member is "
+    r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (has an effect elsewhere|chooses .* elsewhere|did you mean).*": "any other member is "
     "accepted, and a description lists no names that are refused",
     r"400 VALIDATION_ERROR \w+ methods\[.*": "a method and currency is limited once, to what the processor takes",
     r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.(persist|installments|cardTokens\S*) .*": "a card comes by its "
@@ -144,6 +144,16 @@ def filter_failure(context: Any, failure: Failure, case: Any, response: Any) -> 
     if not isinstance(failure, RejectedPositiveData):
         return True
     body = response.json()
-    outcome = f"{response.status_code} {body['code']}"
-    fields = [f"{outcome} {field['code']} {field['field']} {field['message']}" for field in body.get("errors", [])]
-    return not all(any(re.fullmatch(excused, refusal) for excused in EXCUSED) for refusal in fields or [outcome])
+    errors = body.get("errors", [])
+    # The code of an answer about several fields is that of the first one.
+    codes = {body["code"], "VALIDATION_ERROR"} if len(errors) > 1 else {body["code"]}
+    refusals = [
+        [f"{response.status_code} {code} {field['code']} {field['field']} {field['message']}" for code in codes]
+        for field in errors
+    ]
+    return not all(map(_is_excused, refusals or [[f"{response.status_code} {body['code']}"]]))
+
+
+def _is_excused(refusals: list[str]) -> bool:
+    """Returns whether one of the ways to write a refusal is excused."""
+    return any(re.fullmatch(excused, refusal) for excused in EXCUSED for refusal in refusals)

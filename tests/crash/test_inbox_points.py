@@ -57,7 +57,7 @@ _EXTRA = 2_500
 # As if the lease of the killed worker had just begun: the next worker to be killed leaves its messages alone.
 _LEASED = "update processor_message set next_try_at = now() + interval '1 hour' where handled_at is null"
 # As if the leases and pauses of killed workers had ended.
-_NEXT_TRY = "update processor_message set next_try_at = now() where handled_at is null"
+_NEXT_TRY = "update processor_message set next_try_at = now(), claimed_until = null where handled_at is null"
 _LEFT = """
 select (select count(*) from processor_message where handled_at is null)
      + (select count(*) from sandbox_message where delivered_at is null and due_at < now() + interval '1 day')

@@ -189,7 +189,7 @@ async def test_every_combination_of_filters_lists_and_counts_the_same_as_the_mod
                 assert ids(then) == whole[offset + limit : offset + 2 * limit], query
                 assert then["pagination"]["total"] == len(whole), query
             found += len(whole) > 0
-    assert found > sample // 6, "most combinations must not be empty by accident"
+    assert found > sample // 8, "combinations must not be empty by accident"
 
 
 async def test_a_page_by_offset_that_skips_whole_days_is_the_same_page(
