@@ -1,8 +1,8 @@
 """The account that the embedded Postgres runs as, and the environment of its processes.
 
-Pass Postgres only the variables that `environment` returns. The other ones of this process hold the master key, the
-processors' keys and the token of the metrics, and `/proc` shows the variables of a process to all processes of its
-account.
+Pass Postgres only the variables that `environment` returns. The service's other variables hold the master key, the
+processors' keys and the token of the metrics. Every process of an account can read the variables of that account's
+processes in `/proc`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME: Final = "payment-ledger"
 FORMER_NAME: Final = "nobody"
 """The account that earlier releases used. Other services of the machine use it too."""
 _NUMBERS: Final = range(60_706, 61_184)
-"""User ids that systemd's document UIDS-GIDS assigns to nothing. The group of a server has the same id."""
+"""User ids for which systemd's document UIDS-GIDS names no use. The server's group has the same id."""
 _PROGRAMS: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 _LOCK: Final = Path("/run/payment-ledger.lock")
 """Only root can open this file: no other user can hold its lock and so delay a start."""
@@ -71,8 +71,8 @@ def server_account(name: str = NAME) -> Account | None:
 def initdb_account(account: Account | None) -> Account | None:
     """Returns the account for initdb: the server's, or `nobody` in the server's group if the server's has no name.
 
-    initdb refuses to run under a user id without a name. Only the server and initdb are in that group. So the directory
-    can be closed to the other processes of `nobody`, and the kernel gives them no access to the process of initdb.
+    initdb refuses to run under a user id without a name. No other process is in the server's group. The group keeps the
+    other processes of `nobody` out of the directory, and the kernel gives them no access to the process of initdb.
     Raises ClusterUnusable if the system has no `nobody`.
     """
     if account is None or account.name is not None:
@@ -124,8 +124,8 @@ def _named(name: str) -> Account | None:
 def _created(name: str) -> Account | None:
     """Creates the account, or waits for another start that creates it. Returns None if the system cannot add it.
 
-    `useradd` looks for the name before it locks the list of accounts: without the lock here, the second of two that run
-    at once would replace the account of the first.
+    `useradd` looks for the name first and locks the list of accounts afterwards. The lock of this function keeps two of
+    them from running at once: both would find no account, and the second would replace the account of the first.
     """
     try:
         lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -167,7 +167,7 @@ def _changes_accounts(*arguments: str) -> bool:
 
 
 def _unnamed() -> Account:
-    """Returns the first user id of `_NUMBERS` that neither an account nor a group has: the same one at each start."""
+    """Returns the first id of `_NUMBERS` that no account and no group has. It is the same at each start."""
     number = next(
         (number for number in _NUMBERS if not _exists(pwd.getpwuid, number) and not _exists(grp.getgrgid, number)), None
     )

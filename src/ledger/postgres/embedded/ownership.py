@@ -1,8 +1,8 @@
-"""The owner of the embedded server's files: the account that the server runs as. Files of another account, that of an
-earlier release or of another machine, are taken over.
+"""The owner of the embedded server's files: the account that the server runs as. An earlier release or another machine
+may have given them to another account; `take_over` gives them to this one.
 
-Take files over only while no server runs on them. Postgres itself does not notice a server of another account: it looks
-for a shared memory segment, which that account alone can see.
+Call `take_over` only while no server runs on the files. Postgres does not notice a server that another account runs: it
+looks for that server's shared memory, and only that account can see it.
 """
 
 from __future__ import annotations
