@@ -325,7 +325,7 @@ class OrderUnderTest:
         if order.payments:
             payment = self._payment_of(order)
             name = payment.dispute.dispute_id if payment.dispute else self._key()
-            amount = self.draw(st.sampled_from([None, order.quantum]))
+            amount = self.draw(st.sampled_from([None, order.quantum, payment.amount]))
             command = c.RecordDispute(
                 payment_id=payment.payment_id,
                 dispute_id=name,

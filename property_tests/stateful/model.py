@@ -296,7 +296,7 @@ class Model:
     def _from_one(self, payment: Payment, amount: int) -> Expected | list[tuple[Payment, int]]:
         if payment.refunding:
             return Expected(409, "REFUND_IN_PROGRESS")
-        if payment.status not in REFUNDABLE or not payment.captured:
+        if payment.status not in REFUNDABLE or not payment.captured or payment.contesting:
             return Expected(409, "ORDER_NOT_REFUNDABLE")
         if self._is_too_late(payment):
             return Expected(422, "REFUND_WINDOW_EXPIRED")
@@ -323,7 +323,7 @@ class Model:
         return shares
 
     def _is_free(self, payment: Payment) -> bool:
-        return payment.status in REFUNDABLE and not payment.refunding
+        return payment.status in REFUNDABLE and not payment.refunding and not payment.contesting
 
     def _is_too_late(self, payment: Payment) -> bool:
         at = payment.captured_at
@@ -383,17 +383,19 @@ class Model:
         return Expected(200)
 
     def contest(self, payment: Payment, amount: int, name: str) -> None:
-        """Opens a dispute about `amount`; `name` is the dispute's id."""
-        payment.returns_to, payment.status, payment.contested = payment.status, "DISPUTED", amount
-        payment.dispute, payment.contesting = name, True
+        """Opens a dispute about `amount`; `name` is the dispute's id. A final status stays."""
+        if payment.status in HELD:
+            payment.returns_to, payment.status = payment.status, "DISPUTED"
+        payment.dispute, payment.contesting, payment.contested = name, True, amount
 
     def decided(self, payment: Payment, outcome: str) -> None:
         """Ends a dispute that is WON or LOST; OPENED leaves it open."""
         if outcome == "LOST":
-            payment.refunded += payment.contested
+            payment.refunded += min(payment.contested, payment.refundable)
+        if outcome == "LOST" and payment.status == "DISPUTED":
             payment.status = "REFUNDED" if payment.refunded >= payment.captured else "PARTIALLY_REFUNDED"
             payment.returns_to = None
-        if outcome == "WON":
+        if outcome == "WON" and payment.status == "DISPUTED":
             payment.status = self._back(payment)
         payment.contesting = outcome == "OPENED"
         if not payment.contesting:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from property_tests.stateful.model import DueMessage, Expected, Model
-from property_tests.stateful.model_order import HELD, Order, Payment
+from property_tests.stateful.model import REFUNDABLE, DueMessage, Expected, Model
+from property_tests.stateful.model_order import Order, Payment
 
 DISPUTES = ("opened", "won", "lost")
 BATCHES = {"listed": "PENDING_SETTLEMENT", "matched": "SETTLED", "refused": "CAPTURED"}
@@ -115,8 +115,6 @@ class Inbox:
             if sent.kind == "opened":
                 return True
             if sent.kind == "lost":
-                if sent.amount > payment.refundable:
-                    return False
                 payment.contested = sent.amount
         elif not self._opened(sent, payment):
             return False
@@ -124,10 +122,9 @@ class Inbox:
         return True
 
     def _opened(self, sent: SentMessage, payment: Payment) -> bool:
-        amount = payment.refundable if sent.kind == "won" else sent.amount
-        if payment.status not in HELD or not 0 < amount <= payment.refundable:
+        if payment.status not in REFUNDABLE or not payment.captured or payment.refunding or payment.contesting:
             return False
-        self.model.contest(payment, amount, sent.name)
+        self.model.contest(payment, payment.refundable if sent.kind == "won" else sent.amount, sent.name)
         return True
 
     def _refunded(self, sent: SentMessage) -> bool:

@@ -349,12 +349,12 @@ def movements_statement(merchant_id: UUID, begin: datetime, end: datetime) -> tu
 
 
 def movements_of(rows: Sequence[tuple[Any, ...]]) -> list[GlobalMovement]:
-    """Returns the movements from the rows of their statement."""
+    """Returns the movements from the rows of their statement. A lost dispute of money that had gone back is none."""
+    moved = ((*row, _decode_moved(data).amount) for *row, data in rows)
     return [
-        GlobalMovement(
-            type=_TYPES[topic], order_id=order_id, global_invoice_id=invoice_id, amount=_decode_moved(data).amount
-        )
-        for topic, order_id, invoice_id, data in rows
+        GlobalMovement(type=_TYPES[topic], order_id=order_id, global_invoice_id=invoice_id, amount=amount)
+        for topic, order_id, invoice_id, amount in moved
+        if amount
     ]
 
 

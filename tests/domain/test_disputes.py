@@ -16,6 +16,7 @@ from tests.domain.builders import (
     late_capture,
     paid,
     payment_id,
+    refund_id,
     refund_requested,
     refunded,
 )
@@ -37,18 +38,32 @@ from tests.domain.transition_rows import (
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events as e
 from ledger.domain.orders.refund import SettlementBatch
-from ledger.domain.orders.statuses import CAPTURED_STATUSES, OrderStatus, PaymentStatus
-from ledger.domain.rejections import InvalidField, InvalidOrderState, OrderNotRefundable, PaymentNotFound
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, REFUNDABLE_STATUSES, OrderStatus, PaymentStatus
+from ledger.domain.rejections import (
+    InvalidField,
+    InvalidOrderState,
+    OrderNotRefundable,
+    PaymentNotFound,
+    RefundExceedsBalance,
+)
 
 ALLOWED = tuple(sorted(CAPTURED_STATUSES))
 
 
-def opened(amount: int) -> e.DisputeOpened:
-    return e.DisputeOpened(payment_id=ONE, dispute_id=DISPUTE, amount=Decimal(amount), at=NOON)
+def opened(amount: int, reported: int | None = None) -> e.DisputeOpened:
+    return e.DisputeOpened(
+        payment_id=ONE, dispute_id=DISPUTE, amount=Decimal(amount), at=NOON, reported_amount=_number(reported)
+    )
 
 
-def lost(amount: int) -> e.DisputeLost:
-    return e.DisputeLost(payment_id=ONE, dispute_id=DISPUTE, amount=Decimal(amount), at=NOON)
+def lost(amount: int, reported: int | None = None) -> e.DisputeLost:
+    return e.DisputeLost(
+        payment_id=ONE, dispute_id=DISPUTE, amount=Decimal(amount), at=NOON, reported_amount=_number(reported)
+    )
+
+
+def _number(amount: int | None) -> Decimal | None:
+    return None if amount is None else Decimal(amount)
 
 
 def test_a_dispute_is_about_all_held_money_or_the_amount_it_names() -> None:
@@ -78,10 +93,6 @@ def test_a_lost_dispute_takes_the_amount_reported_at_its_end(lost_amount: int) -
     assert (disputed_entry.amount, chargeback.amount) == (2500, lost_amount)
 
 
-def test_a_lost_dispute_cannot_take_more_than_is_held() -> None:
-    given(*disputed(PAID, 2500)).when(dispute(LOST, 10001)).then_rejected(InvalidField, field="amount")
-
-
 def test_a_dispute_first_reported_at_its_end_is_opened_and_ended() -> None:
     given(*PAID).when(dispute(LOST, 2500)).then(opened(2500), lost(2500))
 
@@ -108,13 +119,85 @@ def test_a_chargeback_on_a_split_order_is_pending_again() -> None:
 )
 def test_only_held_money_can_be_disputed(history: tuple[object, ...]) -> None:
     given(*history).when(dispute(OPENED, name="dsp-2")).then_rejected(
-        InvalidOrderState, currentStatus=folded(history).payments[0].status, allowedStatuses=ALLOWED
+        InvalidOrderState,
+        currentStatus=folded(history).payments[0].status,
+        allowedStatuses=tuple(sorted(REFUNDABLE_STATUSES)),
     )
 
 
-def test_a_dispute_cannot_exceed_what_is_held() -> None:
-    given(*PAID).when(dispute(OPENED, 10001)).then_rejected(InvalidField, field="amount")
+def test_a_dispute_names_a_payment_and_an_amount_that_is_one() -> None:
     given(*PAID).when(dispute(OPENED, n=2)).then_rejected(PaymentNotFound)
+    for amount in (0, Decimal("0.5")):
+        given(*PAID).when(dispute(OPENED, amount)).then_rejected(InvalidField, field="amount")
+
+
+RETURNED = (*PAID, refund_requested(1, 4000), refunded(1, 4000))
+
+
+def test_a_dispute_over_more_than_is_held_is_about_what_is_held_and_keeps_the_banks_amount() -> None:
+    order = given(*RETURNED).when(dispute(OPENED, 10_000)).then(opened(6000, 10_000))
+    [payment] = order.payments
+    assert (payment.status, payment.entries[-1].amount, payment.entries[-1].reported_amount) == (
+        "DISPUTED",
+        6000,
+        10_000,
+    )
+    contested = (*RETURNED, opened(6000, 10_000))
+    given(*contested).when(dispute(OPENED, 10_000)).then()
+    given(*contested).when(refund(1)).then_rejected(RefundExceedsBalance, refundableAmount=0)
+    won = e.DisputeWon(payment_id=ONE, dispute_id=DISPUTE, at=NOON)
+    [payment] = given(*contested).when(dispute(WON)).then(won).payments
+    assert (payment.status, payment.refundable, payment.entries[-1].reported_amount) == (
+        PaymentStatus.PARTIALLY_REFUNDED,
+        6000,
+        10_000,
+    )
+    for end in (dispute(LOST), dispute(LOST, 10_000)):
+        order = given(*contested).when(end).then(lost(6000, 10_000))
+        [payment] = order.payments
+        assert (order.net, payment.status, payment.charged_back) == (0, PaymentStatus.REFUNDED, 6000)
+        assert [(each.amount, each.reported_amount) for each in payment.entries[-2:]] == [(6000, 10_000)] * 2
+        given(*contested, lost(6000, 10_000)).when(dispute(LOST, 10_000)).then()
+    given(*contested).when(dispute(LOST, 5000)).then(lost(5000))
+    given(*PAID).when(dispute(LOST, 10_001)).then(opened(10_000, 10_001), lost(10_000, 10_001))
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_a_dispute_waits_for_the_refund_that_is_on_its_way(succeeds: bool) -> None:
+    pending = (*PAID, refund_requested(1, 4000))
+    given(*pending).when(dispute(OPENED, 10_000)).then_rejected(
+        InvalidOrderState, currentStatus=PaymentStatus.PENDING_REFUND
+    )
+    refused = e.RefundRefused(refund_id=refund_id(1), payment_id=ONE, code="REFUSED", at=NOON)
+    outcome = refunded(1, 4000) if succeeds else refused
+    then = (opened(6000, 10_000), lost(6000, 10_000)) if succeeds else (opened(10_000), lost(10_000))
+    order = given(*pending, outcome).when(dispute(LOST, 10_000)).then(*then)
+    assert (order.net, order.refundable, order.status) == (0, 0, OrderStatus.REFUNDED)
+
+
+@pytest.mark.parametrize("stage", [WON, LOST])
+def test_money_that_went_back_is_contested_without_a_change_of_the_payment(stage: c.DisputeStage) -> None:
+    """The bank may take money that a refund returned: the merchant sees it, and proves the refund to the bank."""
+    history = (*PAID, refund_requested(1, 10_000), refunded(1, 10_000))
+    order = given(*history).when(dispute(OPENED, 10_000)).then(opened(0, 10_000))
+    assert (order.status, order.payments[0].status) == (OrderStatus.REFUNDED, PaymentStatus.REFUNDED)
+    end = e.DisputeWon(payment_id=ONE, dispute_id=DISPUTE, at=NOON) if stage is WON else lost(0, 10_000)
+    order = given(*history, opened(0, 10_000)).when(dispute(stage)).then(end)
+    [payment] = order.payments
+    assert (payment.status, payment.dispute, payment.charged_back, order.net) == (PaymentStatus.REFUNDED, None, 0, 0)
+
+
+def test_late_money_on_a_failed_payment_is_contested_and_not_refunded_meanwhile() -> None:
+    history = (*with_card_payment(created()), declined(1), late_capture(1, 10000))
+    order = given(*history).when(dispute(OPENED, 4000)).then(opened(4000))
+    assert order.payments[0].status is PaymentStatus.FAILED
+    contested = (*history, opened(4000))
+    given(*contested).when(refund(1000, payment_id=ONE)).then_rejected(
+        OrderNotRefundable, currentStatus=PaymentStatus.FAILED
+    )
+    given(*contested).when(dispute(OPENED, 1, name="dsp-2")).then_rejected(InvalidOrderState)
+    order = given(*contested).when(dispute(LOST)).then(lost(4000))
+    assert (order.payments[0].status, order.payments[0].refundable) == (PaymentStatus.FAILED, 6000)
 
 
 def test_disputed_money_cannot_be_refunded() -> None:
@@ -234,7 +317,7 @@ def test_a_dispute_ends_after_a_late_refund_and_takes_what_is_left(late: int, re
     refunded = e.LateRefundReported(
         payment_id=ONE, refund_id=UUID(int=50), amount=Decimal(late), processor_reference="r-50", at=NOON
     )
-    order = given(*PAID, opened(10_000), refunded).when(dispute(LOST, reported)).then(lost(10_000))
+    order = given(*PAID, opened(10_000), refunded).when(dispute(LOST, reported)).then(lost(10_000 - late, 10_000))
     (payment,) = order.payments
     assert (payment.status, payment.refunded, order.net) == (PaymentStatus.REFUNDED, 10_000, 0)
     assert payment.charged_back == 10_000 - late

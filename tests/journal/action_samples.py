@@ -193,9 +193,13 @@ ACTIONS: dict[str, Any] = {
     "call-abandoned.v1": orders.CallAbandoned(
         payment_id=PAYMENT, call=orders.ProcessorCall.VOID, because=orders.AbandonedBecause.NOT_SENT, at=AT
     ),
-    "dispute-opened.v1": orders.DisputeOpened(payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT),
+    "dispute-opened.v1": orders.DisputeOpened(
+        payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT, reported_amount=2 * AMOUNT
+    ),
     "dispute-won.v1": orders.DisputeWon(payment_id=PAYMENT, dispute_id="dsp-1", at=AT),
-    "dispute-lost.v1": orders.DisputeLost(payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT),
+    "dispute-lost.v1": orders.DisputeLost(
+        payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT, reported_amount=2 * AMOUNT
+    ),
     "settlement-listed.v1": orders.SettlementListed(payment_id=PAYMENT, batch_id="lote-1", at=AT, **FEE),
     "settlement-matched.v1": orders.SettlementMatched(payment_id=PAYMENT, batch_id="lote-1", at=AT, **FEE),
     "settlement-refused.v1": orders.SettlementRefused(payment_id=PAYMENT, batch_id="lote-1", at=AT, **FEE),

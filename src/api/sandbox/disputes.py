@@ -42,7 +42,10 @@ class ReportDispute(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     ]
     amount: Annotated[
         PositiveNumber | UnsetType,
-        Meta(description="In minor units. Absent: the amount of the open dispute, or all that can still be refunded."),
+        Meta(
+            description="In minor units, at most what was captured. Absent: the amount of the open dispute, or all that "
+            "can still be refunded. Of more than that, the dispute is about what can be refunded."
+        ),
     ] = UNSET
     account: AccountName = OWN
 
@@ -82,8 +85,7 @@ def _message(
 ) -> Message:
     """Returns the report of the payer's bank.
 
-    Raises InvalidOrderState, OrderNotRefundable, InvalidField for an amount that the payment does not
-    hold.
+    Raises InvalidOrderState, OrderNotRefundable, InvalidField for an amount that the payment has not captured.
     """
     order, payment = disputed
     if payment.processor_reference is None:
@@ -108,12 +110,12 @@ def _message(
         if open_dispute is None and payment.refundable <= 0:
             raise OrderNotRefundable("The payment holds no money that can be disputed.", currentStatus=payment.status)
         return DisputeWon(**about)
-    amount = asked or (open_dispute.amount if open_dispute else payment.refundable)
+    amount = asked or (open_dispute.reported_amount if open_dispute else payment.refundable)
     if amount <= 0:
         raise OrderNotRefundable("The payment holds no money that can be disputed.", currentStatus=payment.status)
     require_multiple(order, amount, most=GROSS_MAX)
-    if amount > payment.refundable:
-        raise InvalidField("amount", "must not exceed the money that the payment holds")
+    if asked is not None and asked > payment.captured:
+        raise InvalidField("amount", "must not exceed what the payment has captured")
     kind = DisputeOpened if outcome == "OPENED" else DisputeLost
     return kind(amount=amount, **about)
 

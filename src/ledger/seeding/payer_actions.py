@@ -115,7 +115,7 @@ async def _dispute(line: RunningLine) -> LineResult:
     }
     if body.outcome == "WON":
         return await _deliver(line, DisputeWon(**about))
-    contested = dispute.amount if dispute else payment.refundable
+    contested = dispute.reported_amount if dispute else payment.refundable
     amount = contested if body.amount is None else Decimal(body.amount)
     kind = DisputeOpened if body.outcome == "OPENED" else DisputeLost
     return await _deliver(line, kind(amount=amount, **about))

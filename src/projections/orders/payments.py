@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 import uuid_utils
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from ledger.domain.money import plain
 from ledger.domain.orders.declines import payer_message
@@ -63,6 +63,13 @@ class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
     currency: Annotated[Currency | None, Meta(description="The currency of the amount.")]
     created_at: Moment
     reason: Annotated[str | None, Meta(description="The reason, for example of a failure.")]
+    reported_amount: Annotated[
+        AmountText | UnsetType,
+        Meta(
+            description="What the payer's bank reported to contest or to take, if that is more than the payment held; "
+            "absent otherwise. `amount` is the part that the payment held."
+        ),
+    ] = UNSET
 
 
 class SettlementDocument(Struct, rename="camel"):
@@ -278,6 +285,7 @@ def _events(payment: Payment, currency: str) -> list[PaymentEventDocument]:
             currency=None if entry.amount is None else currency,
             created_at=moment(entry.at),
             reason=entry.reason,
+            reported_amount=UNSET if entry.reported_amount is None else plain(entry.reported_amount),
         )
         for ordinal, entry in enumerate(payment.entries, 1)
     ]

@@ -318,8 +318,12 @@ async def test_settled_money_can_be_refunded_and_contested(merchant: Merchant):
     found = await captured(merchant)
     await settle(merchant)
     assert (await refund(merchant, found, 50_000))["payments"][0]["status"] == "PARTIALLY_REFUNDED"
-    assert told(await contest(merchant, found, "OPENED"))["payments"][0]["status"] == "DISPUTED"
+    disputed = told(await contest(merchant, found, "OPENED", amount=150_000))["payments"][0]
+    entry = disputed["paymentEvents"][-1]
+    assert (disputed["status"], entry["amount"], entry["reportedAmount"]) == ("DISPUTED", "100000", "150000")
     assert told(await contest(merchant, found, "WON"))["payments"][0]["status"] == "PARTIALLY_REFUNDED"
+    lost = told(await contest(merchant, found, "LOST", amount=150_000))
+    assert (lost["status"], lost["amountRefunded"]) == ("REFUNDED", 150_000)
 
 
 # ---------------------------------------------------------------- production

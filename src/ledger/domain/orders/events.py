@@ -753,12 +753,17 @@ class CallAbandoned(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class DisputeOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The payer disputed `amount` (gross) at the bank. The order's status stays until the dispute is lost."""
+    """The payer disputed `amount` (gross) at the bank. The order's status stays until the dispute is lost.
+
+    `amount` is of the money that the payment held. `reported_amount` is what the bank reported, absent unless it is
+    more: a part had gone back by refunds. The same holds for `DisputeLost`.
+    """
 
     payment_id: UUID
     dispute_id: str
     amount: Decimal
     at: datetime
+    reported_amount: Decimal | None = None
 
 
 class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -772,13 +777,15 @@ class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 class DisputeLost(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant lost the dispute, and the bank took `amount` (gross) back: a chargeback.
 
-    It counts as refunded, but it is not a refund.
+    It counts as refunded, but it is not a refund. An earlier release stored more than the payment
+    held if a refund had been reported late.
     """
 
     payment_id: UUID
     dispute_id: str
     amount: Decimal
     at: datetime
+    reported_amount: Decimal | None = None
 
 
 class SettlementListed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

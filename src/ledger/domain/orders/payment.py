@@ -74,7 +74,10 @@ class EntryStatus(StrEnum):
 
 
 class HistoryEntry(Struct, frozen=True):
-    """One step of a payment, as `paymentEvents` shows it: begun at `at`, completed in place. Amount in minor units."""
+    """One step of a payment, as `paymentEvents` shows it: begun at `at`, completed in place. Amounts in minor units.
+
+    `reported_amount` is what a bank reported about a dispute, None unless it is more than the payment held.
+    """
 
     action: EntryAction
     status: EntryStatus
@@ -82,6 +85,7 @@ class HistoryEntry(Struct, frozen=True):
     at: datetime
     reason: str | None = None
     refund_id: UUID | None = None
+    reported_amount: Decimal | None = None
 
 
 class Intent(Struct, frozen=True, kw_only=True):

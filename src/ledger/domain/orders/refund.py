@@ -28,14 +28,18 @@ class RefundStatus(StrEnum):
 
 
 class Dispute(Struct, frozen=True):
-    """An open dispute: the payer contests `amount` (gross, in minor units) at the bank."""
+    """An open dispute: the payer contests `reported_amount` at the bank, of which the payment held `amount`.
+
+    Both are gross, in minor units.
+    """
 
     dispute_id: str
     amount: Decimal
+    reported_amount: Decimal
 
 
 class ClosedDispute(Struct, frozen=True):
-    """A dispute that has ended: `lost` is the amount that the bank took, zero if the merchant won."""
+    """A dispute that has ended: `lost` is the amount that the bank reported to take, zero if the merchant won."""
 
     dispute_id: str
     lost: Decimal

@@ -97,6 +97,12 @@ CAPTURED_STATUSES: Final = frozenset(
 )
 """Captured, and neither being refunded nor disputed (contract 2.1)."""
 
+REFUNDABLE_STATUSES: Final = CAPTURED_STATUSES | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
+"""The statuses in which captured money can go back, by a refund or a dispute.
+
+A payment in a final status gives back money that was reported late, and keeps its status.
+"""
+
 SETTLEMENT_STATUSES: Final = frozenset(
     {
         PaymentStatus.CAPTURED,

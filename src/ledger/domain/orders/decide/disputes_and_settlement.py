@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from ledger.domain.money import GROSS_MAX, shortest
 from ledger.domain.orders.commands import DisputeStage, ExpirePayment, RecordDispute, RecordSettlement, SettlementStage
@@ -31,8 +31,8 @@ from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Released
 from ledger.domain.orders.refund import SettlementBatch
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import CAPTURED_STATUSES, NextAction, PaymentStatus
-from ledger.domain.rejections import InvalidField, InvalidOrderState
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, REFUNDABLE_STATUSES, NextAction, PaymentStatus
+from ledger.domain.rejections import InvalidOrderState
 
 _AUTHORIZED: Final = frozenset({PaymentStatus.AUTHORIZED, PaymentStatus.PARTIALLY_AUTHORIZED})
 _CAPTURE_OPEN: Final = frozenset({PaymentStatus.PENDING_CAPTURE, PaymentStatus.CAPTURING})
@@ -53,31 +53,31 @@ _SETTLEMENT_EVENTS: Final[Mapping[SettlementStage, type[SettlementListed | Settl
 def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
     """Records the opening or the end of a dispute. The same report again is absorbed.
 
-    A lost dispute takes the amount that the bank reports at its end, even if another amount was contested (section
-    8.11: chargebacks count as refunded). Raises PaymentNotFound, InvalidField for `amount`, InvalidOrderState.
+    A bank can contest more than the payment holds: a part has gone back by refunds. The dispute is over what is held,
+    and the events keep the bank's amount. A lost dispute takes the amount that the bank reports at its end, even if
+    another amount was contested (section 8.11: chargebacks count as refunded).
+
+    Raises PaymentNotFound, InvalidField for `amount`, InvalidOrderState while a refund or another dispute is open.
     """
     payment, at = require_payment(order, command.payment_id), command.at
     if payment.decided(command.dispute_id) is not None:
         return []
-    opened: list[OrderEvent] = []
+    if command.amount is not None:
+        require_multiple(order, command.amount, most=GROSS_MAX)
+    about: dict[str, Any] = {"payment_id": payment.payment_id, "dispute_id": command.dispute_id, "at": at}
+    opened, contested = list[OrderEvent](), payment.refundable
     if payment.dispute is not None and payment.dispute.dispute_id == command.dispute_id:
-        if command.stage is DisputeStage.OPENED:
-            return []
-        amount = payment.dispute.amount
-        if command.stage is DisputeStage.LOST and command.amount is not None:
-            # A refund that was reported late may have given back a part meanwhile. The bank's report counts anyway.
-            amount = _disputed_amount(order, command.amount, max(amount, payment.refundable))
+        contested = payment.dispute.reported_amount
     else:
-        amount = _opened_amount(order, payment, command)
-        opened = [DisputeOpened(payment_id=payment.payment_id, dispute_id=command.dispute_id, amount=amount, at=at)]
+        _require_disputable(payment)
+        opened = [DisputeOpened(**about, **_amounts(payment, command.amount or contested))]
     match command.stage:
         case DisputeStage.OPENED:
             return opened
         case DisputeStage.WON:
-            return [*opened, DisputeWon(payment_id=payment.payment_id, dispute_id=command.dispute_id, at=at)]
+            return [*opened, DisputeWon(**about)]
         case DisputeStage.LOST:
-            lost = DisputeLost(payment_id=payment.payment_id, dispute_id=command.dispute_id, amount=amount, at=at)
-            return [*opened, lost]
+            return [*opened, DisputeLost(**about, **_amounts(payment, command.amount or contested))]
         case _:
             assert_never(command.stage)
 
@@ -158,23 +158,26 @@ def _rest_lapsed(order: Order, payment: Payment, command: ExpirePayment) -> list
     return released(order, payment, Released(amount=payment.capturable), ReleasedBecause.LAPSED, command.at)
 
 
-def _opened_amount(order: Order, payment: Payment, command: RecordDispute) -> Decimal:
-    if payment.status not in CAPTURED_STATUSES or payment.refundable <= 0:
-        raise _wrong_payment_state(payment, f"A payment that is {payment.status} cannot be disputed.")
-    return _disputed_amount(order, command.amount, payment.refundable)
+def _require_disputable(payment: Payment) -> None:
+    """Raises InvalidOrderState if no money was captured, or if a refund or another dispute has no outcome yet."""
+    message = f"A payment that is {payment.status} cannot be disputed."
+    if payment.refunding or payment.dispute is not None:
+        message = "The payment cannot be disputed before its open refund or dispute has an outcome."
+    elif payment.status in REFUNDABLE_STATUSES and payment.captured:
+        return
+    raise _wrong_payment_state(payment, message, REFUNDABLE_STATUSES)
 
 
-def _disputed_amount(order: Order, reported: Decimal | None, held: Decimal) -> Decimal:
-    """Returns the amount that the bank reported (gross), or all that is held. Raises InvalidField above that."""
-    amount = held if reported is None else reported
-    require_multiple(order, amount, most=GROSS_MAX)
-    if amount > held:
-        raise InvalidField("amount", "must not exceed the money that the payment holds")
-    return shortest(amount)
+def _amounts(payment: Payment, reported: Decimal) -> dict[str, Any]:
+    """Returns the part of the reported amount (gross) that is held, and the reported amount if that is more."""
+    amount = min(reported, payment.refundable)
+    return {"amount": shortest(amount), "reported_amount": shortest(reported) if reported > amount else None}
 
 
-def _wrong_payment_state(payment: Payment, message: str) -> InvalidOrderState:
-    return InvalidOrderState(message, currentStatus=payment.status, allowedStatuses=tuple(sorted(CAPTURED_STATUSES)))
+def _wrong_payment_state(
+    payment: Payment, message: str, allowed: frozenset[PaymentStatus] = CAPTURED_STATUSES
+) -> InvalidOrderState:
+    return InvalidOrderState(message, currentStatus=payment.status, allowedStatuses=tuple(sorted(allowed)))
 
 
 def _expiry_reason(payment: Payment, command: ExpirePayment) -> ExpiredBecause | None:

@@ -40,7 +40,7 @@ from ledger.domain.orders.processor_outcomes import NotFound, NotSent, Refunded,
 from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
 from ledger.domain.orders.refund import RefundPart, RefundStatus
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
+from ledger.domain.orders.statuses import REFUNDABLE_STATUSES, PaymentStatus
 from ledger.domain.orders.terms import Destination, DestinationType, MethodType
 from ledger.domain.rejections import (
     IdempotencyMismatch,
@@ -52,12 +52,6 @@ from ledger.domain.rejections import (
 )
 
 _EXCEEDS: Final = "The amount exceeds what can be refunded: refund at most refundableAmount."
-_REFUNDABLE: Final = CAPTURED_STATUSES | {PaymentStatus.FAILED, PaymentStatus.REFUNDED}
-"""Statuses in which a payment can give money back.
-
-A payment in a final status gives back money that was reported late, and keeps its status.
-"""
-
 Shares = list[tuple[Payment, Decimal]]
 
 
@@ -111,7 +105,7 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
     carried_out = isinstance(command.outcome, Refunded | RefundPending)
     if part.status is not RefundStatus.FAILED or not carried_out:
         return []
-    if payment.status not in _REFUNDABLE or payment.refunding or part.amount > payment.refundable:
+    if not _can_give_back(payment) or part.amount > payment.refundable:
         return _late_refund(part, command)
     reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
     return with_cancellation_closed(order, [reopened, *_pending_part_outcome(payment, part, command)])
@@ -195,8 +189,9 @@ def _require_refundable(shares: Shares, command: RefundOrder) -> Shares:
         if payment.refunding:
             raise RefundInProgress("A refund of this payment is in progress: try later.", paymentId=payment.payment_id)
     for payment, _ in shares:
-        if payment.status not in _REFUNDABLE or not payment.captured:
-            message = f"A payment that is {payment.status} cannot be refunded."
+        if payment.status not in REFUNDABLE_STATUSES or not payment.captured or payment.dispute is not None:
+            state = payment.status if payment.dispute is None else PaymentStatus.DISPUTED
+            message = f"A payment that is {state} cannot be refunded."
             raise OrderNotRefundable(message, currentStatus=payment.status)
     for payment, amount in shares:
         require_given_back(payment, command.rules)
@@ -281,7 +276,12 @@ def newest_capture_first(order: Order) -> list[Payment]:
 
 def is_free(payment: Payment) -> bool:
     """Returns whether the payment can give money back now."""
-    return payment.status in _REFUNDABLE and not payment.refunding and not payment.is_being_released
+    return _can_give_back(payment) and not payment.is_being_released
+
+
+def _can_give_back(payment: Payment) -> bool:
+    """Returns whether neither a refund nor a dispute of the payment is open, and its status lets money go back."""
+    return payment.status in REFUNDABLE_STATUSES and not payment.refunding and payment.dispute is None
 
 
 def is_too_late(payment: Payment, command: RefundOrder) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,16 +13,26 @@ from ledger.domain.orders.evolve.history import history_with
 from ledger.domain.orders.evolve.payments import Folds, on_payment
 from ledger.domain.orders.payment import EntryAction, EntryStatus, Payment
 from ledger.domain.orders.refund import ClosedDispute, Dispute, refunded_status
-from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.statuses import CAPTURED_STATUSES, PaymentStatus
 
 
 def _opened(payment: Payment, event: DisputeOpened) -> Payment:
+    """Returns the payment with an open dispute. A final status stays: late money and its refund do not change it."""
+    is_final = payment.status not in CAPTURED_STATUSES
+    entries = history_with(
+        payment,
+        EntryAction.DISPUTE,
+        EntryStatus.PENDING,
+        event.amount,
+        event.at,
+        reported_amount=event.reported_amount,
+    )
     return replace(
         payment,
-        status=PaymentStatus.DISPUTED,
-        returns_to=payment.status,
-        dispute=Dispute(event.dispute_id, event.amount),
-        entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.PENDING, event.amount, event.at),
+        status=payment.status if is_final else PaymentStatus.DISPUTED,
+        returns_to=payment.returns_to if is_final else payment.status,
+        dispute=Dispute(event.dispute_id, event.amount, _reported(event)),
+        entries=entries,
         updated_at=event.at,
     )
 
@@ -29,10 +40,7 @@ def _opened(payment: Payment, event: DisputeOpened) -> Payment:
 def _won(payment: Payment, event: DisputeWon) -> Payment:
     amount = None if payment.dispute is None else payment.dispute.amount
     return replace(
-        payment,
-        status=status_to_return_to(payment),
-        returns_to=None,
-        dispute=None,
+        _dispute_ended(payment, status_to_return_to(payment)),
         decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
         entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
         updated_at=event.at,
@@ -46,19 +54,32 @@ def _lost(payment: Payment, event: DisputeLost) -> Payment:
     disputed = event.amount if payment.dispute is None else payment.dispute.amount
     lost = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, disputed, event.at)
     entries = history_with(
-        replace(payment, entries=lost), EntryAction.CHARGEBACK, EntryStatus.SUCCESS, event.amount, event.at
+        replace(payment, entries=lost),
+        EntryAction.CHARGEBACK,
+        EntryStatus.SUCCESS,
+        event.amount,
+        event.at,
+        reported_amount=event.reported_amount,
     )
     return replace(
-        payment,
-        status=refunded_status(payment.captured, refunded),
-        returns_to=None,
+        _dispute_ended(payment, refunded_status(payment.captured, refunded)),
         refunded=refunded,
         charged_back=payment.charged_back + taken,
-        dispute=None,
-        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, event.amount)),
+        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, _reported(event))),
         entries=entries,
         updated_at=event.at,
     )
+
+
+def _dispute_ended(payment: Payment, status: PaymentStatus) -> Payment:
+    """Returns the payment without its dispute, in `status` unless its own is final."""
+    if payment.status is not PaymentStatus.DISPUTED:
+        return replace(payment, dispute=None)
+    return replace(payment, status=status, returns_to=None, dispute=None)
+
+
+def _reported(event: DisputeOpened | DisputeLost) -> Decimal:
+    return event.amount if event.reported_amount is None else event.reported_amount
 
 
 def status_to_return_to(payment: Payment) -> PaymentStatus:

@@ -29,15 +29,17 @@ def history_with(
     at: datetime,
     reason: str | None = None,
     refund_id: UUID | None = None,
+    reported_amount: Decimal | None = None,
 ) -> tuple[HistoryEntry, ...]:
     """Returns the payment's entries with this step: its open entry is updated in place, else a new entry is added."""
     entries = payment.entries
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
         if entry.action is action and entry.status in _OPEN:
-            updated = HistoryEntry(action, status, amount, entry.at, reason, refund_id or entry.refund_id)
+            refund_id, reported_amount = refund_id or entry.refund_id, reported_amount or entry.reported_amount
+            updated = HistoryEntry(action, status, amount, entry.at, reason, refund_id, reported_amount)
             return (*entries[:place], updated, *entries[place + 1 :])
-    return (*entries, HistoryEntry(action, status, amount, at, reason, refund_id))
+    return (*entries, HistoryEntry(action, status, amount, at, reason, refund_id, reported_amount))
 
 
 def history_ended(
