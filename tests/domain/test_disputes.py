@@ -48,6 +48,7 @@ from ledger.domain.rejections import (
 )
 
 ALLOWED = tuple(sorted(CAPTURED_STATUSES))
+DISPUTABLE = tuple(sorted(REFUNDABLE_STATUSES))
 
 
 def opened(amount: int, reported: int | None = None) -> e.DisputeOpened:
@@ -121,7 +122,7 @@ def test_only_held_money_can_be_disputed(history: tuple[object, ...]) -> None:
     given(*history).when(dispute(OPENED, name="dsp-2")).then_rejected(
         InvalidOrderState,
         currentStatus=folded(history).payments[0].status,
-        allowedStatuses=tuple(sorted(REFUNDABLE_STATUSES)),
+        allowedStatuses=DISPUTABLE,
     )
 
 
@@ -144,7 +145,7 @@ def test_a_dispute_over_more_than_is_held_is_about_what_is_held_and_keeps_the_ba
     )
     contested = (*RETURNED, opened(6000, 10_000))
     given(*contested).when(dispute(OPENED, 10_000)).then()
-    given(*contested).when(refund(1)).then_rejected(RefundExceedsBalance, refundableAmount=0)
+    given(*contested).when(refund(1, n=2)).then_rejected(RefundExceedsBalance, refundableAmount=0)
     won = e.DisputeWon(payment_id=ONE, dispute_id=DISPUTE, at=NOON)
     [payment] = given(*contested).when(dispute(WON)).then(won).payments
     assert (payment.status, payment.refundable, payment.entries[-1].reported_amount) == (
@@ -166,7 +167,7 @@ def test_a_dispute_over_more_than_is_held_is_about_what_is_held_and_keeps_the_ba
 def test_a_dispute_waits_for_the_refund_that_is_on_its_way(succeeds: bool) -> None:
     pending = (*PAID, refund_requested(1, 4000))
     given(*pending).when(dispute(OPENED, 10_000)).then_rejected(
-        InvalidOrderState, currentStatus=PaymentStatus.PENDING_REFUND
+        InvalidOrderState, currentStatus=PaymentStatus.PENDING_REFUND, allowedStatuses=DISPUTABLE
     )
     refused = e.RefundRefused(refund_id=refund_id(1), payment_id=ONE, code="REFUSED", at=NOON)
     outcome = refunded(1, 4000) if succeeds else refused
@@ -195,7 +196,9 @@ def test_late_money_on_a_failed_payment_is_contested_and_not_refunded_meanwhile(
     given(*contested).when(refund(1000, payment_id=ONE)).then_rejected(
         OrderNotRefundable, currentStatus=PaymentStatus.FAILED
     )
-    given(*contested).when(dispute(OPENED, 1, name="dsp-2")).then_rejected(InvalidOrderState)
+    given(*contested).when(dispute(OPENED, 1, name="dsp-2")).then_rejected(
+        InvalidOrderState, currentStatus=PaymentStatus.FAILED, allowedStatuses=DISPUTABLE
+    )
     order = given(*contested).when(dispute(LOST)).then(lost(4000))
     assert (order.payments[0].status, order.payments[0].refundable) == (PaymentStatus.FAILED, 6000)
 
