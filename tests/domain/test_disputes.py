@@ -190,6 +190,9 @@ def test_money_that_went_back_is_contested_without_a_change_of_the_payment(stage
 
 def test_late_money_on_a_failed_payment_is_contested_and_not_refunded_meanwhile() -> None:
     history = (*with_card_payment(created()), declined(1), late_capture(1, 10000))
+    given(*history, refund_requested(1, 1000)).when(dispute(OPENED, 4000)).then_rejected(
+        InvalidOrderState, currentStatus=PaymentStatus.FAILED, allowedStatuses=DISPUTABLE
+    )
     order = given(*history).when(dispute(OPENED, 4000)).then(opened(4000))
     assert order.payments[0].status is PaymentStatus.FAILED
     contested = (*history, opened(4000))
@@ -324,3 +327,5 @@ def test_a_dispute_ends_after_a_late_refund_and_takes_what_is_left(late: int, re
     (payment,) = order.payments
     assert (payment.status, payment.refunded, order.net) == (PaymentStatus.REFUNDED, 10_000, 0)
     assert payment.charged_back == 10_000 - late
+    [as_stored_before] = folded((*PAID, opened(10_000), refunded, lost(10_000))).payments
+    assert (as_stored_before.refunded, as_stored_before.charged_back) == (10_000, 10_000 - late)
