@@ -14,5 +14,6 @@ In reading order:
   `processor_accounts`: with whom a merchant collects. `idempotency`: requests under an idempotency key (no decider).
 - `invoices`: the terms of electronic invoices, receipts and credit notes, and the division of an amount into taxes.
 - `streams`: every kind of stream with its events, its fold and its claims, as values.
+- `public_events`: what webhooks and the feed of events announce of them.
 - `fold`: the state after several events. `ids`: derived ids. `merge_patch`: changes of JSON by RFC 7396.
 """

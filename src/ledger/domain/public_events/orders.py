@@ -1,0 +1,214 @@
+"""The public events of a payment order and its payments in one command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+from ledger.domain.money import ZERO
+from ledger.domain.orders.events import (
+    AuthorizationReleased,
+    DepositReceived,
+    ReleasedBecause,
+    ReminderDue,
+    ReminderKind,
+)
+from ledger.domain.orders.payment import Payment
+from ledger.domain.orders.refund import RefundStatus
+from ledger.domain.orders.state import Order
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.public_events import documents, kinds
+from ledger.domain.public_events.command import CommandStream, LoggedEvent, PublicEvent, Subject
+from ledger.domain.public_events.kinds import Kind
+from ledger.domain.public_events.lookup import causes, kinds_of_topic, last_cause
+
+ORDER_STATUS_KINDS: Final = {
+    OrderStatus.PENDING: kinds.ORDER_PENDING,
+    OrderStatus.PROCESSING: kinds.ORDER_PROCESSING,
+    OrderStatus.REFERENCE_GENERATED: kinds.ORDER_REFERENCE_GENERATED,
+    OrderStatus.AUTHORIZED: kinds.ORDER_AUTHORIZED,
+    OrderStatus.PARTIALLY_AUTHORIZED: kinds.ORDER_PARTIALLY_AUTHORIZED,
+    OrderStatus.ACTION_REQUIRED: kinds.ORDER_ACTION_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: kinds.ORDER_ACTION_REQUIRED,
+    OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: kinds.ORDER_ACTION_REQUIRED,
+    OrderStatus.COMPLETED: kinds.ORDER_COMPLETED,
+    OrderStatus.PARTIALLY_PAID: kinds.ORDER_PARTIALLY_PAID,
+    OrderStatus.CANCELLATION_REQUESTED: kinds.ORDER_CANCELLATION_REQUESTED,
+    OrderStatus.CANCELLED: kinds.ORDER_CANCELLED,
+    OrderStatus.FAILED: kinds.ORDER_FAILED,
+    OrderStatus.REFUND_PROCESSING: kinds.ORDER_REFUND_PROCESSING,
+    OrderStatus.PARTIALLY_REFUNDED: kinds.ORDER_PARTIALLY_REFUNDED,
+    OrderStatus.REFUNDED: kinds.ORDER_REFUNDED,
+}
+"""The kind that announces each status of an order."""
+
+PAYMENT_STATUS_KINDS: Final = {
+    PaymentStatus.FAILED: kinds.PAYMENT_FAILED,
+    PaymentStatus.EXPIRED: kinds.PAYMENT_EXPIRED,
+    PaymentStatus.CANCELLED: kinds.PAYMENT_CANCELLED,
+}
+"""The kinds of the statuses in which a payment ends without money."""
+
+SILENT_PAYMENT_STATUSES: Final = {
+    PaymentStatus.CREATED: "payment.created announces the payment.",
+    PaymentStatus.PENDING_AUTHORIZATION: "A call is begun: its outcome is announced.",
+    PaymentStatus.REQUIRES_ACTION: "payment.requires_action announces each action.",
+    PaymentStatus.AUTHORIZED: "payment.authorized announces what was granted; a capture or void without effect changes "
+    "nothing of it.",
+    PaymentStatus.PARTIALLY_AUTHORIZED: "As for AUTHORIZED.",
+    PaymentStatus.PENDING_CAPTURE: "The capture is due later: payment.captured announces the money.",
+    PaymentStatus.CAPTURING: "A call is begun: its outcome is announced.",
+    PaymentStatus.CAPTURED: "payment.captured announces the money. A refund, dispute or batch that came to nothing is "
+    "announced as such, or as nothing.",
+    PaymentStatus.PARTIALLY_CAPTURED: "As for CAPTURED.",
+    PaymentStatus.PENDING_SETTLEMENT: "The batch is not paid out: payment.settled announces that it is.",
+    PaymentStatus.SETTLED: "payment.settled announces the batch.",
+    PaymentStatus.PENDING_CANCELLATION: "A call is begun: the order announces it, and then its outcome.",
+    PaymentStatus.PENDING_REFUND: "A call is begun: the order announces it, and then its outcome.",
+    PaymentStatus.PARTIALLY_REFUNDED: "payment.refunded announces the money, payment.dispute_closed a chargeback.",
+    PaymentStatus.REFUNDED: "As for PARTIALLY_REFUNDED.",
+    PaymentStatus.DISPUTED: "payment.disputed announces the dispute.",
+}
+"""Why a change to one of the other statuses is no public event of its own."""
+
+_FACTS: Final = frozenset(
+    {
+        kinds.PAYMENT_CREATED,
+        kinds.PAYMENT_CAPTURED,
+        kinds.PAYMENT_LATE_DEPOSIT,
+        kinds.PAYMENT_REFUNDED,
+        kinds.PAYMENT_SETTLED,
+        kinds.PAYMENT_DISPUTED,
+        kinds.PAYMENT_DISPUTE_CLOSED,
+        kinds.ORDER_REMINDER_DUE,
+        kinds.ORDER_OVERDUE,
+    }
+)
+"""The kinds of which each event of the log is one: facts about money, begun payments, times of reminders."""
+
+
+def announced(stream: CommandStream) -> list[PublicEvent]:
+    """Returns the public events of an order, its payments and its documents, in the log's order."""
+    before, after = stream.before, stream.after
+    found = [
+        *_of_order(stream, before, after),
+        *_facts(stream),
+        *_of_payments(stream, before, after),
+        *documents.announced(stream, before, after),
+    ]
+    return sorted(found, key=lambda each: each.position)
+
+
+def _of_order(stream: CommandStream, before: Order | None, after: Order) -> Iterator[PublicEvent]:
+    """Yields what is announced of the order itself: its creation, else its status and its other changes."""
+    if before is None:
+        yield _order_event(stream, kinds.ORDER_CREATED)
+    elif before.status is not after.status:
+        yield _order_event(stream, ORDER_STATUS_KINDS[after.status], before.status)
+    if before is not None and any(map(_is_update, causes(stream, kinds.ORDER_UPDATED))):
+        yield _order_event(stream, kinds.ORDER_UPDATED)
+    if after.overpaid_amount > (ZERO if before is None else before.overpaid_amount):
+        yield _order_event(stream, kinds.ORDER_OVERPAID)
+
+
+def _is_update(logged: LoggedEvent) -> bool:
+    """Returns whether the event changes an order by itself; a final capture that releases the rest is announced."""
+    event = logged.event
+    return not (isinstance(event, AuthorizationReleased) and event.because is ReleasedBecause.FINAL_CAPTURE)
+
+
+def _order_event(stream: CommandStream, kind: Kind, previous: OrderStatus | None = None) -> PublicEvent:
+    return PublicEvent(
+        kind=kind,
+        resource_id=stream.stream_id,
+        stream_id=stream.stream_id,
+        version=stream.version,
+        position=last_cause(stream, kind),
+        previous_status=previous,
+    )
+
+
+def _facts(stream: CommandStream) -> Iterator[PublicEvent]:
+    """Yields a public event for each fact that an event of the log states."""
+    for logged in stream.events:
+        for kind in kinds_of_topic(logged.topic):
+            if kind in _FACTS and _is_stated(kind, logged.event):
+                yield _fact(stream, kind, logged)
+
+
+def _is_stated(kind: Kind, event: object) -> bool:
+    """Returns whether the event states the fact of this kind: some topics have a second kind for a field's value."""
+    match event:
+        case DepositReceived():
+            return event.late or kind is not kinds.PAYMENT_LATE_DEPOSIT
+        case ReminderDue():
+            return (event.kind is ReminderKind.OVERDUE) is (kind is kinds.ORDER_OVERDUE)
+        case _:
+            return True
+
+
+def _fact(stream: CommandStream, kind: Kind, logged: LoggedEvent) -> PublicEvent:
+    event = logged.event
+    payment_id: UUID | None = getattr(event, "payment_id", None)
+    return PublicEvent(
+        kind=kind,
+        resource_id=payment_id or stream.stream_id,
+        stream_id=stream.stream_id,
+        version=stream.version,
+        position=logged.position,
+        subject=Subject(
+            payment_id=payment_id,
+            refund_id=getattr(event, "refund_id", None),
+            dispute_id=getattr(event, "dispute_id", None),
+        ),
+    )
+
+
+def _of_payments(stream: CommandStream, before: Order | None, after: Order) -> Iterator[PublicEvent]:
+    """Yields the changes of status of each payment that the command touched, and what failed of refunds."""
+    for payment in after.payments:
+        earlier = before.payment(payment.payment_id) if before and before.has_payment(payment.payment_id) else None
+        if payment is not earlier:
+            kind = _status_kind(stream, earlier, payment)
+            if kind is not None:
+                yield _payment_event(stream, kind, payment, earlier)
+    if before is None or before.refunds is not after.refunds:
+        yield from _failed_refunds(stream, before, after)
+
+
+def _status_kind(stream: CommandStream, before: Payment | None, after: Payment) -> Kind | None:
+    """Returns the kind of a payment's change of status by the command, None if it is announced otherwise or not."""
+    if after.status in PAYMENT_STATUS_KINDS:
+        return None if before is not None and before.status is after.status else PAYMENT_STATUS_KINDS[after.status]
+    if after.status is PaymentStatus.REQUIRES_ACTION:
+        kind = kinds.PAYMENT_REQUIRES_ACTION
+        return kind if any(causes(stream, kind, payment_id=after.payment_id)) else None
+    captured = after.captured > (ZERO if before is None else before.captured)
+    granted = any(causes(stream, kinds.PAYMENT_AUTHORIZED, payment_id=after.payment_id))
+    return kinds.PAYMENT_AUTHORIZED if granted and not captured else None
+
+
+def _payment_event(
+    stream: CommandStream, kind: Kind, payment: Payment, before: Payment | None, refund_id: UUID | None = None
+) -> PublicEvent:
+    return PublicEvent(
+        kind=kind,
+        resource_id=payment.payment_id,
+        stream_id=stream.stream_id,
+        version=stream.version,
+        position=last_cause(stream, kind, payment_id=payment.payment_id),
+        previous_status=None if before is None or not kind.is_status else before.status,
+        subject=Subject(payment_id=payment.payment_id, refund_id=refund_id),
+    )
+
+
+def _failed_refunds(stream: CommandStream, before: Order | None, after: Order) -> Iterator[PublicEvent]:
+    """Yields the parts of refunds that failed by the command."""
+    for refund in after.refunds:
+        earlier = None if before is None else before.refund(refund.refund_id)
+        for part in refund.parts if refund is not earlier else ():
+            was = None if earlier is None else earlier.part(part.payment_id)
+            if part.status is RefundStatus.FAILED and (was is None or was.status is not RefundStatus.FAILED):
+                payment = after.payment(part.payment_id)
+                yield _payment_event(stream, kinds.PAYMENT_REFUND_FAILED, payment, None, refund.refund_id)
