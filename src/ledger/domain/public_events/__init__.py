@@ -7,6 +7,7 @@ In reading order:
 
 - `kinds`: every kind of public event, and the patterns that choose among them.
 - `topics`: the table of the log's topics, each with its kinds or the reason why it has none.
+- `statuses`: the same for each status that a resource can get.
 - `command`: one command, stream by stream, and the public event that follows from it.
 - `announcing`: the public events of a command, in their order. Begin here.
 - `orders`, `documents`: those of a payment order with its payments, and of its electronic invoices.

@@ -21,16 +21,7 @@ from ledger.domain.public_events import kinds
 from ledger.domain.public_events.command import CommandStream, PublicEvent, Subject
 from ledger.domain.public_events.kinds import Kind, ResourceType
 from ledger.domain.public_events.lookup import last_cause
-
-DOCUMENT_STATUS_KINDS: Final = {
-    (ResourceType.INVOICE, DocumentStatus.EMITTED): kinds.INVOICE_STAMPED,
-    (ResourceType.INVOICE, DocumentStatus.FAILED): kinds.INVOICE_FAILED,
-    (ResourceType.COMPLEMENT, DocumentStatus.EMITTED): kinds.COMPLEMENT_EMITTED,
-    (ResourceType.COMPLEMENT, DocumentStatus.FAILED): kinds.COMPLEMENT_FAILED,
-    (ResourceType.CREDIT_NOTE, DocumentStatus.EMITTED): kinds.CREDIT_NOTE_EMITTED,
-    (ResourceType.CREDIT_NOTE, DocumentStatus.FAILED): kinds.CREDIT_NOTE_FAILED,
-}
-"""The kind that announces each status of a document. PENDING has none: what becomes of the document is announced."""
+from ledger.domain.public_events.statuses import DOCUMENT_STATUSES
 
 _CANCELLED: Final = {
     ResourceType.INVOICE: kinds.INVOICE_CANCELLED,
@@ -80,11 +71,12 @@ def type_of(document: Document) -> ResourceType:
 def _changes_of_status(stream: CommandStream, before: Invoices | None, after: Invoices) -> Iterator[PublicEvent]:
     for document in after.documents:
         earlier = None if before is None else before.document(document.document_id)
-        kind = DOCUMENT_STATUS_KINDS.get((type_of(document), document.status))
-        if kind is None or (earlier is not None and earlier.status is document.status):
+        previous = None if earlier is None else earlier.status
+        if document.status is previous:
             continue
-        position = last_cause(stream, kind, document_id=document.document_id)
-        yield _event(stream, kind, document.document_id, position, previous=earlier and earlier.status)
+        for kind in DOCUMENT_STATUSES[type_of(document), document.status].kinds:
+            position = last_cause(stream, kind, document_id=document.document_id)
+            yield _event(stream, kind, document.document_id, position, previous=previous)
 
 
 def _event(

@@ -22,55 +22,7 @@ from ledger.domain.public_events import documents, kinds
 from ledger.domain.public_events.command import CommandStream, LoggedEvent, PublicEvent, Subject
 from ledger.domain.public_events.kinds import Kind
 from ledger.domain.public_events.lookup import causes, kinds_of_topic, last_cause
-
-ORDER_STATUS_KINDS: Final = {
-    OrderStatus.PENDING: kinds.ORDER_PENDING,
-    OrderStatus.PROCESSING: kinds.ORDER_PROCESSING,
-    OrderStatus.REFERENCE_GENERATED: kinds.ORDER_REFERENCE_GENERATED,
-    OrderStatus.AUTHORIZED: kinds.ORDER_AUTHORIZED,
-    OrderStatus.PARTIALLY_AUTHORIZED: kinds.ORDER_PARTIALLY_AUTHORIZED,
-    OrderStatus.ACTION_REQUIRED: kinds.ORDER_ACTION_REQUIRED,
-    OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED: kinds.ORDER_ACTION_REQUIRED,
-    OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: kinds.ORDER_ACTION_REQUIRED,
-    OrderStatus.COMPLETED: kinds.ORDER_COMPLETED,
-    OrderStatus.PARTIALLY_PAID: kinds.ORDER_PARTIALLY_PAID,
-    OrderStatus.CANCELLATION_REQUESTED: kinds.ORDER_CANCELLATION_REQUESTED,
-    OrderStatus.CANCELLED: kinds.ORDER_CANCELLED,
-    OrderStatus.FAILED: kinds.ORDER_FAILED,
-    OrderStatus.REFUND_PROCESSING: kinds.ORDER_REFUND_PROCESSING,
-    OrderStatus.PARTIALLY_REFUNDED: kinds.ORDER_PARTIALLY_REFUNDED,
-    OrderStatus.REFUNDED: kinds.ORDER_REFUNDED,
-}
-"""The kind that announces each status of an order."""
-
-PAYMENT_STATUS_KINDS: Final = {
-    PaymentStatus.FAILED: kinds.PAYMENT_FAILED,
-    PaymentStatus.EXPIRED: kinds.PAYMENT_EXPIRED,
-    PaymentStatus.CANCELLED: kinds.PAYMENT_CANCELLED,
-}
-"""The kinds of the statuses in which a payment ends without money."""
-
-SILENT_PAYMENT_STATUSES: Final = {
-    PaymentStatus.CREATED: "payment.created announces the payment.",
-    PaymentStatus.PENDING_AUTHORIZATION: "A call is begun: its outcome is announced.",
-    PaymentStatus.REQUIRES_ACTION: "payment.requires_action announces each action.",
-    PaymentStatus.AUTHORIZED: "payment.authorized announces what was granted; a capture or void without effect changes "
-    "nothing of it.",
-    PaymentStatus.PARTIALLY_AUTHORIZED: "As for AUTHORIZED.",
-    PaymentStatus.PENDING_CAPTURE: "The capture is due later: payment.captured announces the money.",
-    PaymentStatus.CAPTURING: "A call is begun: its outcome is announced.",
-    PaymentStatus.CAPTURED: "payment.captured announces the money. A refund, dispute or batch that came to nothing is "
-    "announced as such, or as nothing.",
-    PaymentStatus.PARTIALLY_CAPTURED: "As for CAPTURED.",
-    PaymentStatus.PENDING_SETTLEMENT: "The batch is not paid out: payment.settled announces that it is.",
-    PaymentStatus.SETTLED: "payment.settled announces the batch.",
-    PaymentStatus.PENDING_CANCELLATION: "A call is begun: the order announces it, and then its outcome.",
-    PaymentStatus.PENDING_REFUND: "A call is begun: the order announces it, and then its outcome.",
-    PaymentStatus.PARTIALLY_REFUNDED: "payment.refunded announces the money, payment.dispute_closed a chargeback.",
-    PaymentStatus.REFUNDED: "As for PARTIALLY_REFUNDED.",
-    PaymentStatus.DISPUTED: "payment.disputed announces the dispute.",
-}
-"""Why a change to one of the other statuses is no public event of its own."""
+from ledger.domain.public_events.statuses import ORDER_STATUSES, PAYMENT_STATUSES
 
 _FACTS: Final = frozenset(
     {
@@ -105,7 +57,7 @@ def _of_order(stream: CommandStream, before: Order | None, after: Order) -> Iter
     if before is None:
         yield _order_event(stream, kinds.ORDER_CREATED)
     elif before.status is not after.status:
-        yield _order_event(stream, ORDER_STATUS_KINDS[after.status], before.status)
+        yield _order_event(stream, ORDER_STATUSES[after.status], before.status)
     if before is not None and any(map(_is_update, causes(stream, kinds.ORDER_UPDATED))):
         yield _order_event(stream, kinds.ORDER_UPDATED)
     if after.overpaid_amount > (ZERO if before is None else before.overpaid_amount):
@@ -179,11 +131,11 @@ def _of_payments(stream: CommandStream, before: Order | None, after: Order) -> I
 
 def _status_kind(stream: CommandStream, before: Payment | None, after: Payment) -> Kind | None:
     """Returns the kind of a payment's change of status by the command, None if it is announced otherwise or not."""
-    if after.status in PAYMENT_STATUS_KINDS:
-        return None if before is not None and before.status is after.status else PAYMENT_STATUS_KINDS[after.status]
-    if after.status is PaymentStatus.REQUIRES_ACTION:
+    if after.status is PaymentStatus.REQUIRES_ACTION:  # another action does not change the status
         kind = kinds.PAYMENT_REQUIRES_ACTION
         return kind if any(causes(stream, kind, payment_id=after.payment_id)) else None
+    for kind in PAYMENT_STATUSES[after.status].kinds:
+        return None if before is not None and before.status is after.status else kind
     captured = after.captured > (ZERO if before is None else before.captured)
     granted = any(causes(stream, kinds.PAYMENT_AUTHORIZED, payment_id=after.payment_id))
     return kinds.PAYMENT_AUTHORIZED if granted and not captured else None

@@ -10,15 +10,8 @@ from ledger.domain.public_events import kinds
 from ledger.domain.public_events.command import CommandStream, PublicEvent
 from ledger.domain.public_events.kinds import Kind, ResourceType
 from ledger.domain.public_events.lookup import causes, kinds_of_topic, last_cause
-from ledger.domain.subscriptions.state import Subscription, SubscriptionStatus
-
-SUBSCRIPTION_STATUS_KINDS: Final = {
-    SubscriptionStatus.ACTIVE: kinds.SUBSCRIPTION_ACTIVATED,
-    SubscriptionStatus.PAST_DUE: kinds.SUBSCRIPTION_PAST_DUE,
-    SubscriptionStatus.UNPAID: kinds.SUBSCRIPTION_UNPAID,
-    SubscriptionStatus.CANCELED: kinds.SUBSCRIPTION_CANCELED,
-}
-"""The kind that announces each later status of a subscription. It becomes TRIALING by its creation alone."""
+from ledger.domain.public_events.statuses import SUBSCRIPTION_STATUSES
+from ledger.domain.subscriptions.state import Subscription
 
 _FACTS: Final = frozenset(
     {
@@ -84,8 +77,8 @@ def _changes(stream: CommandStream, before: Subscription | None, after: Subscrip
     if before is None:
         return
     if after.status is not None and before.status is not after.status:
-        kind = SUBSCRIPTION_STATUS_KINDS[after.status]
-        yield _event(stream, kind, last_cause(stream, kind), before.status)
+        for kind in SUBSCRIPTION_STATUSES[after.status].kinds:
+            yield _event(stream, kind, last_cause(stream, kind), before.status)
     if any(causes(stream, kinds.SUBSCRIPTION_UPDATED)):
         yield _event(stream, kinds.SUBSCRIPTION_UPDATED, last_cause(stream, kinds.SUBSCRIPTION_UPDATED))
 
