@@ -1,7 +1,7 @@
 """The mutants: for each guard of the ledger, the change that takes it out, and the tests that should notice.
 
-The list has the guards of money, idempotency, the fence of writers and late calls, and secrets. Add a mutant
-with every new guard of these four kinds.
+The list has the guards of money, idempotency, the fence of writers and late calls, secrets, and public events. Add a
+mutant with every new guard of these kinds.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ _PAYER_PAGES: Final = "tests/api/sandbox/test_payer_pages.py"
 _VERIFICATIONS: Final = "tests/operations/test_card_verification.py"
 _STAMPING: Final = "src/ledger/domain/invoices/decide/stamping.py"
 _NOTE_TESTS: Final = "tests/domain/invoices/test_failed_notes.py"
+_PUBLIC_EVENTS: Final = "src/ledger/domain/public_events"
+_PUBLIC_EVENTS_TESTS: Final = "tests/domain/test_public_events.py"
 _SPLIT_ORDERS: Final = "src/ledger/domain/invoices/split_orders.py"
 _SINGLE_ORDERS: Final = "src/ledger/domain/invoices/single_orders.py"
 _SPLIT_TESTS: Final = "tests/domain/invoices/test_split_orders.py"
@@ -2009,4 +2011,55 @@ STRIPE: Final = (
     ),
 )
 
-MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE)
+PUBLIC_EVENTS: Final = (
+    Mutant(
+        "status-announced-again",
+        "a status that a command did not change is announced by no public event",
+        f"{_PUBLIC_EVENTS}/orders.py",
+        "    elif before.status is not after.status:",
+        "    else:",
+        (f"{_PUBLIC_EVENTS_TESTS}::test_each_move_of_the_tables_is_announced_once",),
+    ),
+    Mutant(
+        "status-that-a-command-passes-through",
+        "a sale in one call is announced as completed, and not as authorised before",
+        f"{_PUBLIC_EVENTS}/orders.py",
+        "if granted and not captured else None",
+        "if granted else None",
+        (f"{_PUBLIC_EVENTS_TESTS}::test_a_sale_in_one_call_is_created_and_completed",),
+    ),
+    Mutant(
+        "previous-status-of-the-order",
+        "a public event names the status before its command, so that a consumer sees that it missed none",
+        f"{_PUBLIC_EVENTS}/orders.py",
+        "ORDER_STATUSES[after.status], before.status)",
+        "ORDER_STATUSES[after.status], after.status)",
+        (f"{_PUBLIC_EVENTS_TESTS}::test_each_move_of_the_tables_is_announced_once",),
+    ),
+    Mutant(
+        "part-of-a-refund-that-failed-before",
+        "a part of a refund that had failed is not announced again by each later command",
+        f"{_PUBLIC_EVENTS}/orders.py",
+        "(was is None or was.status is not RefundStatus.FAILED)",
+        "(was is None or was.status is not None)",
+        ("property_tests/test_public_events.py",),
+    ),
+    Mutant(
+        "money-announced-once-for-several-receipts",
+        "each receipt of money of one command is announced",
+        f"{_PUBLIC_EVENTS}/orders.py",
+        "                yield _fact(stream, kind, logged)\n",
+        "                yield _fact(stream, kind, logged)\n                return\n",
+        (f"{_PUBLIC_EVENTS_TESTS}::test_each_deposit_of_one_command_is_a_fact_of_its_own",),
+    ),
+    Mutant(
+        "subscription-that-never-began",
+        "what no read shows is not announced",
+        f"{_PUBLIC_EVENTS}/subscriptions.py",
+        "    if not after.is_shown:",
+        "    if not after.is_shown and after.refusal is None:",
+        (f"{_PUBLIC_EVENTS_TESTS}::test_a_subscription_is_announced_with_its_first_invoice_once_it_starts",),
+    ),
+)
+
+MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS)

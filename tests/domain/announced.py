@@ -104,11 +104,13 @@ def check_order(stream: CommandStream) -> list[PublicEvent]:
         became = payment.status if was is None or was.status is not payment.status else None
         for status, name in _ENDED.items():
             assert names[id_, name] == (became is status)
-        granted = not captured and any(_is(logged, e.PaymentAuthorized, id_) for logged in stream.events)
-        assert names[id_, "payment.authorized"] == granted
+        granted = any(_is(logged, e.PaymentAuthorized, id_) for logged in stream.events)
+        passed = captured or payment.status in _ENDED or payment.status is PaymentStatus.REQUIRES_ACTION
+        assert names[id_, "payment.authorized"] == (granted and not passed)
         closed = len(payment.decided_disputes) - (0 if was is None else len(was.decided_disputes))
         assert names[id_, "payment.dispute_closed"] == closed
-        assert names[id_, "payment.refunded"] == _parts(after, id_, "success") - _parts(before, id_, "success")
+        assert names[id_, "payment.refunded"] == _carried_out(after, id_) - _carried_out(before, id_)
+        assert names[id_, "payment.refund_failed"] == len(_failed(after, id_) - _failed(before, id_))
         if became is PaymentStatus.REQUIRES_ACTION:
             assert names[id_, "payment.requires_action"] == 1
     _check_order_of(found)
@@ -125,10 +127,17 @@ def _is(logged: Any, kind: type, payment_id: UUID) -> bool:
     return isinstance(logged.event, kind) and logged.event.payment_id == payment_id
 
 
-def _parts(order: Order | None, payment_id: UUID, what: str) -> int:
-    parts = [part for refund in (order.refunds if order else ()) for part in refund.parts]
-    own = [part for part in parts if part.payment_id == payment_id]
-    return sum(part.status is RefundStatus.SUCCEEDED for part in own) if what == "success" else len(own)
+def _carried_out(order: Order | None, payment_id: UUID) -> int:
+    """Returns how many parts of refunds of a payment were carried out."""
+    parts = (part for refund in (order.refunds if order else ()) for part in refund.parts)
+    return sum(part.payment_id == payment_id and part.status is RefundStatus.SUCCEEDED for part in parts)
+
+
+def _failed(order: Order | None, payment_id: UUID) -> set[UUID]:
+    """Returns the refunds of which a payment's part failed."""
+    refunds = order.refunds if order else ()
+    parts = ((refund.refund_id, refund.part(payment_id)) for refund in refunds)
+    return {id_ for id_, part in parts if part is not None and part.status is RefundStatus.FAILED}
 
 
 def _check_order_of(found: Sequence[PublicEvent]) -> None:

@@ -55,6 +55,8 @@ def announced(stream: CommandStream, before: Order | None, after: Order) -> Iter
             case DocumentCancellationRefused(document_id=document_id):
                 kind = _CANCELLATION_REFUSED[_type_of(invoices, document_id)]
                 yield _event(stream, kind, document_id, logged.position)
+            case _:
+                pass  # a change of status, or no public event
 
 
 def type_of(document: Document) -> ResourceType:

@@ -58,16 +58,18 @@ def _of_order(stream: CommandStream, before: Order | None, after: Order) -> Iter
         yield _order_event(stream, kinds.ORDER_CREATED)
     elif before.status is not after.status:
         yield _order_event(stream, ORDER_STATUSES[after.status], before.status)
-    if before is not None and any(map(_is_update, causes(stream, kinds.ORDER_UPDATED))):
+    if before is not None and any(_is_update(stream, each) for each in causes(stream, kinds.ORDER_UPDATED)):
         yield _order_event(stream, kinds.ORDER_UPDATED)
     if after.overpaid_amount > (ZERO if before is None else before.overpaid_amount):
         yield _order_event(stream, kinds.ORDER_OVERPAID)
 
 
-def _is_update(logged: LoggedEvent) -> bool:
-    """Returns whether the event changes an order by itself; a final capture that releases the rest is announced."""
+def _is_update(stream: CommandStream, logged: LoggedEvent) -> bool:
+    """Returns whether the event changes an order by itself. A capture that releases the rest is announced already."""
     event = logged.event
-    return not (isinstance(event, AuthorizationReleased) and event.because is ReleasedBecause.FINAL_CAPTURE)
+    if not isinstance(event, AuthorizationReleased) or event.because is not ReleasedBecause.FINAL_CAPTURE:
+        return True
+    return not any(causes(stream, kinds.PAYMENT_CAPTURED, payment_id=event.payment_id))
 
 
 def _order_event(stream: CommandStream, kind: Kind, previous: OrderStatus | None = None) -> PublicEvent:
