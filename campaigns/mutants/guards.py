@@ -2042,7 +2042,7 @@ PUBLIC_EVENTS: Final = (
         f"{_PUBLIC_EVENTS}/orders.py",
         "(was is None or was.status is not RefundStatus.FAILED)",
         "(was is None or was.status is not None)",
-        ("property_tests/test_public_events.py",),
+        (f"{_PUBLIC_EVENTS_TESTS}::test_each_part_of_a_refund_that_failed_is_announced_once",),
     ),
     Mutant(
         "money-announced-once-for-several-receipts",

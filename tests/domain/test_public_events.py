@@ -18,11 +18,15 @@ from tests.domain.builders import (
     CUSTOMER,
     DEADLINE,
     NOON,
+    SPLIT,
     VISA,
     authorized_and_captured,
     created,
     deposited,
+    paid,
+    payment_id,
     reference_open,
+    refund_id,
     refund_requested,
     refunded,
     started,
@@ -197,6 +201,16 @@ def test_refunds_disputes_and_settlements_name_what_they_are_about() -> None:
     assert log.announced(e.RefundReopened(refund_id=failed.subject.refund_id, payment_id=ONE, at=NOON)) == [
         "payment_order.refund_processing < COMPLETED"
     ]
+
+
+def test_each_part_of_a_refund_that_failed_is_announced_once() -> None:
+    asked = (refund_requested(1, 5000), refund_requested(2, 5000))
+    log = Log(evolve, SPLIT, *paid(1, 5000), *paid(2, 5000), *asked)
+    for n, order in ((1, []), (2, ["payment_order.completed < REFUND_PROCESSING"])):
+        refused = e.RefundRefused(refund_id=refund_id(1), payment_id=payment_id(n), code="X", at=NOON)
+        found = check_order(log.command([refused]))
+        assert named(found) == ["payment.refund_failed", *order]
+        assert found[0].resource_id == payment_id(n)
 
 
 def test_changed_terms_are_one_update_and_a_final_capture_is_none() -> None:
