@@ -32,7 +32,7 @@ from tests.domain.builders import (
     started,
 )
 from tests.domain.invoices import test_document_moves as moves
-from tests.domain.invoices.stamper import SPLIT_FISCAL
+from tests.domain.invoices.stamper import SPLIT_FISCAL, next_command
 from tests.domain.scenario import given
 from tests.domain.test_transition_rows import named as row_name
 from tests.domain.transition_rows import (
@@ -51,6 +51,7 @@ from tests.journal.samples import SAMPLES
 
 from ledger.domain.customers import events as customers
 from ledger.domain.customers.evolve import evolve as evolve_customer
+from ledger.domain.invoices.decide.stamping import decide_next
 from ledger.domain.merchants.evolve import evolve as evolve_merchant
 from ledger.domain.orders import events as e
 from ledger.domain.orders.evolve.order import evolve
@@ -285,6 +286,14 @@ def test_what_cannot_be_drawn_up_is_a_failed_invoice_and_a_near_deadline_is_anno
     log = Log(evolve, *SPLIT_FISCAL, *PAID[1:])
     blocked = public_events([log.command([i.InvoicingBlocked(code="X", message="y", at=NOON, slots=("invoice",))])])
     assert named(blocked) == ["invoice.failed"]
+    unknown = [SAMPLES["document-refused.v1"], SAMPLES["document-cancelled.v1"]]
+    assert log.announced(*unknown) == []
+    log.command(decide_next(log.state, next_command()))
+    document = log.state.invoices.invoice
+    assert document.document_id == blocked[0].resource_id, "the invoice has the id that was announced"
+    other = i.InvoicingBlocked(code="X", message="y", at=NOON, slots=("receipt",))
+    refused = i.DocumentRefused(document_id=document.document_id, code="X", message="y", at=NOON)
+    assert named(checked(log.command([other, refused]))) == ["invoice.failed", "invoice.failed < PENDING"]
     near = i.ReceiptDeadlineNear(payment_id=ONE, receipt_due_at=DEADLINE, at=NOON)
     (warned,) = checked(log.command([near]))
     assert (warned.kind.name, warned.subject.payment_id) == ("complement.deadline_near", ONE)

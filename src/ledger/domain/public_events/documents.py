@@ -49,12 +49,11 @@ def announced(stream: CommandStream, before: Order | None, after: Order) -> Iter
             case ReceiptDeadlineNear(payment_id=payment_id):
                 kind, document_id = kinds.COMPLEMENT_DEADLINE_NEAR, _receipt_id(after, payment_id)
                 yield _event(stream, kind, document_id, logged.position, payment_id=payment_id)
-            case DocumentCancelled(document_id=document_id):
-                kind = _CANCELLED[_type_of(invoices, document_id)]
-                yield _event(stream, kind, document_id, logged.position)
-            case DocumentCancellationRefused(document_id=document_id):
-                kind = _CANCELLATION_REFUSED[_type_of(invoices, document_id)]
-                yield _event(stream, kind, document_id, logged.position)
+            case DocumentCancelled(document_id=document_id) | DocumentCancellationRefused(document_id=document_id):
+                document = invoices.document(document_id)
+                if document is not None:
+                    results = _CANCELLED if isinstance(logged.event, DocumentCancelled) else _CANCELLATION_REFUSED
+                    yield _event(stream, results[type_of(document)], document_id, logged.position)
             case _:
                 pass  # a change of status, or no public event
 
@@ -99,12 +98,6 @@ def _event(
         previous_status=previous,
         subject=Subject(document_id=document_id, payment_id=payment_id),
     )
-
-
-def _type_of(invoices: Invoices, document_id: UUID) -> ResourceType:
-    document = invoices.document(document_id)
-    assert document is not None, "a document is announced before it is cancelled"
-    return type_of(document)
 
 
 def _invoice_id(order: Order, invoices: Invoices) -> UUID:

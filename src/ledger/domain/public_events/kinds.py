@@ -54,7 +54,7 @@ def _status(resource_type: ResourceType, action: str, description: str) -> Kind:
 
 _ORDER, _PAYMENT, _METHOD = ResourceType.PAYMENT_ORDER, ResourceType.PAYMENT, ResourceType.PAYMENT_METHOD
 _COMPLEMENT, _NOTE = ResourceType.COMPLEMENT, ResourceType.CREDIT_NOTE
-_SUBSCRIPTION, _BILL = ResourceType.SUBSCRIPTION, ResourceType.SUBSCRIPTION_INVOICE
+_SUBSCRIPTION, _SUBSCRIPTION_INVOICE = ResourceType.SUBSCRIPTION, ResourceType.SUBSCRIPTION_INVOICE
 
 ORDER_CREATED: Final = _kind(_ORDER, "created", "A payment order was created, in whatever status its creation left it.")
 ORDER_PENDING: Final = _status(_ORDER, "pending", "A payment order became PENDING: it waits for a payment again.")
@@ -197,13 +197,21 @@ SUBSCRIPTION_UPDATED: Final = _kind(
     "updated",
     "The plan, card or metadata of a subscription was changed, or its cancellation was scheduled or taken back.",
 )
-BILL_CREATED: Final = _kind(
-    _BILL, "created", "An invoice of a subscription was made. The first one is announced with its subscription."
+SUBSCRIPTION_INVOICE_CREATED: Final = _kind(
+    _SUBSCRIPTION_INVOICE,
+    "created",
+    "An invoice of a subscription was made. The first one is announced with its subscription.",
 )
-BILL_PAID: Final = _status(_BILL, "paid", "An invoice of a subscription became PAID.")
-BILL_PAYMENT_FAILED: Final = _kind(_BILL, "payment_failed", "A charge of a subscription's invoice was declined.")
-BILL_VOIDED: Final = _status(_BILL, "voided", "An invoice of a subscription became VOID.")
-BILL_UNCOLLECTIBLE: Final = _status(_BILL, "uncollectible", "An invoice of a subscription became UNCOLLECTIBLE.")
+SUBSCRIPTION_INVOICE_PAID: Final = _status(_SUBSCRIPTION_INVOICE, "paid", "An invoice of a subscription became PAID.")
+SUBSCRIPTION_INVOICE_PAYMENT_FAILED: Final = _kind(
+    _SUBSCRIPTION_INVOICE, "payment_failed", "A charge of a subscription's invoice was declined."
+)
+SUBSCRIPTION_INVOICE_VOIDED: Final = _status(
+    _SUBSCRIPTION_INVOICE, "voided", "An invoice of a subscription became VOID."
+)
+SUBSCRIPTION_INVOICE_UNCOLLECTIBLE: Final = _status(
+    _SUBSCRIPTION_INVOICE, "uncollectible", "An invoice of a subscription became UNCOLLECTIBLE."
+)
 
 KINDS: Final = (
     ORDER_CREATED,
@@ -270,11 +278,11 @@ KINDS: Final = (
     SUBSCRIPTION_UNPAID,
     SUBSCRIPTION_CANCELED,
     SUBSCRIPTION_UPDATED,
-    BILL_CREATED,
-    BILL_PAID,
-    BILL_PAYMENT_FAILED,
-    BILL_VOIDED,
-    BILL_UNCOLLECTIBLE,
+    SUBSCRIPTION_INVOICE_CREATED,
+    SUBSCRIPTION_INVOICE_PAID,
+    SUBSCRIPTION_INVOICE_PAYMENT_FAILED,
+    SUBSCRIPTION_INVOICE_VOIDED,
+    SUBSCRIPTION_INVOICE_UNCOLLECTIBLE,
 )
 """Every kind, in the order of the reference."""
 

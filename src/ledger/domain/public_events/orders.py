@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ledger.domain.money import ZERO
@@ -21,21 +21,25 @@ from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.public_events import documents, kinds
 from ledger.domain.public_events.command import CommandStream, LoggedEvent, PublicEvent, Subject
 from ledger.domain.public_events.kinds import Kind
-from ledger.domain.public_events.lookup import causes, kinds_of_topic, last_cause
+from ledger.domain.public_events.lookup import causes, facts_of_topics, last_cause
 from ledger.domain.public_events.statuses import ORDER_STATUSES, PAYMENT_STATUSES
 
-_FACTS: Final = frozenset(
-    {
-        kinds.PAYMENT_CREATED,
-        kinds.PAYMENT_CAPTURED,
-        kinds.PAYMENT_LATE_DEPOSIT,
-        kinds.PAYMENT_REFUNDED,
-        kinds.PAYMENT_SETTLED,
-        kinds.PAYMENT_DISPUTED,
-        kinds.PAYMENT_DISPUTE_CLOSED,
-        kinds.ORDER_REMINDER_DUE,
-        kinds.ORDER_OVERDUE,
-    }
+T = TypeVar("T")
+
+_FACTS: Final = facts_of_topics(
+    frozenset(
+        {
+            kinds.PAYMENT_CREATED,
+            kinds.PAYMENT_CAPTURED,
+            kinds.PAYMENT_LATE_DEPOSIT,
+            kinds.PAYMENT_REFUNDED,
+            kinds.PAYMENT_SETTLED,
+            kinds.PAYMENT_DISPUTED,
+            kinds.PAYMENT_DISPUTE_CLOSED,
+            kinds.ORDER_REMINDER_DUE,
+            kinds.ORDER_OVERDUE,
+        }
+    )
 )
 """The kinds of which each event of the log is one: facts about money, begun payments, times of reminders."""
 
@@ -86,8 +90,8 @@ def _order_event(stream: CommandStream, kind: Kind, previous: OrderStatus | None
 def _facts(stream: CommandStream) -> Iterator[PublicEvent]:
     """Yields a public event for each fact that an event of the log states."""
     for logged in stream.events:
-        for kind in kinds_of_topic(logged.topic):
-            if kind in _FACTS and _is_stated(kind, logged.event):
+        for kind in _FACTS.get(logged.topic, ()):
+            if _is_stated(kind, logged.event):
                 yield _fact(stream, kind, logged)
 
 
@@ -121,14 +125,17 @@ def _fact(stream: CommandStream, kind: Kind, logged: LoggedEvent) -> PublicEvent
 
 def _of_payments(stream: CommandStream, before: Order | None, after: Order) -> Iterator[PublicEvent]:
     """Yields the changes of status of each payment that the command touched, and what failed of refunds."""
-    for payment in after.payments:
-        earlier = before.payment(payment.payment_id) if before and before.has_payment(payment.payment_id) else None
+    for earlier, payment in _paired(() if before is None else before.payments, after.payments):
         if payment is not earlier:
             kind = _status_kind(stream, earlier, payment)
             if kind is not None:
                 yield _payment_event(stream, kind, payment, earlier)
-    if before is None or before.refunds is not after.refunds:
-        yield from _failed_refunds(stream, before, after)
+    yield from _failed_refunds(stream, before, after)
+
+
+def _paired(before: Sequence[T], after: Sequence[T]) -> Iterator[tuple[T | None, T]]:
+    """Yields what an order has after the command, each with its earlier state: an order only ever gets more of it."""
+    yield from zip((*before, *[None] * (len(after) - len(before))), after, strict=True)
 
 
 def _status_kind(stream: CommandStream, before: Payment | None, after: Payment) -> Kind | None:
@@ -159,8 +166,7 @@ def _payment_event(
 
 def _failed_refunds(stream: CommandStream, before: Order | None, after: Order) -> Iterator[PublicEvent]:
     """Yields the parts of refunds that failed by the command."""
-    for refund in after.refunds:
-        earlier = None if before is None else before.refund(refund.refund_id)
+    for earlier, refund in _paired(() if before is None else before.refunds, after.refunds):
         for part in refund.parts if refund is not earlier else ():
             was = None if earlier is None else earlier.part(part.payment_id)
             if part.status is RefundStatus.FAILED and (was is None or was.status is not RefundStatus.FAILED):

@@ -82,9 +82,9 @@ SUBSCRIPTION_STATUSES: Final[Mapping[SubscriptionStatus, Line]] = {
 INVOICE_STATUSES: Final[Mapping[InvoiceStatus, Line]] = {
     InvoiceStatus.DRAFT: Line(why_none="subscription_invoice.created announces the invoice."),
     InvoiceStatus.OPEN: Line(why_none="subscription_invoice.created announces the invoice; a draft's charge follows."),
-    InvoiceStatus.PAID: Line((kinds.BILL_PAID,)),
-    InvoiceStatus.UNCOLLECTIBLE: Line((kinds.BILL_UNCOLLECTIBLE,)),
-    InvoiceStatus.VOID: Line((kinds.BILL_VOIDED,)),
+    InvoiceStatus.PAID: Line((kinds.SUBSCRIPTION_INVOICE_PAID,)),
+    InvoiceStatus.UNCOLLECTIBLE: Line((kinds.SUBSCRIPTION_INVOICE_UNCOLLECTIBLE,)),
+    InvoiceStatus.VOID: Line((kinds.SUBSCRIPTION_INVOICE_VOIDED,)),
 }
 """The statuses of a subscription's invoice."""
 

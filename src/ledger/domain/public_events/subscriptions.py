@@ -9,20 +9,22 @@ from uuid import UUID
 from ledger.domain.public_events import kinds
 from ledger.domain.public_events.command import CommandStream, PublicEvent
 from ledger.domain.public_events.kinds import Kind, ResourceType
-from ledger.domain.public_events.lookup import causes, kinds_of_topic, last_cause
+from ledger.domain.public_events.lookup import causes, facts_of_topics, last_cause
 from ledger.domain.public_events.statuses import SUBSCRIPTION_STATUSES
 from ledger.domain.subscriptions.state import Subscription
 
-_FACTS: Final = frozenset(
-    {
-        kinds.SUBSCRIPTION_TRIAL_WILL_END,
-        kinds.SUBSCRIPTION_RENEWED,
-        kinds.BILL_CREATED,
-        kinds.BILL_PAID,
-        kinds.BILL_PAYMENT_FAILED,
-        kinds.BILL_VOIDED,
-        kinds.BILL_UNCOLLECTIBLE,
-    }
+_FACTS: Final = facts_of_topics(
+    frozenset(
+        {
+            kinds.SUBSCRIPTION_TRIAL_WILL_END,
+            kinds.SUBSCRIPTION_RENEWED,
+            kinds.SUBSCRIPTION_INVOICE_CREATED,
+            kinds.SUBSCRIPTION_INVOICE_PAID,
+            kinds.SUBSCRIPTION_INVOICE_PAYMENT_FAILED,
+            kinds.SUBSCRIPTION_INVOICE_VOIDED,
+            kinds.SUBSCRIPTION_INVOICE_UNCOLLECTIBLE,
+        }
+    )
 )
 """The kinds of which each event of the log is one, if it is about a subscription that is shown."""
 
@@ -46,20 +48,20 @@ def _start(stream: CommandStream, before: Subscription | None, after: Subscripti
     if before is not None:
         return
     yield _event(stream, kinds.SUBSCRIPTION_CREATED, last_cause(stream, kinds.SUBSCRIPTION_CREATED))
-    opened = {getattr(logged.event, "invoice_id", None) for logged in causes(stream, kinds.BILL_CREATED)}
+    opened = {
+        getattr(logged.event, "invoice_id", None) for logged in causes(stream, kinds.SUBSCRIPTION_INVOICE_CREATED)
+    }
     for invoice in after.invoices:
         if invoice.invoice_id not in opened:
             position = last_cause(stream, kinds.SUBSCRIPTION_CREATED)
-            yield _event(stream, kinds.BILL_CREATED, position, invoice_id=invoice.invoice_id)
+            yield _event(stream, kinds.SUBSCRIPTION_INVOICE_CREATED, position, invoice_id=invoice.invoice_id)
 
 
 def _facts(stream: CommandStream, before: Subscription | None) -> Iterator[PublicEvent]:
     """Yields a public event for each fact that an event of the log states."""
     for logged in stream.events:
         invoice_id: UUID | None = getattr(logged.event, "invoice_id", None)
-        for kind in kinds_of_topic(logged.topic):
-            if kind not in _FACTS:
-                continue
+        for kind in _FACTS.get(logged.topic, ()):
             if kind.resource_type is ResourceType.SUBSCRIPTION:
                 yield _event(stream, kind, logged.position)
             elif invoice_id is not None:
