@@ -212,6 +212,12 @@ def test_each_part_of_a_refund_that_failed_is_announced_once() -> None:
         found = check_order(log.command([refused]))
         assert named(found) == ["payment.refund_failed", *order]
         assert found[0].resource_id == payment_id(n)
+    abandoned = e.CallAbandoned(
+        payment_id=ONE, call=e.ProcessorCall.REFUND, because=e.AbandonedBecause.NOT_FOUND, at=NOON
+    )
+    log = Log(evolve, *PAID)
+    twice = log.command([refund_requested(1, 1), abandoned, refund_requested(1, 1, 2), abandoned])
+    assert [each.subject.refund_id for each in check_order(twice)] == [refund_id(1), refund_id(2)]
 
 
 def test_changed_terms_are_one_update_and_a_final_capture_is_none() -> None:

@@ -16,12 +16,14 @@ import httpx
 import msgspec
 from tests.api.bodies import encoded, order
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
+from tests.domain.announced import check_order
 from tests.whole_log import whole_log
 
 from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders import events as e
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
+from ledger.domain.public_events.command import CommandStream
 from ledger.journal.reader import RecordedEvent
 from ledger.postgres.connection import Connection
 from projections.orders.open_calls import OpenCalls
@@ -152,6 +154,7 @@ class ScenarioContext:
             states.append(evolve(states[-1], recorded.event))
         first = {recorded.command_id: recorded for recorded in reversed(stream)}
         operations = [self._operation(first[recorded.command_id]) for recorded in stream]
+        _check_public_events(stream, states)
         commits, requests = _ends(stream, lambda each: each.command_id), _ends(stream, self._request_key)
         return OrderMoves(
             by_event=list(_order_moves(states, operations)),
@@ -178,6 +181,12 @@ class ScenarioContext:
 
 def _request(recorded: RecordedEvent) -> str:
     return str(msgspec.json.decode(recorded.context).get("request"))
+
+
+def _check_public_events(stream: Sequence[RecordedEvent], states: Sequence[Order | None]) -> None:
+    """Checks that each change that a command made to an order is announced once."""
+    for begin, end in pairwise(_ends(stream, lambda each: each.command_id)):
+        check_order(CommandStream(stream[0].stream_id, states[begin], states[end], stream[begin:end]))
 
 
 def _ends(stream: Sequence[RecordedEvent], key: Callable[[RecordedEvent], Any]) -> list[int]:

@@ -10,12 +10,13 @@ from ledger.domain.money import ZERO
 from ledger.domain.orders.events import (
     AuthorizationReleased,
     DepositReceived,
+    ProcessorCall,
     ReleasedBecause,
     ReminderDue,
     ReminderKind,
 )
 from ledger.domain.orders.payment import Payment
-from ledger.domain.orders.refund import RefundStatus
+from ledger.domain.orders.refund import Refund, RefundStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.public_events import documents, kinds
@@ -150,25 +151,53 @@ def _status_kind(stream: CommandStream, before: Payment | None, after: Payment) 
     return kinds.PAYMENT_AUTHORIZED if granted and not captured else None
 
 
-def _payment_event(
-    stream: CommandStream, kind: Kind, payment: Payment, before: Payment | None, refund_id: UUID | None = None
-) -> PublicEvent:
+def _payment_event(stream: CommandStream, kind: Kind, payment: Payment, before: Payment | None) -> PublicEvent:
     return PublicEvent(
         kind=kind,
         resource_id=payment.payment_id,
         stream_id=stream.stream_id,
         version=stream.version,
         position=last_cause(stream, kind, payment_id=payment.payment_id),
-        previous_status=None if before is None or not kind.is_status else before.status,
-        subject=Subject(payment_id=payment.payment_id, refund_id=refund_id),
+        previous_status=None if before is None else before.status,
+        subject=Subject(payment_id=payment.payment_id),
     )
 
 
 def _failed_refunds(stream: CommandStream, before: Order | None, after: Order) -> Iterator[PublicEvent]:
     """Yields the parts of refunds that failed by the command."""
-    for earlier, refund in _paired(() if before is None else before.refunds, after.refunds):
-        for part in refund.parts if refund is not earlier else ():
-            was = None if earlier is None else earlier.part(part.payment_id)
-            if part.status is RefundStatus.FAILED and (was is None or was.status is not RefundStatus.FAILED):
-                payment = after.payment(part.payment_id)
-                yield _payment_event(stream, kinds.PAYMENT_REFUND_FAILED, payment, None, refund.refund_id)
+    failed = [
+        (part.payment_id, refund.refund_id)
+        for earlier, refund in _paired(() if before is None else before.refunds, after.refunds)
+        for part in (refund.parts if refund is not earlier else ())
+        if part.status is RefundStatus.FAILED and not _had_failed(earlier, part.payment_id)
+    ]
+    abandoned = list(causes(stream, kinds.PAYMENT_REFUND_FAILED, call=ProcessorCall.REFUND)) if failed else []
+    for payment_id, refund_id in failed:
+        yield PublicEvent(
+            kind=kinds.PAYMENT_REFUND_FAILED,
+            resource_id=payment_id,
+            stream_id=stream.stream_id,
+            version=stream.version,
+            position=_position_of_failure(stream, payment_id, refund_id, abandoned),
+            subject=Subject(payment_id=payment_id, refund_id=refund_id),
+        )
+
+
+def _had_failed(before: Refund | None, payment_id: UUID) -> bool:
+    part = None if before is None else before.part(payment_id)
+    return part is not None and part.status is RefundStatus.FAILED
+
+
+def _position_of_failure(stream: CommandStream, payment_id: UUID, refund_id: UUID, abandoned: list[LoggedEvent]) -> int:
+    """Returns the position of the event by which a payment's part of a refund failed.
+
+    An abandoned call does not name its refund. It is that of one refund, so it is taken out of `abandoned`.
+    """
+    kind = kinds.PAYMENT_REFUND_FAILED
+    if any(causes(stream, kind, payment_id=payment_id, refund_id=refund_id)):
+        return last_cause(stream, kind, payment_id=payment_id, refund_id=refund_id)
+    for logged in abandoned:
+        if logged.event.payment_id == payment_id:
+            abandoned.remove(logged)
+            return logged.position
+    return last_cause(stream, kind, payment_id=payment_id)
