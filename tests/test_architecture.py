@@ -89,6 +89,10 @@ PACKAGES = {
         ("ledger.notifications", "ledger.call_failures", "ledger.month_names", "aiosmtplib", "jinja2", "msgspec", "structlog"),
         (),
     ),
+    ("ledger.webhooks",): (  # the only one that connects to addresses of merchants
+        ("ledger.webhooks", "ledger.domain.rejections", "aiohttp", "msgspec", "yarl"),
+        (),
+    ),
     ("ledger.operations.context.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.context.clock"): (
         (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),

@@ -2062,4 +2062,60 @@ PUBLIC_EVENTS: Final = (
     ),
 )
 
-MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS)
+_WEBHOOKS: Final = "src/ledger/webhooks"
+_ATTEMPTS: Final = "tests/webhooks/test_client.py"
+
+WEBHOOKS: Final = (
+    Mutant(
+        "webhook-to-a-rebound-name",
+        "a webhook is sent to the address that was checked",
+        f"{_WEBHOOKS}/client.py",
+        '        if not self._destinations.permits(address[0], is_encrypted=progress.url.scheme == "https"):',
+        "        if False:",
+        (f"{_ATTEMPTS}::test_a_name_that_changes_its_address_after_the_check_reaches_nothing",),
+    ),
+    Mutant(
+        "webhook-through-a-mapped-address",
+        "a private IPv4 address inside an IPv6 one is private",
+        f"{_WEBHOOKS}/addresses.py",
+        "        return IPv4Address(int(address) & 0xFFFF_FFFF)\n    return address",
+        "        return IPv4Address(0x0808_0808)\n    return address",
+        (f"{_ATTEMPTS}::test_no_connection_is_made_to_an_address_inside",),
+    ),
+    Mutant(
+        "webhook-to-a-metadata-service",
+        "no webhook reads a machine's own credentials, in an operator's networks either",
+        f"{_WEBHOOKS}/addresses.py",
+        "        if not _METADATA.isdisjoint((written, *_carried(written))):",
+        "        if False:",
+        (f"{_ATTEMPTS}::test_a_sandbox_of_this_machine_has_loopback_and_an_operator_names_networks",),
+    ),
+    Mutant(
+        "webhook-follows-a-redirect",
+        "a receiver sends a webhook to no other address",
+        f"{_WEBHOOKS}/client.py",
+        "headers=headers, allow_redirects=False",
+        "headers=headers, allow_redirects=True",
+        (f"{_ATTEMPTS}::test_each_answer_is_judged_and_a_failure_has_a_readable_reason",),
+    ),
+    Mutant(
+        "webhook-answered-without-end",
+        "a receiver that never stops sending occupies neither the loop nor the memory of the process",
+        f"{_WEBHOOKS}/client.py",
+        "        if self._received > _RECEIVED_MAX:",
+        "        if False:",
+        (f"{_ATTEMPTS}::test_an_answer_without_end_is_read_to_its_limit",),
+    ),
+    Mutant(
+        "webhook-signed-without-its-time",
+        "an old message does not pass for a new one",
+        f"{_WEBHOOKS}/signing.py",
+        'f"{message_id}.{timestamp}.".encode() + body',
+        'f"{message_id}.".encode() + body',
+        (
+            "tests/webhooks/test_signing.py::test_a_receiver_verifies_a_message_by_the_old_or_the_new_secret_and_by_no_other",
+        ),
+    ),
+)
+
+MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS, *WEBHOOKS)
