@@ -1053,6 +1053,14 @@ FENCE: Final = (
 
 SECRETS: Final = (
     Mutant(
+        "read-before-a-revocation-kept",
+        "a read of a key that began before its revocation is not kept",
+        "src/ledger/ttl_cache.py",
+        "        self._reads.clear()",
+        "        pass",
+        ("tests/test_ttl_cache.py::test_a_read_that_began_before_a_change_is_not_kept",),
+    ),
+    Mutant(
         "personal-data-unsealed",
         "personal data is stored only sealed",
         _CODEC,

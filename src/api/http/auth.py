@@ -9,7 +9,6 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -22,6 +21,7 @@ from msgspec import Struct
 from api.errors import ApiError, required
 from ledger.domain.merchants.settings import MerchantSettings
 from ledger.security.api_keys import PREFIXES, Scope
+from ledger.ttl_cache import ReadAheadCache
 from projections.merchants import FoundKey
 
 KEY_HEADER: Final = b"x-api-key"
@@ -81,17 +81,14 @@ class Authenticator:
         self._other_prefixes = tuple(prefix.encode() for name, prefix in PREFIXES.items() if name != environment)
         self._limits = per_minute, per_second
         self._now = now
-        self._monotonic = monotonic
-        self._cached: OrderedDict[bytes, tuple[float, Principal | None]] = OrderedDict()
-        self._changes = 0
+        self._cached = ReadAheadCache[bytes, Principal | None](_CACHED_MAX, _TTL_S, monotonic)
         self._uses: dict[UUID, datetime] = {}
 
     def forget(self, merchant_id: UUID | None = None) -> None:
         """Drops the keys of a merchant, because they or its settings have changed; without a merchant, all keys."""
-        self._changes += 1
-        for digest, (_, principal) in list(self._cached.items()):
-            if merchant_id is None or (principal is not None and principal.merchant_id == merchant_id):
-                del self._cached[digest]
+        self._cached.drop_where(
+            lambda principal: merchant_id is None or (principal is not None and principal.merchant_id == merchant_id)
+        )
 
     async def write_uses(self, write: Callable[[Mapping[UUID, datetime]], Awaitable[None]]) -> None:
         """Has the uses written that were seen since the last time. What cannot be written is kept for the next time.
@@ -148,20 +145,13 @@ class Authenticator:
         of this process's own, which takes a fifth of the time of the stored one.
         """
         digest = blake2b(secret, digest_size=32, key=self._own_key).digest()
-        cached = self._cached.get(digest)
-        if cached is not None and cached[0] > self._monotonic():
-            return cached[1]
-        changes = self._changes
+        return await self._cached.get(digest, lambda: self._read(secret))
+
+    async def _read(self, secret: bytes) -> Principal | None:
         found = await self._find(hmac.digest(self._pepper, secret, "sha256"))
         principal = None if found is None or found.revoked_at is not None else self._principal(found)
         if principal is not None and (principal.expires_at is None or principal.expires_at > self._now()):
             self._uses[principal.key_id] = self._now()
-        if changes != self._changes:  # what was found may be older than the change
-            return principal
-        self._cached[digest] = (self._monotonic() + _TTL_S, principal)
-        self._cached.move_to_end(digest)
-        if len(self._cached) > _CACHED_MAX:
-            self._cached.popitem(last=False)
         return principal
 
     def _principal(self, found: FoundKey) -> Principal:

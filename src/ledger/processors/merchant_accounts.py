@@ -13,7 +13,7 @@ from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
 from ledger.processors.account_keys import AccountKeyStore
 from ledger.processors.registry import Kinds
-from ledger.ttl_cache import TtlCache
+from ledger.ttl_cache import ReadAheadCache
 
 ACCOUNTS_MAX: Final = 20
 """How many accounts a merchant may have, disconnected ones included: every payment may read all of them."""
@@ -46,7 +46,7 @@ class MerchantAccounts:
         public_url: str,
     ) -> None:
         self._find = find
-        self._stored = TtlCache[UUID, tuple[ProcessorAccount, ...]](_MERCHANTS_MAX, _TTL_S)
+        self._stored = ReadAheadCache[UUID, tuple[ProcessorAccount, ...]](_MERCHANTS_MAX, _TTL_S)
         self.keys = keys
         self.kinds = kinds
         self.mode = mode
@@ -58,11 +58,10 @@ class MerchantAccounts:
 
         Raises a Fault.
         """
-        known = self._stored.get(merchant_id)
-        if known is None:
-            known = tuple(await self._find(merchant_id) or ())
-            self._stored.put(merchant_id, known)
-        return known
+        return await self._stored.get(merchant_id, lambda: self._read(merchant_id))
+
+    async def _read(self, merchant_id: UUID) -> tuple[ProcessorAccount, ...]:
+        return tuple(await self._find(merchant_id) or ())
 
     def forget(self, merchant_id: UUID) -> None:
         """Drops what is cached of a merchant's accounts, because one has changed."""

@@ -30,7 +30,7 @@ from ledger.processors.card_references import CardReferences
 from ledger.processors.merchant_accounts import MerchantAccounts
 from ledger.processors.payer_returns import PayerReturns
 from ledger.tasks import DetachedTasks, Timeouts
-from ledger.ttl_cache import TtlCache
+from ledger.ttl_cache import ReadAheadCache
 
 T = TypeVar("T")
 
@@ -93,8 +93,8 @@ class Ledger:
         self.customers = CustomerCache(journal)
         self.timeouts = Timeouts()
         self.slices = journal.slices
-        self._merchants = TtlCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
-        self._plans = TtlCache[UUID, Plan](_PLANS_MAX, _PLAN_TTL_S)
+        self._merchants = ReadAheadCache[UUID, Merchant](_MERCHANTS_MAX, _MERCHANT_TTL_S)
+        self._plans = ReadAheadCache[tuple[UUID, UUID], Plan | None](_PLANS_MAX, _PLAN_TTL_S)
         self._running = DetachedTasks(_log_failure)
 
     @property
@@ -104,11 +104,11 @@ class Ledger:
 
     async def merchant(self, merchant_id: UUID) -> Merchant:
         """Returns a registered merchant with its settings, at most two seconds old. Raises a Fault."""
-        merchant = self._merchants.get(merchant_id)
-        if merchant is None:
-            merchant, _ = await self.journal.load(merchant_id, MERCHANTS, merchant_id)
-            assert merchant is not None, "every API key belongs to a registered merchant"
-            self._merchants.put(merchant_id, merchant)
+        return await self._merchants.get(merchant_id, lambda: self._load_merchant(merchant_id))
+
+    async def _load_merchant(self, merchant_id: UUID) -> Merchant:
+        merchant, _ = await self.journal.load(merchant_id, MERCHANTS, merchant_id)
+        assert merchant is not None, "every API key belongs to a registered merchant"
         return merchant
 
     def forget_merchant(self, merchant_id: UUID) -> None:
@@ -117,16 +117,18 @@ class Ledger:
 
     async def plan(self, merchant_id: UUID, plan_id: UUID) -> Plan | None:
         """Returns a plan, at most two seconds old: thousands of renewals at once have the same. Raises a Fault."""
-        plan = self._plans.get(plan_id)
-        if plan is None:
-            plan, _ = await self.journal.load(merchant_id, PLANS, plan_id)
-            if plan is not None:
-                self._plans.put(plan_id, plan)
+        plan = await self._plans.get((merchant_id, plan_id), lambda: self._load_plan(merchant_id, plan_id))
+        if plan is None:  # it may be created in the next moment
+            self.forget_plan(merchant_id, plan_id)
         return plan
 
-    def forget_plan(self, plan_id: UUID) -> None:
+    async def _load_plan(self, merchant_id: UUID, plan_id: UUID) -> Plan | None:
+        plan, _ = await self.journal.load(merchant_id, PLANS, plan_id)
+        return plan
+
+    def forget_plan(self, merchant_id: UUID, plan_id: UUID) -> None:
         """Drops what is cached of a plan, because the plan has changed."""
-        self._plans.drop(plan_id)
+        self._plans.drop((merchant_id, plan_id))
 
     def forget_accounts(self, merchant_id: UUID) -> None:
         """Drops what is cached of a merchant's accounts with processors, because one has changed."""

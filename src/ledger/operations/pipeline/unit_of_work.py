@@ -290,7 +290,7 @@ class UnitOfWork:
             case Merchant():
                 self.ledger.forget_merchant(self.merchant_id)
             case SubscriptionPlan():
-                self.ledger.forget_plan(change.stream_id)
+                self.ledger.forget_plan(self.merchant_id, change.stream_id)
             case ProcessorAccount():
                 self.ledger.forget_accounts(self.merchant_id)
             case _:
