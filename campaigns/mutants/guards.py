@@ -1660,6 +1660,22 @@ SECRETS: Final = (
 
 STRIPE: Final = (
     Mutant(
+        "stripe-another-card-after-3-d-secure",
+        "an intent whose payer failed is cancelled: its client secret, which his browser has, confirms no other card",
+        "src/ledger/processors/stripe/cards.py",
+        "        if intent.status in UNCONFIRMED:\n            key =",
+        "        if False:\n            key =",
+        ("tests/processors/stripe/test_cards.py",),
+    ),
+    Mutant(
+        "stripe-quicker-than-the-withdrawal",
+        "a payer who pays by another card before his failed intent is cancelled has paid",
+        "src/ledger/processors/stripe/cards.py",
+        'if now.status != "canceled":\n                answer =',
+        "if False:\n                answer =",
+        ("tests/processors/stripe/test_cards.py",),
+    ),
+    Mutant(
         "stripe-late-confirmation",
         "an intent that a look-up fenced is not confirmed when the confirmation arrives",
         "src/ledger/processors/stripe/cards.py",

@@ -231,7 +231,7 @@ async def _processors(
         async with await connect(url, "ledger-processor-accounts") as connection:
             return await merchants_with_accounts(connection)
 
-    adapters = {name: kind.open for name, kind in accounts.kinds.items() if isinstance(kind, StripeKind)}
+    adapters = {name: kind.open for name, kind in accounts.kinds.items() if kind.takes_keys}
     return ConnectedAccounts(accounts, simulated, adapters, find_merchants, trace)
 
 

@@ -11,7 +11,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode
+from ledger.processors.contract import Processor
 from ledger.processors.messages import MessageNotice
 
 
@@ -93,6 +95,10 @@ class AccountKind(Protocol):
         Raises InvalidSignature, also for a signature of too long ago, without any difference in what it does; then
         MessageUnreadable for a message of this processor that has no id.
         """
+        ...
+
+    def open(self, account: ProcessorAccount, keys: AccountKeys) -> Processor:
+        """Returns the adapter of an account with these keys. Makes no call. A kind without keys is not asked."""
         ...
 
     async def stop(self) -> None:

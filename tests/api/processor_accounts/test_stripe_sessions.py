@@ -11,6 +11,7 @@ from typing import Any
 from urllib.error import HTTPError
 from uuid import UUID
 
+import httpx
 import pytest
 from campaigns.fake_stripe.running import control
 from tests.api.bodies import charge, order
@@ -82,6 +83,25 @@ async def test_a_session_that_ends_is_ended_at_stripe_first(shop: Shop) -> None:
     path = f"{ORDERS}/paid/payer-authentication/validate"
     validated = await shop.merchant.post(path, {"authenticationTransactionId": paid})
     assert (validated.status_code, validated.json()["status"]) == (200, "COMPLETED")
+
+
+async def test_a_payer_who_failed_cannot_charge_another_card(shop: Shop) -> None:
+    """The bank's page gives the payer's browser the intent's client secret, with which Stripe's script can confirm it."""
+    for name in ("asked", "reported"):
+        intent = await in_session(shop, name)
+        assert authenticate(shop, intent, passed=False)
+        if name == "asked":
+            path = f"{ORDERS}/{name}/payer-authentication/validate"
+            await shop.merchant.post(path, {"authenticationTransactionId": intent})
+        else:
+            await shop.told()
+        assert await shop.shown(name) == ("FAILED", "FAILED")
+        async with httpx.AsyncClient(base_url=shop.url, auth=("sk_test_fake", "")) as client:
+            secret = (await client.get(f"/v1/payment_intents/{intent}")).json()["client_secret"]
+        form = {"client_secret": secret, "payment_method": "pm_card_visa", "return_url": "https://shop.example/back"}
+        async with httpx.AsyncClient(base_url=shop.url, auth=("pk_test_fake", "")) as browser:
+            confirmed = await browser.post(f"/v1/payment_intents/{intent}/confirm", data=form)
+        assert (confirmed.status_code, kinds(shop, intent)) == (400, set())
 
 
 async def test_a_cancelled_order_leaves_no_session_at_stripe(shop: Shop) -> None:

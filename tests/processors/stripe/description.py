@@ -42,7 +42,7 @@ _OBJECTS = {
     "payment_method_details_card_installments_plan": "count interval type",
     "setup_intent_payment_method_options": "",
     "refund": "id object amount created currency status failure_reason charge payment_intent customer metadata",
-    "charge": "id object amount amount_captured amount_refunded created payment_intent metadata outcome "
+    "charge": "id object status amount amount_captured amount_refunded created payment_intent metadata outcome "
     "payment_method_details",
     "charge_outcome": "type",
     "payment_method": "id object type card customer billing_details created livemode",

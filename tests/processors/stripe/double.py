@@ -321,6 +321,7 @@ class Double:
         charge = {
             "id": self._id("ch"),
             "object": "charge",
+            "status": "succeeded",
             "amount": intent["amount"],
             "amount_captured": 0 if is_held else intent["amount"],
             "amount_refunded": 0,

@@ -271,18 +271,48 @@ async def test_the_payer_is_sent_to_the_bank_and_asked_for_when_back(
 async def test_an_authentication_that_failed_or_ended_is_declined(
     shop: Shop, stripe: StripeProcessor, double: Double
 ) -> None:
-    for number in (1, 2):
-        await stripe.authorize(shop.pay("pm_3ds"))
+    for failed in (True, False):
+        asked = await stripe.authorize(shop.pay("pm_3ds"))
+        assert isinstance(asked, ActionRequired)
+        intent = asked.authentication_transaction_id
         request = AuthenticationRequest(
-            authentication_transaction_id=f"pi_{number}", capture=False, **_about(shop.pay(), "idempotency_key")
+            authentication_transaction_id=intent, capture=False, **_about(shop.pay(), "idempotency_key")
         )
-        if number == 1:
-            double.decline("pi_1", code="payment_intent_authentication_failure", message="The payer failed.")
+        if failed:
+            double.decline(intent, code="payment_intent_authentication_failure", message="The payer failed.")
         else:
-            assert await stripe.void(shop.void("pi_2")) == Voided(processor_reference="pi_2")
+            assert await stripe.void(shop.void(intent)) == Voided(processor_reference=intent)
         answer = await stripe.validate_authentication(request)
         assert isinstance(answer, Declined)
         assert answer.code == "AUTHENTICATION_FAILED"
+
+
+async def test_an_intent_whose_payer_failed_takes_no_other_card(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    """Its client secret is in the payer's browser: it is cancelled before the decline counts, unless he was quicker."""
+    await stripe.authorize(shop.pay("pm_3ds"))
+    known = {"authentication_transaction_id": "pi_1"}
+    request = AuthenticationRequest(**known, capture=False, **_about(shop.pay(), "idempotency_key"))
+    question = shop.question(shop.pay(), step=EntryAction.AUTHENTICATION, **known)
+    double.decline("pi_1", code="payment_intent_authentication_failure", message="The payer failed.")
+    double.faults["/cancel"] = [REFUSED]
+    with pytest.raises(ProcessorTimedOut):
+        await stripe.validate_authentication(request)
+    double.faults["/cancel"] = [CUT_AFTER, CUT_AFTER]
+    with pytest.raises(ProcessorTimedOut):
+        await stripe.look_up(question)
+    assert double.intents["pi_1"]["status"] == "canceled"
+    declined = await stripe.look_up(question)
+    assert isinstance(declined, Declined)
+    assert (declined.code, await stripe.validate_authentication(request)) == ("AUTHENTICATION_FAILED", declined)
+    double.intents["pi_1"] |= {"status": "requires_payment_method", "last_payment_error": None}
+    double.faults["/cancel"] = [HELD]
+    asking = asyncio.create_task(stripe.look_up(question))
+    await double.held.wait()
+    double.approve("pi_1")
+    double.gate.set()
+    assert isinstance(await asking, Approved)
 
 
 @pytest.mark.parametrize("given", [{"authenticate": False, "virtual_terminal": True}, {"return_url": None}])

@@ -55,10 +55,12 @@ async def test_what_was_done_on_stripes_own_pages_is_listed_under_keys_that_foll
     shop: Shop, stripe: StripeProcessor, double: Double
 ) -> None:
     start = datetime.fromtimestamp(double.now, UTC)
-    held, left, lapsed = [shop.pay(capture=False) for _ in range(3)]
-    captured, voided, expired = [await shop.authorized(**_given(each)) for each in (held, left, lapsed)]
+    held, *others = [shop.pay(capture=False) for _ in range(4)]
+    captured, voided, expired, failed = [await shop.authorized(**_given(each)) for each in (held, *others)]
     double._receive(double.intents[captured], 10_000)
-    for intent, reason in ((voided, "requested_by_customer"), (expired, "automatic")):
+    double.intents[failed]["latest_charge"]["status"] = "failed"
+    ended = (voided, "requested_by_customer"), (expired, "automatic"), (failed, "abandoned")
+    for intent, reason in ended:
         double.intents[intent] |= {"status": "canceled", "cancellation_reason": reason}
         double.happen("payment_intent.canceled", double.intents[intent])
     await stripe.refund(shop.refund(captured))

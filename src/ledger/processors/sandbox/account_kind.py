@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Final
 
 from ledger.domain.money import FINEST
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
 from ledger.processors.account_methods import account_methods
+from ledger.processors.contract import Processor
 from ledger.processors.messages import InvalidSignature, MessageNotice
 from ledger.processors.registry import AccountFacts, AccountKeys
 from ledger.processors.sandbox.books import NAME
@@ -50,6 +52,9 @@ class SandboxKind:
         now: datetime,  # noqa: ARG002
     ) -> MessageNotice:
         raise InvalidSignature
+
+    def open(self, account: ProcessorAccount, keys: AccountKeys) -> Processor:  # noqa: ARG002 - it has no keys
+        raise AssertionError("simulated accounts are opened by SandboxAccounts")
 
     async def stop(self) -> None:
         pass

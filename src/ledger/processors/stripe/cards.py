@@ -4,6 +4,10 @@ Nothing moves before the confirmation, so a creation that fails is `ProcessorUna
 creation under the same key, which returns the same intent, and reads it. With a fence it uses up the key of a
 confirmation that has not arrived, and cancels the intent, so that a confirmation which arrives later is refused. Create
 an intent only from what the log knows: the look-up has to repeat the request in the same words.
+
+The payer's browser learns an intent's client secret when he returns from his bank, and can confirm the intent with
+another card. So an intent whose payer has failed is cancelled before its decline counts. One that was
+declined without a payer's action has shown its secret to no browser.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
+from uuid import uuid4
 
 from ledger.domain.money import ZERO
 from ledger.domain.orders.declines import INSTALLMENTS_NOT_AVAILABLE
@@ -47,6 +52,7 @@ from ledger.processors.stripe.intents import (
     IDEMPOTENCY_ERROR,
     PAYMENTS,
     SETUPS,
+    UNCONFIRMED,
     Intents,
     expanded,
     path_of,
@@ -58,6 +64,8 @@ from ledger.processors.stripe.units import from_units, to_units
 _CONFIRMATION_TOKEN: Final = "ctoken_"  # noqa: S105 - the prefix of Stripe's ids
 _PLAN: Final = "payment_method_options[card][installments]"
 _SKEW: Final = timedelta(minutes=5)
+_CONTINUED: Final = frozenset({EntryAction.DEVICE_DATA, EntryAction.AUTHENTICATION})
+"""The steps that continue a payment whose payer has acted."""
 
 
 class Cards(Intents):
@@ -91,12 +99,7 @@ class Cards(Intents):
             intent = await self.read(request.authentication_transaction_id, request.deadline_at)
         except Refused as refusal:
             raise ProcessorUnavailable(f"Stripe has no such intent: {refusal}") from None
-        answer = await self._answer(intent, request)
-        if answer is None:
-            return Declined(
-                code="AUTHENTICATION_FAILED", message="The session ended before the payer was authenticated."
-            )
-        return answer
+        return await self._continued(intent, request)
 
     async def look_up(self, request: LookUpRequest) -> AuthorizationAnswer | None:
         """Returns the answer of an authorisation, or of the call that continued one."""
@@ -106,6 +109,8 @@ class Cards(Intents):
             raise ProcessorTimedOut(f"Stripe refuses the look-up: {refusal}") from None
         if intent is None:
             return None
+        if request.step in _CONTINUED:
+            return await self._continued(intent, request)
         answer = await self._answer(intent, request)
         if answer is None and request.fence and intent.status != "canceled":
             intent = await self.fence_confirmation(intent.id, request)
@@ -230,6 +235,25 @@ class Cards(Intents):
                 return None
             case _:
                 raise ProcessorTimedOut(f"the intent is still {intent.status}")
+
+    async def _continued(self, intent: Intent, request: Request) -> AuthorizationAnswer:
+        """Returns the answer of an intent whose payer has acted. One that failed is cancelled first.
+
+        If the payer was quicker with another card, that counts.
+        """
+        answer = await self._answer(intent, request)
+        if intent.status in UNCONFIRMED:
+            key = f"withdraw-{uuid4()}"  # Stripe would repeat a refusal under one key, although the intent has changed
+            now = await self.cancel(intent.id, request, key)
+            if now.status in UNCONFIRMED:
+                raise ProcessorTimedOut(f"the intent could not be cancelled: it is {now.status}")
+            if now.status != "canceled":
+                answer = await self._answer(now, request)
+        if answer is not None:
+            return answer
+        if intent.last_error is not None:
+            return declined(intent.last_error, intent)
+        return Declined(code="AUTHENTICATION_FAILED", message="The session ended before the payer was authenticated.")
 
     async def _required(self, intent: Intent, request: Request) -> AuthorizationAnswer | None:
         """Returns where the payer has to go. A payment whose payer has nowhere to go is cancelled and declined."""

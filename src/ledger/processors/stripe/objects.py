@@ -81,7 +81,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Charge(Struct, frozen=True, kw_only=True):
+    """A try to take money from a card: `failed`, `pending` or `succeeded`, as one is that only holds the money."""
+
     id: str
+    status: str = ""
     amount: int = 0
     amount_captured: int = 0
     amount_refunded: int = 0

@@ -40,6 +40,7 @@ _REFUNDED: Final = frozenset({"refund", "payment_refund"})
 _UNDONE: Final = frozenset({"failed", "canceled"})
 BY_ITSELF: Final = frozenset({"automatic", "expired"})
 """Why Stripe cancels an intent by itself. Source: docs.stripe.com/api/payment_intents/object (cancellation_reason)."""
+_FAILED: Final = "failed"
 _UNDER_WAY: Final = frozenset({"pending", "requires_action"})
 _SLICE: Final = timedelta(hours=1)
 LIST_S: Final = 300.0
@@ -75,7 +76,7 @@ class Records(Intents):
                 if record is not None:
                     found.append(record)
             async for event in self.transport.list(EVENTS, cancelled, Event, deadline_at=deadline_at):
-                record = _voided(_cancelled(event), _time(event.created))
+                record = await self._voided(_cancelled(event), _time(event.created), deadline_at)
                 if record is not None:
                     found.append(record)
         except Refused as refusal:
@@ -129,6 +130,28 @@ class Records(Intents):
             is_pending=refund.status in _UNDER_WAY if _whole(refund) == refund.amount else None,
         )
 
+    async def _voided(self, intent: Intent, at: datetime, deadline_at: datetime) -> ProcessorRecord | None:
+        """Returns the record of an intent that was voided: by a call, or on Stripe's own pages after it was authorised.
+
+        The latest charge of an intent that is given up after a decline has failed: it held nothing.
+        """
+        merchant = merchant_of(intent.metadata)
+        if merchant is None:
+            return None
+        if VOID_KEY not in intent.metadata:
+            if intent.cancellation_reason in BY_ITSELF or intent.latest_charge is None:
+                return None
+            charge = (await self.read(intent.id, deadline_at)).charge
+            if charge is None or charge.status == _FAILED:
+                return None
+        return ProcessorRecord(
+            merchant_id=merchant,
+            idempotency_key=void_key_of(intent.id, intent.metadata),
+            processor_reference=intent.id,
+            recorded_at=at,
+            voided=True,
+        )
+
 
 def source_of(transaction: BalanceTransaction, type_: type[T]) -> T:
     """Returns what a transaction is about. Raises ProcessorTimedOut if Stripe did not expand it."""
@@ -149,21 +172,6 @@ def _cancelled(event: Event) -> Intent:
         return msgspec.json.decode(event.data.object, type=Intent)
     except msgspec.DecodeError as fault:
         raise ProcessorTimedOut(f"the intent of the event {event.id} is unreadable") from fault
-
-
-def _voided(intent: Intent, at: datetime) -> ProcessorRecord | None:
-    """Returns the record of an intent that was voided: by a call, or on Stripe's own pages after it was authorised."""
-    merchant = merchant_of(intent.metadata)
-    by_itself = intent.cancellation_reason in BY_ITSELF
-    if merchant is None or (VOID_KEY not in intent.metadata and (by_itself or intent.latest_charge is None)):
-        return None
-    return ProcessorRecord(
-        merchant_id=merchant,
-        idempotency_key=void_key_of(intent.id, intent.metadata),
-        processor_reference=intent.id,
-        recorded_at=at,
-        voided=True,
-    )
 
 
 def seconds(at: datetime) -> int:
