@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.generation import commands, errors, events, http, metrics, openapi, sandbox, settings, statuses
+from docs.generation import commands, errors, events, http, metrics, openapi, public_events, sandbox, settings, statuses
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -19,6 +19,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": errors.page,
     "openapi.json": openapi.page,
     "events.md": events.page,
+    "public-events.md": public_events.page,
     "settings.md": settings.page,
     "cli.md": commands.page,
     "sandbox.md": sandbox.page,

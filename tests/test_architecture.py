@@ -99,7 +99,7 @@ PACKAGES = {
     ),
     ("ledger.background",): (  # owns due times, the cursors and the queue of jobs, and the only one that knows procrastinate
         ("ledger.operations", "ledger.background", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.back_off", "ledger.settings", "ledger.telemetry",
-         "ledger.domain", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
+         "ledger.domain", "ledger.ttl_cache", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
@@ -110,6 +110,10 @@ PACKAGES = {
     ),
     ("projections",): (
         ("projections", "ledger.domain", *STORE, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
+        (DECIDERS,),
+    ),
+    ("projections.events",): (  # renders from the log, as replays do
+        ("projections", "ledger.domain", *STORE, "ledger.journal.reader", "ledger.slices", "msgspec"),
         (DECIDERS,),
     ),
     ("api",): (

@@ -37,6 +37,7 @@ _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "PROCESSOR_UNAVAILABLE": (503,),
     "DATABASE_UNAVAILABLE": (503,),
     "REQUEST_TIMEOUT": (408, 503),
+    "FEED_BEHIND": (503,),
 }
 
 _SHAPE = """

@@ -19,6 +19,8 @@ from api.customers import create as create_customer
 from api.customers import delete as delete_customer
 from api.customers import list as list_customers
 from api.customers import show as show_customer
+from api.events import list as list_events
+from api.events import show as show_event
 from api.global_invoices import cancel as cancel_global
 from api.global_invoices import create as create_global
 from api.global_invoices import list as list_global
@@ -146,6 +148,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         *subscription_routes(settings, holder),
         *merchant_routes(settings, holder),
         *account_routes(settings, holder),
+        *event_routes(settings, holder),
         *signed_routes(settings, holder),
         *sandbox_routes(settings, holder),
         *system_routes(settings, holder),
@@ -269,6 +272,13 @@ def account_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         ),
         route(f"{one}/check", POST=check_account.CHECK_ACCOUNT),
     ]
+
+
+def event_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of the merchant's public events."""
+    events = f"{settings.base_path}/v1/events"
+    route = partial(_route, holder)
+    return [route(events, GET=list_events.LIST_EVENTS), route(f"{events}/{{id}}", GET=show_event.SHOW_EVENT)]
 
 
 def signed_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:

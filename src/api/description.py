@@ -19,6 +19,7 @@ from api.openapi import components
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.operation import (
+    EVENTS,
     MERCHANT,
     PAYMENT_METHODS,
     PLANS,
@@ -114,6 +115,7 @@ def describe(routes: Iterable[Route]) -> Json:
                 "name": PROCESSORS,
                 "description": "Connect, check and disconnect the merchant's own accounts with payment processors.",
             },
+            {"name": EVENTS, "description": "Follow every change, in the order in which the changes happened."},
             {
                 "name": PAYMENT_METHODS,
                 "description": "Read, update and delete the cards that payments have saved for a customer.",

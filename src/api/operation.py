@@ -17,6 +17,7 @@ PLANS: Final = "Plans"
 SUBSCRIPTIONS: Final = "Subscriptions"
 MERCHANT: Final = "Merchant"
 PROCESSORS: Final = "Processor accounts"
+EVENTS: Final = "Events"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 

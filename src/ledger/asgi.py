@@ -9,3 +9,6 @@ RESPOND: Final = "ledger.respond"
 
 HAS_LEFT: Final = "ledger.has_left"
 """The key under which it finds `Exchange.has_left`."""
+
+IS_ENDING: Final = "ledger.is_ending"
+"""The key under which it finds a function that returns whether the process is to end: then no request waits on."""

@@ -10,6 +10,7 @@ In reading order:
   same for their streams. `global_invoices`, `products`, `subscriptions`: their rows and pages of them; the last one
   with plans. `processor_accounts`: merchants' accounts with processors.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
+- `events`: the feed of public events.
 - `formats`: how times, amounts and numbers are written.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
 - `erasures`: the reads of an erasure.

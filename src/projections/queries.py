@@ -28,6 +28,7 @@ from ledger.postgres.faults import ReadModelBehind
 from projections import customers, global_invoices, merchants, payment_methods, processor_accounts, products
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
+from projections.events import numbered
 from projections.global_invoices import GlobalInvoiceQuery
 from projections.lists import references, tally
 from projections.lists.customers import CustomerQuery, customer_page_body, customer_page_statement
@@ -98,7 +99,8 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
     _SUBSCRIPTION,
     _INVOICE,
     _ACCOUNTS,
-) = range(10)
+    _HEAD,
+) = range(11)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
@@ -110,6 +112,7 @@ _POINT_READS: Final = (
     _PointRead(subscriptions.FIND, subscriptions.find_parameters, subscriptions.found),
     _PointRead(invoices.FIND, invoices.find_parameters, invoices.found),
     _PointRead(processor_accounts.FIND, processor_accounts.find_parameters, processor_accounts.found),
+    _PointRead(numbered.FIND_HEAD, numbered.find_head_parameters, numbered.found_head),
 )
 
 
@@ -297,6 +300,11 @@ class Queries:
         """Returns the merchant's accounts with processors that have a stream, in the order of connection."""
         found: Sequence[ProcessorAccount] | None = await self.points.get((_ACCOUNTS, merchant_id.bytes))
         return found or ()
+
+    async def log_head(self, merchant_id: UUID) -> int:
+        """Returns the position of the last event of a merchant's log."""
+        found: int | None = await self.points.get((_HEAD, merchant_id.bytes))
+        return found or 0
 
     async def write_key_uses(self, uses: Mapping[UUID, datetime]) -> None:
         """Writes the last use of each API key, in real time. It is no part of the log."""

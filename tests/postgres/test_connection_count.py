@@ -34,6 +34,7 @@ from ledger.postgres.connection_count import (
 from ledger.postgres.prepare import connections_allowed
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import CannotRun, Settings, api_processes
+from projections.events.numbered import EventQuery
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +113,8 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         invoicing = deps.ledger.invoicing
         assert invoicing is not None
         assert isinstance(invoicing.provider, SandboxProvider)
+        await asyncio.gather(*[deps.feed.catch_up(merchant) for merchant in merchants])
+        await asyncio.gather(*[deps.events.page(merchant, EventQuery()) for merchant in merchants])
         await asyncio.gather(*[invoicing.issuers.find(merchants[0]) for _ in range(3)])
         await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])
         assert deps.ledger.accounts is not None

@@ -33,7 +33,7 @@ _LIMIT_DEFAULT: Final = 20
 _WHOLE_MAX: Final = 999_999_999
 _FIELDS_MAX: Final = 100
 _REQUIRED: Final = "Required. "
-_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,16}", re.ASCII)
 
 PLACE_PARAMETERS: Final[Parameters] = {
     "page": (
@@ -115,9 +115,9 @@ def parse_place(given: Mapping[str, str], parse_cursor: Callable[[str], C | None
     `parse_cursor` returns None for a text that is no cursor of the list.
     """
     errors = FieldErrors(given)
-    limit = errors.check(_whole, given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX) or _LIMIT_DEFAULT
-    page = errors.check(_whole, given, "page", 1, 1, _WHOLE_MAX) or 1
-    offset = errors.check(_whole, given, "offset", (page - 1) * limit, 0, _WHOLE_MAX) or 0
+    limit = errors.check(parse_whole, given, "limit", _LIMIT_DEFAULT, 1, _LIMIT_MAX) or _LIMIT_DEFAULT
+    page = errors.check(parse_whole, given, "page", 1, 1, _WHOLE_MAX) or 1
+    offset = errors.check(parse_whole, given, "offset", (page - 1) * limit, 0, _WHOLE_MAX) or 0
     cursor = parse_cursor(given["cursor"]) if "cursor" in given else None
     if "cursor" in given and cursor is None:
         errors.add(invalid("cursor", "must be the nextCursor of another page"))
@@ -177,7 +177,8 @@ def _described(name: str, description: str, schema: Json) -> Json:
     return parameter | {"style": "form", "explode": False} if schema.get("type") == "array" else parameter
 
 
-def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+def parse_whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    """Returns a parameter that is a whole number from `least` to `most`. Raises ApiError (400)."""
     text = given.get(name)
     if text is None:
         return default

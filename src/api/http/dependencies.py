@@ -13,11 +13,14 @@ from msgspec import Struct
 
 from api.http.auth import Authenticator
 from api.http.rate_limits import RateLimiter
+from api.http.waiting_requests import WaitingRequests
 from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.periodic import run_periodically
+from ledger.background.reactions.feed import Feed
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.operations.context.clock import ClockControl
+from ledger.operations.context.event_feed import EventFeed
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.message_delivery import MessageDelivery
 from ledger.operations.orders.payment_lookup import PaymentLookup
@@ -28,6 +31,9 @@ from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings, request_limits
 from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.wiring import open_ledger
+from projections.events.bodies import BodyRenderer
+from projections.events.feed import FeedReader
+from projections.events.states import StateReader
 from projections.merchants import CHANGES, merchant_in
 from projections.queries import Queries
 
@@ -56,6 +62,12 @@ class Dependencies(Struct, frozen=True):
     """Draws a new API key of this installation."""
     delivery: MessageDelivery
     """Keeps and delivers processors' messages."""
+    feed: EventFeed
+    """Numbers a merchant's public events up to the end of its log."""
+    events: FeedReader
+    """Reads the numbered events."""
+    waiting: WaitingRequests
+    """The requests that wait for the next event."""
     clock_control: ClockControl | None = None
     """Moves merchants' clocks: only in the sandbox."""
     payment_lookup: PaymentLookup | None = None
@@ -98,6 +110,11 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         await _follow_merchants(settings.database_url, ledger, authenticator, stack)
         await stack.enter_async_context(_writing_key_uses(authenticator, queries))
         delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
+        feed = Feed(settings.database_url, ledger.journal)
+        stack.push_async_callback(feed.stop)
+        bodies = BodyRenderer(settings.environment, settings.base_path, settings.lps_base_path)
+        events = FeedReader(settings.database_url, StateReader(ledger.journal.reader, ledger.slices), bodies)
+        stack.push_async_callback(events.stop)
         payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
             payment_lookup = PaymentLookup(settings.database_url)
@@ -117,6 +134,9 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             environment=settings.environment,
             new_key=partial(new_key, settings.environment, secrets.key(Purpose.API_KEY_PEPPER)),
             delivery=delivery,
+            feed=feed,
+            events=events,
+            waiting=WaitingRequests(),
             clock_control=clock_control,
             payment_lookup=payment_lookup,
         )

@@ -26,6 +26,7 @@ from ledger.domain.streams import STREAMS
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import FilesUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused
+from ledger.operations.context.event_feed import FeedBehind
 from ledger.operations.context.results import NothingSent
 from ledger.postgres.faults import Fault, ReadModelBehind
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
@@ -48,6 +49,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.InvalidPaymentMethodState: 409,
     rejections.PlanInUse: 409,
     rejections.SubscriptionInvoiceNotFound: 404,
+    rejections.EventNotFound: 404,
     rejections.SubscriptionCanceled: 409,
     rejections.TooManyPendingLines: 409,
     rejections.NoNextInvoice: 409,
@@ -119,6 +121,7 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
         "DATABASE_UNAVAILABLE",
         "Orders of an earlier release cannot be filtered so yet: the operator of the service has to run `ledger rebuild`.",
     ),
+    FeedBehind: ("FEED_BEHIND", "The feed does not have all events of the merchant yet."),
     Fault: ("DATABASE_UNAVAILABLE", "The service cannot store anything at the moment."),
     TimeoutError: ("REQUEST_TIMEOUT", "The request took too long; it may still be carried out."),
 }

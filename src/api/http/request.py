@@ -21,7 +21,7 @@ from api.errors import ApiError, ClientGone, invalid, order_not_found
 from api.http.auth import Principal
 from api.http.idempotency_key import idempotency_key, idempotency_key_of_many
 from api.response import ERRORS_PAGE, ApiResponse, Headers
-from ledger.asgi import HAS_LEFT, RESPOND
+from ledger.asgi import HAS_LEFT, IS_ENDING, RESPOND
 from ledger.operations.context.inputs import Actor
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey
 from ledger.processors.pan_detection import contains_pan
@@ -113,6 +113,11 @@ class ApiRequest:
         """Returns whether the request has no answer yet, and its client waits for one as far as the server knows."""
         has_left = self.scope.get(HAS_LEFT)
         return not self.status and (has_left is None or not has_left())
+
+    def may_wait(self) -> bool:
+        """Returns whether the request may wait for what comes: its client does, and the process is not to end."""
+        is_ending = self.scope.get(IS_ENDING)
+        return self.is_awaited() and (is_ending is None or not is_ending())
 
     @property
     def answer_headers(self) -> Headers:

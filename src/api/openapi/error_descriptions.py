@@ -65,6 +65,9 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "the one that differs.",
     "SUBSCRIPTION_NOT_FOUND": "The merchant has no subscription with this id or external id.",
     "SUBSCRIPTION_INVOICE_NOT_FOUND": "The merchant has no subscription invoice with this id.",
+    "EVENT_NOT_FOUND": "The merchant has no event with this id.",
+    "FEED_BEHIND": "The feed does not have all events yet: the merchant's past is being numbered for the first time, or "
+    "its log cannot be read to its end. Ask again after the seconds in `Retry-After`.",
     "SUBSCRIPTION_CANCELED": "The subscription has ended, which is final: create another one.",
     "TOO_MANY_PENDING_LINES": "100 lines of changes of plan wait for the subscription's next invoice, the most that may "
     "wait: invoice the change now, or change the plan without proration or in the next period.",

@@ -72,6 +72,14 @@ INVOICE_ID: Final[Json] = {
     "schema": {"type": "string", "format": "uuid"},
 }
 
+EVENT_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The id of the event.",
+    "schema": {"type": "string", "format": "uuid"},
+}
+
 PAYMENT_METHOD_ID: Final[Json] = {
     "name": "id",
     "in": "path",

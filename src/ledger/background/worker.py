@@ -17,6 +17,7 @@ from ledger.background.inbox.missed import MissedMessages, ReadMarks
 from ledger.background.pace import Pace
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
+from ledger.background.reactions.numbering import EventNumbers
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.reconciliation.reconciler import Reconciliation
@@ -59,7 +60,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         ReadMarks(url) as marks,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
-        reactions = ReactionRunner(url, dispatcher, jobs)
+        numbers = EventNumbers(ledger.journal)
+        reactions = ReactionRunner(url, dispatcher, jobs, numbers)
         windows = Windows(margin_s=settings.recovery_margin_s, late_s=ledger.call_timeouts.not_found_late_s)
         recovery = Recovery(ledger, open_calls.due, windows)
         reconciliation = Reconciliation(ledger, lookup, reconciled.moved)
@@ -71,7 +73,8 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
                 return await disconnected_accounts(connection)
 
         def sample_quarantine() -> None:
-            QUARANTINED.labels(PROCESS).set(dispatcher.quarantine.merchants)
+            quarantined = dispatcher.quarantine.merchant_ids | numbers.quarantine.merchant_ids
+            QUARANTINED.labels(PROCESS).set(len(quarantined))
 
         parts = (
             recovery.run,

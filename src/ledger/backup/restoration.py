@@ -16,12 +16,13 @@ from typing import Final
 import psycopg
 from msgspec import Struct, structs
 
+from ledger.background.reactions import numbering
 from ledger.backup.manifest import check_backup
 from ledger.backup.programs import SERVER, find_programs
 from ledger.backup.record import CLUSTER, FILES, BackupRecord, read_record
 from ledger.backup.recovery import recovered
 from ledger.backup.verification import Verification, verify
-from ledger.operations.context.order_numbers import move_on
+from ledger.operations.context import order_numbers
 from ledger.postgres.embedded.account import Account
 from ledger.postgres.embedded.archiving import require_access
 from ledger.postgres.embedded.cluster import MAJOR, Cluster, locate_cluster
@@ -113,9 +114,13 @@ def _give(directory: Path, account: Account | None) -> None:
 
 
 def _complete(url: str) -> datetime | None:
-    """Brings the schema up to date and moves the order numbers on. Returns the time of the last recovered commit."""
+    """Brings the schema up to date and moves the numbers of orders and of events on.
+
+    Returns the time of the last recovered commit.
+    """
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute("select pg_last_xact_replay_timestamp()").fetchone()
         migrate(url)
-        move_on(connection)
+        order_numbers.move_on(connection)
+        numbering.move_on(connection)
     return row[0] if row is not None else None

@@ -10,7 +10,20 @@ from typing import Annotated
 
 import typer
 
-from ledger.cli import demo, jobs, keys, merchants, messages, payouts, processors, reconcile, replay, seed, service
+from ledger.cli import (
+    demo,
+    events,
+    jobs,
+    keys,
+    merchants,
+    messages,
+    payouts,
+    processors,
+    reconcile,
+    replay,
+    seed,
+    service,
+)
 from ledger.settings import CannotRun
 
 app = typer.Typer(
@@ -24,6 +37,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(processors.app, name="processors")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(messages.app, name="messages")
+app.add_typer(events.app, name="events")
 app.command()(seed.seed)
 app.command()(demo.demo)
 app.command()(replay.replay)

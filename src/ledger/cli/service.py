@@ -188,7 +188,7 @@ def restore(
     else:
         until = day_and_time(restored.last_commit) or "the end of the backup"
         typer.echo(f"restored {directory} to {restored.cluster}, up to the commit of {until}")
-        typer.echo("order numbers continue behind every number that was given out before now")
+        typer.echo("order and event numbers continue behind every number that was given out before now")
         typer.echo(f"checked: {found.events} events of {found.merchants} merchants against every read model")
         for line in found.differences:
             typer.echo(f"differs: {line}")

@@ -119,6 +119,10 @@ class SubscriptionInvoiceNotFound(Rejected):
     code = "SUBSCRIPTION_INVOICE_NOT_FOUND"
 
 
+class EventNotFound(Rejected):
+    code = "EVENT_NOT_FOUND"
+
+
 class SubscriptionCanceled(Rejected):
     """The subscription is cancelled, which is final (contract 2.3)."""
 

@@ -63,6 +63,22 @@ select k.n, e.position, e.stream_id, e.version, e.topic, e.data
  order by k.n, e.position
 """
 
+# Parts of streams of one merchant: the events behind a version, up to a position of the log.
+_PARTS: Final = """
+select k.n, e.position, e.stream_id, e.version, e.topic, e.data
+  from unnest(%s::int4[], %s::uuid[], %s::int4[], %s::int8[]) as k(n, o, after, until)
+ cross join lateral (select position, stream_id, version, topic, data from event
+                      where merchant_id = %s and stream_id = k.o and version > k.after and position <= k.until
+                      order by version) e
+ order by k.n, e.version
+"""
+
+# The events between two positions of a merchant's log, without those of some topics.
+_STRETCH_WITHOUT: Final = """
+select position, stream_id, version, command_id, topic, data
+  from event where merchant_id = %s and position > %s and position <= %s and topic <> all(%s) order by position
+"""
+
 # One stream, with everything that the log stores of each event.
 _HISTORY: Final = """
 select position, stream_id, version, recorded_at, command_id, topic, data, context
@@ -73,6 +89,10 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
 _Stored = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]
 StoredEvent = tuple[int, UUID, int, str, bytes]
 """An event as it is stored: its position, stream, version, topic and bytes."""
+CommandEvent = tuple[UUID, StoredEvent]
+"""The id of a command, and an event of it as it is stored."""
+StreamPart = tuple[UUID, int, int]
+"""A stream, the version before a part of it, and the last position of the log that the part may have."""
 StreamKey = tuple[UUID, UUID]
 ClaimKey = tuple[UUID, ClaimKind, str]
 _LastKey = tuple[UUID, ClaimKind, str, None]
@@ -223,10 +243,56 @@ class LogReader:
             found[n].append((position, stream_id, version, topic, data))
         return found
 
-    async def opened(self, connection: Connection, merchant_id: UUID, stored: Sequence[StoredEvent]) -> list[SeenEvent]:
-        """Returns the content of stored events of a merchant. Raises like `stream`."""
+    async def stored_without(
+        self, connection: Connection, merchant_id: UUID, after: int, until: int, topics: Sequence[str]
+    ) -> list[CommandEvent]:
+        """Returns a merchant's events behind position `after` and up to `until` whose topic is none of these.
+
+        Topics that this release does not know are among them. Nothing is decoded.
+        """
+        cursor = connection.cursor(binary=True)
+        rows = await cursor.execute(_STRETCH_WITHOUT, (merchant_id, after, until, list(topics)))
+        return [
+            (command_id, (position, stream_id, version, topic, data))
+            for position, stream_id, version, command_id, topic, data in await rows.fetchall()
+        ]
+
+    async def stored_parts(
+        self, connection: Connection, merchant_id: UUID, parts: Sequence[StreamPart]
+    ) -> list[list[StoredEvent]]:
+        """Returns the events of each part of a merchant's streams, oldest first. Nothing is decoded."""
+        streams, after, until = zip(*parts, strict=True)
+        rows = await connection.cursor(binary=True).execute(
+            _PARTS,
+            (
+                ENCODE_ARRAY["int4"](range(len(parts))),
+                ENCODE_ARRAY["uuid"]([stream_id.bytes for stream_id in streams]),
+                ENCODE_ARRAY["int4"](after),
+                ENCODE_ARRAY["int8"](until),
+                merchant_id,
+            ),
+        )
+        found: list[list[StoredEvent]] = [[] for _ in parts]
+        for n, *event in await rows.fetchall():
+            found[n].append(tuple(event))
+        return found
+
+    async def opened(
+        self,
+        connection: Connection,
+        merchant_id: UUID,
+        stored: Sequence[StoredEvent],
+        *,
+        uses_cached_keys: bool = True,
+    ) -> list[SeenEvent]:
+        """Returns the content of stored events of a merchant. Raises like `stream`.
+
+        A key that this process has cached may have been destroyed by another one: without `uses_cached_keys`, what is
+        returned has no person who was erased before.
+        """
         merchant = merchant_id.bytes
-        keys = await self._data_keys(connection, ((merchant, data) for *_, data in stored))
+        sealed = ((merchant, data) for *_, data in stored)
+        keys = await self._data_keys(connection, sealed, uses_cached=uses_cached_keys)
         return [
             SeenEvent(position, stream, version, topic, self._event(merchant, stream.bytes, version, topic, data, keys))
             for position, stream, version, topic, data in stored
@@ -249,7 +315,7 @@ class LogReader:
         return recorded
 
     async def _data_keys(
-        self, connection: Connection, stored: Iterable[tuple[bytes, bytes]]
+        self, connection: Connection, stored: Iterable[tuple[bytes, bytes]], *, uses_cached: bool = True
     ) -> Mapping[Owner, DataKey]:
         """Returns the data keys under which these events, each with its merchant's id in bytes, are sealed."""
         owners = set()
@@ -263,7 +329,7 @@ class LogReader:
         if not owners:
             return {}
         assert self._keys is not None, "a reader of sealed events needs data keys: pass `keys`"
-        return await self._keys.for_opening(connection, owners)
+        return await self._keys.for_opening(connection, owners, uses_cached=uses_cached)
 
     def _event(
         self, merchant: bytes, stream: bytes, version: int, topic: str, data: bytes, keys: Mapping[Owner, DataKey]

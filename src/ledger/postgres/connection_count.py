@@ -33,7 +33,15 @@ _EVERY: Final = Counter(
 )
 _EVERY_SANDBOX: Final = Counter({"ledger-sandbox-calls": 4, "ledger-clocks": 1, "ledger-stamping": 1})
 _API: Final = Counter(
-    {"ledger-large-commits": 1, "ledger-reads": 1, "ledger-list-pages": 1, "ledger-lists": 4, "ledger-merchants": 1}
+    {
+        "ledger-large-commits": 1,
+        "ledger-reads": 1,
+        "ledger-list-pages": 1,
+        "ledger-lists": 4,
+        "ledger-merchants": 1,
+        "ledger-feed": 1,
+        "ledger-numbering": 1,
+    }
 )
 # Moves of clocks take turns at two, and the jobs that fall due share a pool of four.
 _API_SANDBOX: Final = Counter({"ledger-payment-names": 1, "ledger-clock": 2, "ledger-jobs": 4})
@@ -44,6 +52,7 @@ _WORKER: Final = Counter(
         "ledger-search-packing": 1,
         "ledger-jobs": 5,  # a pool of four, and the listener
         "ledger-dispatcher": 1,
+        "ledger-numbering": 1,
         "ledger-due-times": 1,
         "ledger-stalled-jobs": 1,
         "ledger-listener": 1,

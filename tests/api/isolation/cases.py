@@ -258,6 +258,8 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ),
     ("POST", "/api/v1/invoices/global"): Case(body={"month": "2026-01"}),
     ("GET", "/api/v1/invoices/global/{id}"): Case({"path.id": "global invoice"}),
+    ("GET", "/api/v1/events"): Case({"query.paymentOrderId": "order", "query.subscriptionId": "subscription"}),
+    ("GET", "/api/v1/events/{id}"): Case({"path.id": "event"}),
     ("GET", _ACCOUNTS): Case(),
     ("GET", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}),
     ("PUT", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}, body={"processor": "sandbox"}),

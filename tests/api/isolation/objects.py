@@ -30,6 +30,7 @@ KINDS: Final = (
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
     "erasable customer", "document", "document's order", "plan", "subscription",
     "subscription invoice", "global invoice", "processor account", "card session", "card session's method", "card device session", "card device session's method",
+    "event",
 )  # fmt: skip
 
 
@@ -86,7 +87,9 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
         },
     )
     invoices = (await merchant.get(f"{SUBSCRIPTIONS}/{subscription['id']}/invoices")).json()["data"]
+    events = (await merchant.get("/api/v1/events?limit=1")).json()["data"]
     return {
+        "event": (events[0]["id"],),
         "card session": (verified["payerAuthentication"]["authenticationTransactionId"],),
         "card session's method": (verified["id"],),
         "card device session": (looked_at["payerAuthentication"]["referenceId"],),

@@ -8,5 +8,6 @@ In reading order:
 - `global_invoice_timers`: that of a global invoice.
 - `payment_index`: the aliases of payments.
 - `dispatcher`: shows every merchant's log to the reactions. `quarantine`: merchants whose log cannot be read.
+- `numbering`: gives a merchant's public events their numbers. `feed`: lets that catch up before a request reads.
 - `runner`: keeps the dispatcher and the scheduler running in a worker.
 """

@@ -46,7 +46,12 @@ class Quarantine:
     @property
     def merchants(self) -> int:
         """How many merchants are in quarantine for any reaction."""
-        return len({merchant_id for _, merchant_id in self._entries})
+        return len(self.merchant_ids)
+
+    @property
+    def merchant_ids(self) -> frozenset[UUID]:
+        """The merchants that are in quarantine for any reaction."""
+        return frozenset(merchant_id for _, merchant_id in self._entries)
 
     def now(self) -> Sequence[tuple[str, UUID]]:
         """Returns which reactions skip which merchants now."""

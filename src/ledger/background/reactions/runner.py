@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from procrastinate.exceptions import ConnectorException
 
 from ledger.background.periodic import pause
 from ledger.background.reactions.dispatcher import Dispatcher
+from ledger.background.reactions.numbering import EventNumbers
 from ledger.background.scheduler import timers
 from ledger.background.scheduler.failed_jobs import resume_given_up
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
@@ -40,6 +42,9 @@ _AGAIN_S: Final = 1.0
 # The next sweep of all logs is not delayed by that.
 _REST_S: Final = 0.25
 
+_NUMBERING_REST_S: Final = 0.05
+"""How long the numbering rests between two sweeps, which cost their statements however little they find."""
+
 # Reactions have seen everything that had been appended by then. Read before the sweep, written after it.
 _NOW: Final = "select now()"
 _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
@@ -53,12 +58,15 @@ _ASYNCHRONOUS_COMMIT: Final = "set synchronous_commit = off"
 class ReactionRunner:
     """One worker's share of the reactions."""
 
-    def __init__(self, url: str, dispatcher: Dispatcher, jobs: Jobs) -> None:
+    def __init__(self, url: str, dispatcher: Dispatcher, jobs: Jobs, numbers: EventNumbers | None = None) -> None:
         self._url = url
         self._dispatcher = dispatcher
         self._jobs = jobs
+        self._numbers = numbers
         self._grown: set[UUID] = set()
         self._wake = asyncio.Event()
+        self._grown_unnumbered: set[UUID] = set()
+        self._wake_numbering = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. What is being written then is finished."""
@@ -67,11 +75,15 @@ class ReactionRunner:
             asyncio.create_task(self._run_connected("ledger-due-times", self._enqueue_due, stop)),
             asyncio.create_task(self._run_connected("ledger-stalled-jobs", self._requeue_stalled, stop)),
         ]
+        if self._numbers is not None:
+            number = partial(self._number, self._numbers)
+            tasks.append(asyncio.create_task(self._run_connected("ledger-numbering", number, stop)))
         listening = asyncio.create_task(self._run_connected("ledger-listener", self._listen, stop))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait((*tasks, stopping), return_when=asyncio.FIRST_COMPLETED)
             self._wake.set()
+            self._wake_numbering.set()
             await asyncio.gather(*tasks)
         finally:
             for task in (listening, stopping):
@@ -96,8 +108,12 @@ class ReactionRunner:
         await connection.execute(f"listen {CHANNEL}")
         while not stop.is_set():
             async for notification in connection.notifies(timeout=_LOOK_EVERYWHERE_S):
-                self._grown.update(merchants_in(notification.payload))
+                grown = list(merchants_in(notification.payload))
+                self._grown.update(grown)
                 self._wake.set()
+                if self._numbers is not None:
+                    self._grown_unnumbered.update(grown)
+                    self._wake_numbering.set()
 
     async def _dispatch(self, connection: Connection, stop: asyncio.Event) -> None:
         await connection.execute(_ASYNCHRONOUS_COMMIT)
@@ -116,6 +132,23 @@ class ReactionRunner:
                 await pause(stop, min(_REST_S, everywhere_at - time.monotonic()))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(0.0, everywhere_at - time.monotonic()))
+
+    async def _number(self, numbers: EventNumbers, connection: Connection, stop: asyncio.Event) -> None:
+        """Numbers public events, on a connection of its own: a long past delays no reaction."""
+        everywhere_at = 0.0
+        while not stop.is_set():
+            self._wake_numbering.clear()
+            grown, self._grown_unnumbered = self._grown_unnumbered, set()
+            if time.monotonic() >= everywhere_at:
+                if await numbers.sweep(connection):
+                    await pause(stop, _NUMBERING_REST_S)
+                    continue  # a slice of each merchant has been numbered, and there may be more
+                everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
+            elif grown:
+                await numbers.sweep(connection, sorted(grown))
+                await pause(stop, _NUMBERING_REST_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake_numbering.wait(), max(0.0, everywhere_at - time.monotonic()))
 
     async def _enqueue_due(self, connection: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():

@@ -129,9 +129,13 @@ class DataKeys:
         assert key is not None, "the loader creates a missing key"
         return key
 
-    async def for_opening(self, connection: Connection, owners: Iterable[Owner]) -> Mapping[Owner, DataKey]:
-        """Returns the keys of these customers. Reads those that are not cached in one query."""
-        cached = {owner: self._cache.get(owner) for owner in owners}
+    async def for_opening(
+        self, connection: Connection, owners: Iterable[Owner], *, uses_cached: bool = True
+    ) -> Mapping[Owner, DataKey]:
+        """Returns the keys of these customers. Reads those that are not cached in one query; all of them without
+        `uses_cached`, so that a key which another process has destroyed opens nothing.
+        """
+        cached = {owner: self._cache.get(owner) if uses_cached else None for owner in owners}
         missing = [owner for owner, key in cached.items() if key is None]
         rows = await self._rows(connection, missing) if missing else {}
         return {owner: key or self._key(owner, rows.get(owner)) for owner, key in cached.items()}

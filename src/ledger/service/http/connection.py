@@ -18,7 +18,7 @@ import httptools
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from ledger.asgi import HAS_LEFT, RESPOND
+from ledger.asgi import HAS_LEFT, IS_ENDING, RESPOND
 from ledger.service.http.connection_guard import BODY_GRACE_S, DRAIN_IDLE_S, DRAIN_LINGER_S, LINGER_S, ConnectionGuard
 from ledger.service.http.exchange import Exchange
 from ledger.service.http.flow import Flow
@@ -168,6 +168,7 @@ class Connection(asyncio.Protocol):
             "headers": self._headers,
             RESPOND: exchange.respond,
             HAS_LEFT: exchange.has_left,
+            IS_ENDING: self._guard.is_ending,
         }
         self.exchange, self.phase = exchange, _BODY
         task = self._loop.create_task(exchange.run(self._app, scope))

@@ -91,6 +91,10 @@ class ConnectionGuard:
         if self._timer is not None:
             self._timer.cancel()
 
+    def is_ending(self) -> bool:
+        """Returns whether the process is to end, so that no request waits on."""
+        return self.is_draining
+
     def drain(self) -> None:
         """Makes every answer from now on the last of its connection, and closes idle connections soon."""
         self.is_draining = True

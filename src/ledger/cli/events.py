@@ -1,0 +1,97 @@
+"""`ledger events`: follows a merchant's public events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ledger.cli.installation import on_ledger, uuid_of
+from ledger.cli.options import DataDir
+from ledger.settings import CannotRun, Settings
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from ledger.operations.context.ledger import Ledger
+
+app = typer.Typer(no_args_is_help=True, help="A merchant's public events.")
+
+_PAUSE_S: Final = 0.5
+_PAGE: Final = 100
+
+
+@app.callback()
+def events() -> None:
+    """A merchant's public events."""
+
+
+@app.command()
+def follow(
+    merchant: Annotated[str, typer.Argument(metavar="MERCHANT", help="The id of the merchant.")],
+    after: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Print events with a higher number than this, of the past first.")
+    ] = 0,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="KIND", help="Print this kind, or payment_order.*; may be repeated."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="End after what there is now.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Print a merchant's public events as lines of JSON, as they happen, until Ctrl-C.
+
+    Begins the merchant's feed if it has none.
+    """
+    from ledger.domain.public_events.kinds import unknown_patterns
+
+    merchant_id, patterns = uuid_of(merchant, "merchant"), kinds or []
+    if wrong := unknown_patterns(patterns):
+        raise CannotRun(f"there is no kind of event {patterns[wrong[0]]!r}: see docs/reference/public-events.md")
+
+    async def print_events(ledger: Ledger, settings: Settings) -> None:
+        await _follow(ledger, settings, merchant_id, after, patterns, ends=once)
+
+    try:
+        on_ledger(data_dir, print_events)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+async def _follow(
+    ledger: Ledger, settings: Settings, merchant_id: UUID, after: int, patterns: list[str], *, ends: bool
+) -> None:
+    """Prints events after a number, and those to come unless it `ends` with the last one there is now."""
+    import asyncio
+    from contextlib import AsyncExitStack, suppress
+
+    from ledger.background.reactions.feed import Feed
+    from ledger.domain.public_events.kinds import kinds_of
+    from ledger.domain.streams import MERCHANTS
+    from ledger.operations.context.event_feed import FeedBehind
+    from projections.events.bodies import BodyRenderer
+    from projections.events.feed import FeedReader
+    from projections.events.numbered import EventQuery
+    from projections.events.states import StateReader
+
+    assert settings.database_url is not None, "the installation's settings name its database"
+    merchant, _ = await ledger.journal.load(merchant_id, MERCHANTS, merchant_id)
+    if merchant is None:
+        raise CannotRun(f"there is no merchant {merchant_id}: see `ledger merchants list`")
+    async with AsyncExitStack() as stack:
+        feed = Feed(settings.database_url, ledger.journal)
+        stack.push_async_callback(feed.stop)
+        bodies = BodyRenderer(settings.environment, settings.base_path, settings.lps_base_path)
+        reader = FeedReader(settings.database_url, StateReader(ledger.journal.reader, ledger.slices), bodies)
+        stack.push_async_callback(reader.stop)
+        while True:
+            with suppress(FeedBehind):  # what is numbered is printed, and the rest when it is
+                await feed.catch_up(merchant_id)
+            found = await reader.found(merchant_id, EventQuery(after=after, limit=_PAGE, kinds=kinds_of(patterns)))
+            for body in await reader.render(merchant_id, found.events, is_thin=False):
+                typer.echo(body)
+            after = found.last_sequence
+            if ends and not found.has_more:
+                return
+            if not found.has_more:
+                await asyncio.sleep(_PAUSE_S)

@@ -1,0 +1,32 @@
+"""The feed of a merchant's public events, as requests need it: up to date, or not yet."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+from ledger.postgres.faults import Fault
+
+
+class FeedBehind(Fault):
+    """The feed does not have all events yet that the merchant's log holds.
+
+    `is_readable` is True if it may be read as far as it is; not while the past of the log is numbered for the first
+    time.
+    """
+
+    def __init__(self, *, is_readable: bool) -> None:
+        super().__init__("the feed does not have all events yet")
+        self.is_readable = is_readable
+
+
+class EventFeed(Protocol):
+    """How a request lets the feed catch up (see `background.reactions.feed`)."""
+
+    async def catch_up(self, merchant_id: UUID) -> None:
+        """Returns once the feed has the events of every request that was answered before. The first call for a merchant
+        begins its feed.
+
+        Raises FeedBehind if that takes longer than a few seconds, or if the log cannot be read; another Fault.
+        """
+        ...

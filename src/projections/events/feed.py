@@ -1,0 +1,93 @@
+"""Pages of a merchant's public events, and single ones, as they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from ledger.postgres.connection import SharedClient
+from projections.events.bodies import BodyRenderer, EventDocument, other_points, own_points
+from projections.events.numbered import EventQuery, Found, NumberedEvent, find_one, find_page
+from projections.events.states import StateReader
+
+_RENDERED_AT_ONCE: Final = 100
+"""Of how many events the states are held at once: a page may be of a thousand orders."""
+
+
+class EventPage(Struct, rename="camel"):
+    """A page of the merchant's events, oldest first."""
+
+    data: Annotated[list[EventDocument], Meta(description="The events.")]
+    last_sequence: Annotated[
+        int, Meta(description="How far was looked: the `afterSequence` of the next request, also for an empty page.")
+    ]
+    has_more: Annotated[bool, Meta(description="Whether more can be read now.")]
+
+
+class RenderedPage(Struct, frozen=True):
+    """A page as JSON, whether it has events, and up to which number was looked."""
+
+    body: bytes
+    is_empty: bool
+    last_sequence: int
+    has_more: bool
+
+
+class FeedReader:
+    """Reads the feeds of all merchants, over one connection, at which requests take turns. Call `stop` at the end."""
+
+    def __init__(self, url: str, states: StateReader, bodies: BodyRenderer) -> None:
+        self._client = SharedClient(url, "ledger-feed")
+        self._states, self._bodies = states, bodies
+
+    async def stop(self) -> None:
+        """Disconnects."""
+        await self._client.stop()
+
+    async def page(self, merchant_id: UUID, query: EventQuery) -> RenderedPage:
+        """Returns the events after a number. Raises like `LogReader.opened`, and a Fault."""
+        found = await self.found(merchant_id, query)
+        bodies = await self.render(merchant_id, found.events, is_thin=query.is_thin)
+        return RenderedPage(page_body(bodies, found), not bodies, found.last_sequence, found.has_more)
+
+    async def found(self, merchant_id: UUID, query: EventQuery) -> Found:
+        """Returns the events after a number without their bodies. Raises a Fault."""
+        async with self._client.turn() as connection:
+            return await find_page(connection, merchant_id, query)
+
+    async def one(self, merchant_id: UUID, event_id: UUID) -> bytes | None:
+        """Returns the body of the event with this id, None if the merchant has none. Raises like `page`."""
+        async with self._client.turn() as connection:
+            event = await find_one(connection, merchant_id, event_id)
+        return None if event is None else (await self.render(merchant_id, [event], is_thin=False))[0]
+
+    async def render(self, merchant_id: UUID, events: Sequence[NumberedEvent], *, is_thin: bool) -> list[bytes]:
+        """Returns the bodies of events. Raises like `page`."""
+        bodies: list[bytes] = []
+        for n in range(0, len(events), _RENDERED_AT_ONCE):
+            bodies += await self._rendered(merchant_id, events[n : n + _RENDERED_AT_ONCE], is_thin=is_thin)
+        return bodies
+
+    async def _rendered(self, merchant_id: UUID, events: Sequence[NumberedEvent], *, is_thin: bool) -> list[bytes]:
+        async with self._client.turn() as connection:
+            states = await self._states.states(connection, merchant_id, own_points(events, is_thin=is_thin))
+            if not is_thin:
+                states = {
+                    **states,
+                    **await self._states.states(connection, merchant_id, other_points(events, states)),
+                }
+        rendered = []
+        async with self._states.slices.work() as work:
+            for event in events:
+                rendered.append(self._bodies.render(merchant_id, event, states, is_thin=is_thin))
+                await work.end_piece()
+        return rendered
+
+
+def page_body(bodies: Sequence[bytes], found: Found) -> bytes:
+    """Returns the JSON of a page."""
+    more = b"true" if found.has_more else b"false"
+    return b'{"data":[%b],"lastSequence":%d,"hasMore":%b}' % (b",".join(bodies), found.last_sequence, more)

@@ -1,0 +1,198 @@
+"""The feed over HTTP: what GET shows, in the order of the log, under numbers that never change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from tests.api.bodies import order, paid_order
+from tests.api.isolation.objects import objects_of
+from tests.api.storefront import ORDERS, Merchant, Storefront
+
+from api.http.request import ApiRequest
+from api.http.waiting_requests import WAITING_MAX
+from ledger.background.reactions import feed, numbering
+from ledger.domain.public_events.kinds import KIND_OF, ResourceType
+from ledger.journal.append import SealBroken
+from ledger.journal.reader import LogReader
+
+pytestmark = pytest.mark.anyio
+
+EVENTS = "/api/v1/events"
+NUMBERS = "4242424242424242", "4000000000003220", '"cvc"', '"securityCode"'
+
+
+async def page(merchant: Merchant, query: str = "limit=1000") -> dict[str, Any]:
+    answer = await merchant.get(f"{EVENTS}?{query}")
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def kinds(body: dict[str, Any]) -> list[str]:
+    return [event["type"] for event in body["data"]]
+
+
+def wrong_fields(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 400, answer.text
+    return [error["field"] for error in answer.json()["errors"]]
+
+
+async def test_the_last_event_of_each_resource_has_what_get_answers(merchant: Merchant):
+    await objects_of(merchant, "any")
+    whole = await page(merchant)
+    events = whole["data"]
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert (whole["lastSequence"], whole["hasMore"]) == (len(events), False)
+    latest = {(event["resource"]["type"], event["resource"]["id"]): event for event in events}
+    assert {kind for kind, _ in latest} >= set(ResourceType) - {ResourceType.CREDIT_NOTE}
+    versions = {event["resource"]["url"].partition("/payments/")[0]: event["streamVersion"] for event in events}
+    for event in latest.values():
+        url, data = event["resource"]["url"], event["data"]
+        if event["streamVersion"] < versions[url.partition("/payments/")[0]]:
+            continue  # something else of the order has happened since
+        answer = await merchant.get(url)
+        if answer.status_code == 404:  # a card that was not saved
+            assert data.get("deleted"), event
+            continue
+        shown = answer.json()
+        match event["resource"]["type"]:
+            case "payment":
+                assert data.items() >= shown.items()
+                assert data["paymentOrderId"] in url
+            case "customer":
+                assert shown.items() >= data.items()
+            case "invoice":
+                assert data.items() <= shown.items(), event
+            case "complement" | "credit_note":
+                documents = shown["complements"] + shown["creditNotes"]
+                assert any(each.items() <= data.items() for each in documents), event
+            case _:
+                assert data == shown, event
+
+
+async def test_a_page_at_a_time_and_each_event_alone_have_the_same_bytes(merchant: Merchant, monkeypatch):
+    """Whatever the slices are in which the log is numbered and rendered."""
+    monkeypatch.setattr(numbering, "_EVENTS_AT_ONCE", 1)
+    monkeypatch.setattr("projections.events.feed._RENDERED_AT_ONCE", 3)
+    paid = (await merchant.create(paid_order())).json()
+    assert (await merchant.post(f"{ORDERS}/{paid['id']}/refund", {"amount": 1000})).status_code == 200
+    whole = (await merchant.get(EVENTS)).content
+    body = await page(merchant)
+    assert kinds(body) == [
+        "customer.created", "payment_order.created", "payment.created", "payment.captured", "payment_order.completed",
+        "payment_order.refund_processing", "payment.refunded", "payment_order.partially_refunded",
+    ]  # fmt: skip
+    after, pieces = 0, []
+    while True:
+        one = await page(merchant, f"afterSequence={after}&limit=1")
+        after = one["lastSequence"]
+        pieces += one["data"]
+        if not one["hasMore"]:
+            break
+    assert pieces == body["data"]
+    for event in body["data"]:
+        alone = await merchant.get(f"{EVENTS}/{event['id']}")
+        assert alone.content in whole
+    thin = await page(merchant, "payload=THIN")
+    assert thin["data"] == [{name: event[name] for name in event if name != "data"} for event in body["data"]]
+    assert not any(number.encode() in whole for number in NUMBERS)
+    completed = next(event for event in body["data"] if event["type"] == "payment_order.partially_refunded")
+    assert completed["previousStatus"] == "REFUND_PROCESSING"
+    assert completed["data"]["amountRefunded"] == 1000
+
+
+async def test_filters_move_on_although_nothing_matches(store: Storefront, merchant: Merchant, monkeypatch):
+    monkeypatch.setattr("projections.events.numbered._LOOKED_AT_MAX", 2)
+    one = (await merchant.create(paid_order(externalId="one"))).json()
+    await merchant.create(order(externalId="two", customer={"externalId": "bea"}))
+    await merchant.create(order(externalId="three", customer={"externalId": "carla"}))
+    every = await page(merchant)
+    found, after, requests = [], 0, 0
+    while True:
+        some = await page(merchant, f"type=payment.captured,customer.*&afterSequence={after}")
+        found, after, requests = found + some["data"], some["lastSequence"], requests + 1
+        if not some["hasMore"]:
+            break
+    assert found == [each for each in every["data"] if each["type"] in ("payment.captured", "customer.created")]
+    assert (after, requests) == (every["lastSequence"], -(-len(every["data"]) // 2))
+    of_order = await page(merchant, "paymentOrderId=one&type=payment.*&type=payment_order.created")
+    assert {event["resource"]["url"].split("/")[4] for event in of_order["data"]} == {one["id"]}
+    assert kinds(of_order)[0] == "payment_order.created"
+    for nothing in ("paymentOrderId=none", "subscriptionId=none", "afterSequence=9007199254740991"):
+        empty = await page(merchant, nothing)
+        assert (empty["data"], empty["hasMore"]) == ([], False)
+        assert empty["lastSequence"] >= every["lastSequence"]
+    stranger = await store.register()
+    assert await page(stranger) == {"data": [], "lastSequence": 0, "hasMore": False}
+    hidden = await stranger.get(f"{EVENTS}/{every['data'][0]['id']}")
+    assert (hidden.status_code, hidden.json()["code"]) == (404, "EVENT_NOT_FOUND")
+
+
+async def test_wrong_parameters_are_named(merchant: Merchant):
+    wrong = "afterSequence=-1&type=payment.nothing&payload=SOME&limit=1001&wait=26&paymentOrderId=a&subscriptionId=b"
+    fields = wrong_fields(await merchant.get(f"{EVENTS}?{wrong}"))
+    assert set(fields) == {part.partition("=")[0] for part in wrong.split("&")}
+    for query in ("type=*", "type=payment.*.x", "limit=0", "afterSequence=9007199254740992"):
+        assert wrong_fields(await merchant.get(f"{EVENTS}?{query}")) == [query.partition("=")[0]]
+
+
+async def test_a_waiting_request_is_answered_by_the_next_event(merchant: Merchant, monkeypatch):
+    monkeypatch.setattr("api.events.list._LOOK_AGAIN_S", 0.01)
+    sent = [asyncio.create_task(merchant.get(f"{EVENTS}?wait=15")) for _ in range(WAITING_MAX + 1)]
+    further, waiting = await asyncio.wait(sent, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    assert [one.result().json() for one in further] == [{"data": [], "lastSequence": 0, "hasMore": False}]
+    await merchant.create(order())
+    answers = await asyncio.gather(*waiting)
+    assert {tuple(kinds(answer.json())) for answer in answers} == {("customer.created", "payment_order.created")}
+    monkeypatch.setattr(ApiRequest, "may_wait", lambda _: False)  # the process is to end
+    ended = await asyncio.wait_for(merchant.get(f"{EVENTS}?wait=20&afterSequence=2"), 5)
+    assert ended.json() == {"data": [], "lastSequence": 2, "hasMore": False}
+
+
+async def test_a_long_past_is_numbered_over_several_requests(merchant: Merchant, monkeypatch):
+    monkeypatch.setattr(numbering, "_EVENTS_AT_ONCE", 1)
+    monkeypatch.setattr(feed, "_PATIENCE_S", 0.0)
+    await merchant.create(order())
+    behind = await merchant.get(EVENTS)
+    assert (behind.status_code, behind.json()["code"]) == (503, "FEED_BEHIND")
+    assert behind.headers["retry-after"]
+    monkeypatch.setattr(feed, "_PATIENCE_S", 3.0)
+    assert kinds(await page(merchant)) == ["customer.created", "payment_order.created"]
+
+
+async def test_a_log_that_cannot_be_read_is_answered_as_far_as_it_was_numbered(merchant: Merchant, monkeypatch):
+    await merchant.create(order())
+    before = await page(merchant)
+    read = LogReader.stored_without
+
+    async def broken(*_: Any) -> Any:
+        raise SealBroken("a byte has changed")
+
+    monkeypatch.setattr(LogReader, "stored_without", broken)
+    await merchant.create(order(externalId="two"))
+    assert await page(merchant) == before
+    stopped = await merchant.get(f"{EVENTS}?afterSequence={before['lastSequence']}")
+    assert (stopped.status_code, stopped.json()["code"]) == (503, "FEED_BEHIND")
+    monkeypatch.setattr(LogReader, "stored_without", read)
+    assert kinds(await page(merchant)) == [*kinds(before), "payment_order.created"]
+
+
+async def test_after_an_erasure_no_event_has_the_person(merchant: Merchant):
+    person = {"externalId": "ana", "firstName": "Anastasia", "email": "anastasia@example.com"}
+    paid = (await merchant.create(paid_order(customer=person))).json()
+    assert "anastasia" in (await merchant.get(EVENTS)).text.lower()
+    assert (await merchant.delete("/api/customers/ana")).status_code == 200
+    answer = await merchant.get(f"{EVENTS}?limit=1000")
+    assert answer.status_code == 200
+    assert not any(text in answer.text for text in ("nastasia", "Puebla"))
+    deleted = [event["data"] for event in answer.json()["data"] if event["type"] == "customer.deleted"]
+    assert deleted == [{"id": paid["customer"]["id"], "deleted": True}]
+
+
+async def test_every_kind_has_a_resource_that_is_rendered():
+    from projections.events.bodies import _DATA
+
+    assert {kind.resource_type for kind in KIND_OF.values()} <= _DATA.keys()

@@ -1,0 +1,113 @@
+"""The numbers of public events: one sequence for each merchant, whoever numbers it and wherever that ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.background.conftest import rows
+from tests.operations.conftest import an_order, by_card
+
+from ledger.background.reactions import numbering
+from ledger.background.reactions.feed import Feed
+from ledger.background.reactions.numbering import EventNumbers, move_on
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.postgres.connection import Connection
+
+pytestmark = pytest.mark.anyio
+
+_EVENTS = "select sequence, id, kind, position, until_position, version, at from public_event where merchant_id = %s order by sequence"
+_PLACE = "select f.position, f.sequence, h.position from event_feed f join merchant_head h using (merchant_id) where merchant_id = %s"
+
+
+async def begun(url: str, ledger: Ledger, merchant: Actor) -> None:
+    feed = Feed(url, ledger.journal)
+    await feed.catch_up(merchant.merchant_id)
+    await feed.stop()
+
+
+async def caught_up(numbers: EventNumbers, connection: Connection) -> None:
+    while await numbers.sweep(connection):
+        pass
+
+
+def again(url: str, merchant_id: UUID) -> None:
+    """Takes the numbers away, as if none had ever been given."""
+    with psycopg.connect(url) as connection:
+        connection.execute("delete from public_event where merchant_id = %s", [merchant_id])
+        connection.execute("update event_feed set position = 0, sequence = 0 where merchant_id = %s", [merchant_id])
+
+
+async def test_the_same_log_has_the_same_numbers_in_slices_of_any_size_and_from_several_processes(
+    ledger: Ledger, merchant: Actor, connection: Connection, database_url: str, monkeypatch: Any
+) -> None:
+    merchant_id = merchant.merchant_id
+    await create_order(ledger, merchant, an_order("0", by_card()))
+    assert await EventNumbers(ledger.journal).sweep(connection) is False, "a merchant without a feed is not numbered"
+    await begun(database_url, ledger, merchant)
+    for n in range(1, 4):
+        await create_order(ledger, merchant, an_order(str(n), by_card()))
+    await caught_up(EventNumbers(ledger.journal), connection)
+    expected = rows(database_url, _EVENTS, merchant_id)
+    assert [row[0] for row in expected] == list(range(1, len(expected) + 1))
+    ((position, sequence, head),) = rows(database_url, _PLACE, merchant_id)
+    assert (position, sequence) == (head, len(expected))
+    for events, streams in ((1, 200), (3, 200), (500, 1)):
+        again(database_url, merchant_id)
+        monkeypatch.setattr(numbering, "_EVENTS_AT_ONCE", events)
+        monkeypatch.setattr(numbering, "_STREAMS_AT_ONCE", streams)
+        await caught_up(EventNumbers(ledger.journal), connection)
+        found = rows(database_url, _EVENTS, merchant_id)
+        if streams == 1:  # a command that is cut between its streams has its events in the order of those
+            assert sorted(row[1] for row in found) == sorted(row[1] for row in expected)
+        else:
+            assert found == expected
+    again(database_url, merchant_id)
+    monkeypatch.setattr(numbering, "_EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(numbering, "_STREAMS_AT_ONCE", 200)
+    feeds = [Feed(database_url, ledger.journal) for _ in range(3)]
+    await asyncio.gather(*[feed.catch_up(merchant_id) for feed in feeds])
+    await asyncio.gather(*[feed.stop() for feed in feeds])
+    assert rows(database_url, _EVENTS, merchant_id) == expected
+
+
+async def test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twice(
+    ledger: Ledger, merchant: Actor, connection: Connection, database_url: str, monkeypatch: Any
+) -> None:
+    await begun(database_url, ledger, merchant)
+    await create_order(ledger, merchant, an_order("0", by_card()))
+    numbers = EventNumbers(ledger.journal)
+    with monkeypatch.context() as patch:
+        patch.setattr(numbering, "_NUMBER", numbering._NUMBER.replace("select true from moved", "select 1 / 0"))
+        with pytest.raises(psycopg.Error):
+            await numbers.sweep(connection)
+    assert rows(database_url, _EVENTS, merchant.merchant_id) == []
+    await caught_up(numbers, connection)
+    found = rows(database_url, _EVENTS, merchant.merchant_id)
+    kinds = [row[2] for row in found]
+    assert kinds[:2] == ["customer.created", "payment_order.created"]
+    assert len({row[1] for row in found}) == len(found) == kinds.index("payment_order.completed") + 1
+    ((_, _, head),) = rows(database_url, _PLACE, merchant.merchant_id)
+    assert all(row[3] <= row[4] <= head for row in found)
+
+
+async def test_a_restored_copy_goes_on_behind_every_number_that_may_have_been_sent(
+    ledger: Ledger, merchant: Actor, connection: Connection, database_url: str
+) -> None:
+    await begun(database_url, ledger, merchant)
+    lasts = [0]
+    for n in range(2):
+        with psycopg.connect(database_url, autocommit=True) as owner:
+            move_on(owner)
+        await create_order(ledger, merchant, an_order(str(n), by_card()))
+        await caught_up(EventNumbers(ledger.journal), connection)
+        numbers = [row[0] for row in rows(database_url, _EVENTS, merchant.merchant_id)]
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] >= lasts[-1] + 1_000_000
+        lasts.append(numbers[-1])
+    assert lasts[-1] < 2**53
