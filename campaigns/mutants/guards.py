@@ -2142,4 +2142,63 @@ WEBHOOKS: Final = (
     ),
 )
 
-MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS, *WEBHOOKS)
+_NUMBERING: Final = "src/ledger/background/reactions/numbering.py"
+_NUMBERING_TESTS: Final = "tests/background/test_numbering.py"
+_FEED_TESTS: Final = "tests/api/events/test_feed.py"
+
+FEED: Final = (
+    Mutant(
+        "cursor-of-the-numbering-compared",
+        "two processes never give one number twice",
+        _NUMBERING,
+        " and position = %(after)s and sequence = %(sequence)s returning",
+        " returning",
+        (
+            f"{_NUMBERING_TESTS}::test_the_same_log_has_the_same_numbers_in_slices_of_any_size_and_from_several_processes",
+        ),
+    ),
+    Mutant(
+        "numbers-wait-for-the-disk",
+        "a number that was sent is not lost in a crash of the database, and given to another event",
+        _NUMBERING,
+        "        await connection.execute(_SYNCHRONOUS)\n",
+        "",
+        (f"{_NUMBERING_TESTS}::test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twice",),
+    ),
+    Mutant(
+        "grouped-by-command",
+        "a status that a command only passes through is not announced",
+        _NUMBERING,
+        "groupby(stored, key=lambda each: each[0])",
+        "groupby(stored, key=lambda each: each[1][0])",
+        (f"{_FEED_TESTS}::test_a_page_at_a_time_and_each_event_alone_have_the_same_bytes",),
+    ),
+    Mutant(
+        "slice-ends-with-a-command",
+        "a command is not cut between two slices of the numbering",
+        _NUMBERING,
+        "and command_id <> c.command_id",
+        "and true",
+        (
+            f"{_NUMBERING_TESTS}::test_the_same_log_has_the_same_numbers_in_slices_of_any_size_and_from_several_processes",
+        ),
+    ),
+    Mutant(
+        "feed-catches-up-before-a-read",
+        "what an answered request did is in the next page",
+        "src/api/events/list.py",
+        "        await deps.feed.catch_up(merchant_id)\n",
+        "        pass\n",
+        (f"{_FEED_TESTS}::test_filters_move_on_although_nothing_matches",),
+    ),
+    Mutant(
+        "bodies-by-keys-that-are-read-now",
+        "a body has no person whose key another process has destroyed",
+        "src/projections/events/states.py",
+        "uses_cached_keys=False",
+        "uses_cached_keys=True",
+        (f"{_FEED_TESTS}::test_after_an_erasure_no_event_has_the_person",),
+    ),
+)
+
+MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS, *WEBHOOKS, *FEED)

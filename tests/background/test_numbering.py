@@ -82,13 +82,19 @@ async def test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twic
     await begun(database_url, ledger, merchant)
     await create_order(ledger, merchant, an_order("0", by_card()))
     numbers = EventNumbers(ledger.journal)
+    await connection.execute("set synchronous_commit = off")
     with monkeypatch.context() as patch:
         patch.setattr(numbering, "_NUMBER", numbering._NUMBER.replace("select true from moved", "select 1 / 0"))
         with pytest.raises(psycopg.Error):
             await numbers.sweep(connection)
     assert rows(database_url, _EVENTS, merchant.merchant_id) == []
+    waits = numbering._NUMBER.replace(
+        "true from moved", "true from moved where current_setting('synchronous_commit') = 'on'"
+    )
+    monkeypatch.setattr(numbering, "_NUMBER", waits)
     await caught_up(numbers, connection)
     found = rows(database_url, _EVENTS, merchant.merchant_id)
+    assert numbers.numbered == len(found) > 0, "the commit of a number waits for the disk"
     kinds = [row[2] for row in found]
     assert kinds[:2] == ["customer.created", "payment_order.created"]
     assert len({row[1] for row in found}) == len(found) == kinds.index("payment_order.completed") + 1

@@ -161,7 +161,7 @@ async def _awaited(
     """Returns the first page with an event, else an empty one when the time is over. `head` is where the log ended
     before the last look.
     """
-    until_s = time.monotonic() + wait_s
+    until_s = time.monotonic() + min(wait_s, deps.waiting.wait_max_s)
     page, merchant_id = empty, request.principal.merchant_id
     with deps.waiting.place(request.principal.key_id) as may_wait:
         while may_wait and page.is_empty and request.may_wait() and time.monotonic() < until_s:

@@ -136,7 +136,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             delivery=delivery,
             feed=feed,
             events=events,
-            waiting=WaitingRequests(),
+            waiting=WaitingRequests(settings.request_timeout_s),
             clock_control=clock_control,
             payment_lookup=payment_lookup,
         )

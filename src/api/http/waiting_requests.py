@@ -8,14 +8,16 @@ from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
 
+_ANSWER_S: Final = 5.0  # which are left for the answer, of the time that a request may take
 WAITING_MAX: Final = 5
 """How many requests of a key wait at once, in each API process. A further one is answered at once."""
 
 
 class WaitingRequests:
-    """The waiting requests of one process, by their keys."""
+    """The waiting requests of one process, by their keys. A request may take `timeout_s` in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float) -> None:
+        self.wait_max_s = max(0.0, timeout_s - _ANSWER_S)
         self._waiting: Counter[UUID] = Counter()
 
     @contextmanager

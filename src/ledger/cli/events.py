@@ -63,7 +63,7 @@ async def _follow(
 ) -> None:
     """Prints events after a number, and those to come unless it `ends` with the last one there is now."""
     import asyncio
-    from contextlib import AsyncExitStack, suppress
+    from contextlib import AsyncExitStack
 
     from ledger.background.reactions.feed import Feed
     from ledger.domain.public_events.kinds import kinds_of
@@ -85,13 +85,18 @@ async def _follow(
         reader = FeedReader(settings.database_url, StateReader(ledger.journal.reader, ledger.slices), bodies)
         stack.push_async_callback(reader.stop)
         while True:
-            with suppress(FeedBehind):  # what is numbered is printed, and the rest when it is
+            behind = None
+            try:
                 await feed.catch_up(merchant_id)
+            except FeedBehind as fault:
+                behind = fault  # what is numbered is printed, and the rest when it is
             found = await reader.found(merchant_id, EventQuery(after=after, limit=_PAGE, kinds=kinds_of(patterns)))
             for body in await reader.render(merchant_id, found.events, is_thin=False):
                 typer.echo(body)
             after = found.last_sequence
-            if ends and not found.has_more:
+            if ends and not found.has_more and behind is None:
                 return
+            if ends and not found.has_more and behind is not None and behind.is_readable:
+                raise CannotRun(f"the log cannot be read behind the event {after}: see `ledger doctor` and the logs")
             if not found.has_more:
                 await asyncio.sleep(_PAUSE_S)

@@ -15,6 +15,8 @@ from projections.events.states import StateReader
 
 _RENDERED_AT_ONCE: Final = 100
 """Of how many events the states are held at once: a page may be of a thousand orders."""
+_PAGE_BYTES: Final = 8 << 20
+"""After how many bytes a page ends: a thousand events of one order with hundreds of payments would have gigabytes."""
 
 
 class EventPage(Struct, rename="camel"):
@@ -50,7 +52,9 @@ class FeedReader:
     async def page(self, merchant_id: UUID, query: EventQuery) -> RenderedPage:
         """Returns the events after a number. Raises like `LogReader.opened`, and a Fault."""
         found = await self.found(merchant_id, query)
-        bodies = await self.render(merchant_id, found.events, is_thin=query.is_thin)
+        bodies = await self.render(merchant_id, found.events, is_thin=query.is_thin, bytes_max=_PAGE_BYTES)
+        if len(bodies) < len(found.events):
+            found = Found(found.events[: len(bodies)], found.events[len(bodies) - 1].sequence, has_more=True)
         return RenderedPage(page_body(bodies, found), not bodies, found.last_sequence, found.has_more)
 
     async def found(self, merchant_id: UUID, query: EventQuery) -> Found:
@@ -64,14 +68,27 @@ class FeedReader:
             event = await find_one(connection, merchant_id, event_id)
         return None if event is None else (await self.render(merchant_id, [event], is_thin=False))[0]
 
-    async def render(self, merchant_id: UUID, events: Sequence[NumberedEvent], *, is_thin: bool) -> list[bytes]:
-        """Returns the bodies of events. Raises like `page`."""
+    async def render(
+        self, merchant_id: UUID, events: Sequence[NumberedEvent], *, is_thin: bool, bytes_max: int | None = None
+    ) -> list[bytes]:
+        """Returns the bodies of events: with `bytes_max`, only those up to the one that reaches so many bytes.
+
+        Raises like `page`.
+        """
         bodies: list[bytes] = []
+        left = bytes_max
         for n in range(0, len(events), _RENDERED_AT_ONCE):
-            bodies += await self._rendered(merchant_id, events[n : n + _RENDERED_AT_ONCE], is_thin=is_thin)
+            some = await self._rendered(merchant_id, events[n : n + _RENDERED_AT_ONCE], is_thin=is_thin, bytes_max=left)
+            bodies += some
+            if left is not None:
+                left -= sum(map(len, some))
+                if left <= 0:
+                    break
         return bodies
 
-    async def _rendered(self, merchant_id: UUID, events: Sequence[NumberedEvent], *, is_thin: bool) -> list[bytes]:
+    async def _rendered(
+        self, merchant_id: UUID, events: Sequence[NumberedEvent], *, is_thin: bool, bytes_max: int | None
+    ) -> list[bytes]:
         async with self._client.turn() as connection:
             states = await self._states.states(connection, merchant_id, own_points(events, is_thin=is_thin))
             if not is_thin:
@@ -79,10 +96,14 @@ class FeedReader:
                     **states,
                     **await self._states.states(connection, merchant_id, other_points(events, states)),
                 }
-        rendered = []
+        rendered: list[bytes] = []
+        size = 0
         async with self._states.slices.work() as work:
             for event in events:
                 rendered.append(self._bodies.render(merchant_id, event, states, is_thin=is_thin))
+                size += len(rendered[-1])
+                if bytes_max is not None and size >= bytes_max:
+                    break
                 await work.end_piece()
         return rendered
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import takewhile
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,18 +14,21 @@ from msgspec import Struct
 from ledger.domain.public_events.kinds import KIND_OF, Kind
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
+from ledger.postgres.faults import Fault
 
 _LOOKED_AT_MAX: Final = 20_000
 """How many events of a feed one request looks at: a rare kind is found by several requests."""
 
+_KIND: Final = 2  # of these columns
 _COLUMNS: Final = """sequence, id, kind, resource_id, stream_id, version, until_position, payment_id, refund_id,
        dispute_id, document_id, previous_status, at"""
 
-# The last number up to which a filter by kinds looks, if there are more events than that, and the last number of all.
-_BOUNDS: Final = """
-select (select sequence from public_event where merchant_id = %(merchant_id)s and sequence > %(after)s
-         order by sequence offset %(looked_at)s limit 1),
-       (select sequence from event_feed where merchant_id = %(merchant_id)s)
+# The last number of a merchant's feed.
+_LAST: Final = "select sequence from event_feed where merchant_id = %s"
+
+# The number up to which a filter by kinds looks, none if there are fewer events.
+_BOUND: Final = """
+select sequence from public_event where merchant_id = %s and sequence > %s order by sequence offset %s limit 1
 """
 
 # The next events of a feed.
@@ -87,39 +91,45 @@ class Found(Struct, frozen=True):
 
 
 async def find_page(connection: Connection, merchant_id: UUID, query: EventQuery) -> Found:
-    """Returns the events of a page, oldest first."""
-    values: dict[str, Any] = {
+    """Returns the events of a page, oldest first.
+
+    The page ends before an event of a kind that this release does not know. Raises a Fault if that is the first one: a
+    process of a newer release answers it.
+    """
+    last = await _number(connection, _LAST, merchant_id) or 0
+    if query.matches_nothing or query.after >= last:
+        return Found([], max(query.after, last), has_more=False)
+    until = last
+    if query.kinds and query.stream_id is None:
+        until = await _number(connection, _BOUND, merchant_id, query.after, _LOOKED_AT_MAX - 1) or last
+    values = {
         "merchant_id": merchant_id,
         "after": query.after,
-        "looked_at": _LOOKED_AT_MAX - 1,
+        "until": until,
         "kinds": sorted(query.kinds),
         "stream_id": query.stream_id,
         "limit": query.limit + 1,
     }
-    bounded, last = await _bounds(connection, values)
-    if query.matches_nothing or query.after >= last:
-        return Found([], max(query.after, last), has_more=False)
-    looks_at_all = query.stream_id is not None or not query.kinds or bounded is None
-    until = last if looks_at_all or bounded is None else bounded
     statement = _page(bool(query.kinds), query.stream_id is not None)
-    rows = await (await connection.execute(statement, values | {"until": until}, binary=True)).fetchall()
-    events = [numbered(row) for row in rows[: query.limit]]
-    if len(rows) > query.limit:
+    rows = await (await connection.execute(statement, values, binary=True)).fetchall()
+    known = list(takewhile(lambda row: row[_KIND] in KIND_OF, rows))
+    if rows and not known:
+        raise Fault("the next event is of a kind that a newer release has")
+    events = [numbered(row) for row in known[: query.limit]]
+    if len(rows) > len(events):
         return Found(events, events[-1].sequence, has_more=True)
     return Found(events, until, has_more=until < last)
 
 
-async def _bounds(connection: Connection, values: dict[str, Any]) -> tuple[int | None, int]:
-    row = await (await connection.execute(_BOUNDS, values)).fetchone()
-    assert row is not None, "a select without from has one row"
-    bounded, last = row
-    return bounded, last or 0
+async def _number(connection: Connection, statement: str, *parameters: Any) -> int | None:
+    row = await (await connection.execute(statement, parameters)).fetchone()
+    return None if row is None else row[0]
 
 
 async def find_one(connection: Connection, merchant_id: UUID, event_id: UUID) -> NumberedEvent | None:
     """Returns the event with this id, None if the merchant has none."""
     row = await (await connection.execute(_ONE, (merchant_id, event_id), binary=True)).fetchone()
-    return None if row is None else numbered(row)
+    return None if row is None or row[_KIND] not in KIND_OF else numbered(row)
 
 
 def numbered(row: Sequence[Any]) -> NumberedEvent:

@@ -56,9 +56,11 @@ class Feed:
                 target = head if target is None else target
                 if position >= target:
                     return
-                can_go_on = time.monotonic() < until_s and await self._numbers.advance(connection, merchant_id)
-            if not can_go_on:
-                raise FeedBehind(is_readable=position >= past)
+                if self._numbers.is_quarantined(merchant_id):
+                    raise FeedBehind(is_readable=True)
+                if time.monotonic() >= until_s:
+                    raise FeedBehind(is_readable=position >= past)
+                await self._numbers.advance(connection, merchant_id)
 
 
 async def _place(connection: Connection, merchant_id: UUID) -> tuple[int, int, int]:

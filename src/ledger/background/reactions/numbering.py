@@ -171,10 +171,14 @@ class EventNumbers:
             await self.advance(connection, merchant_id)
         return bool(behind)
 
-    async def advance(self, connection: Connection, merchant_id: UUID) -> bool:
-        """Numbers the next slice of a merchant's log, if there is one. Returns False if it cannot be read.
+    def is_quarantined(self, merchant_id: UUID) -> bool:
+        """Returns whether a merchant's log could not be read, and is not to be read again yet."""
+        return (NAME, merchant_id) in self.quarantine.now()
 
-        The merchant is then in quarantine. Raises psycopg.Error, a Fault.
+    async def advance(self, connection: Connection, merchant_id: UUID) -> None:
+        """Numbers the next slice of a merchant's log, if there is one.
+
+        If it cannot be read, the merchant is in quarantine then. Raises psycopg.Error, a Fault.
         """
         try:
             await self._advance(connection, merchant_id)
@@ -182,9 +186,8 @@ class EventNumbers:
             if isinstance(fault, psycopg.Error | Fault) and not isinstance(fault, UNREADABLE):
                 raise  # the database's
             self.quarantine.add(NAME, merchant_id, fault)
-            return False
-        self.quarantine.release(NAME, merchant_id)
-        return True
+        else:
+            self.quarantine.release(NAME, merchant_id)
 
     async def _advance(self, connection: Connection, merchant_id: UUID) -> None:
         row = await (await connection.execute(_PLACE, (merchant_id,))).fetchone()

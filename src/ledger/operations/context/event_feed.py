@@ -11,8 +11,8 @@ from ledger.postgres.faults import Fault
 class FeedBehind(Fault):
     """The feed does not have all events yet that the merchant's log holds.
 
-    `is_readable` is True if it may be read as far as it is; not while the past of the log is numbered for the first
-    time.
+    `is_readable` is True if it may be read as far as it is: if the log cannot be read on, and after its past has been
+    numbered for the first time.
     """
 
     def __init__(self, *, is_readable: bool) -> None:
