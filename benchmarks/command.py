@@ -14,7 +14,7 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals or renewal-day; without it, all of them."
+            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day or processors; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -30,7 +30,7 @@ def bench(
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="The SVG file that `growth` draws its curves into.")] = None,
 ) -> None:
-    """Measure the journal, HTTP, lists, documents and renewals, in turn with their limits. Takes minutes."""
+    """Measure the journal, HTTP, lists, documents, renewals and processors, in turn with their limits. Takes minutes."""
     from benchmarks.run import bench as measure
     from ledger.cli.installation import settings_from
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from benchmarks.measure import report
 from benchmarks.measure.report import Report
 from benchmarks.scratch import scratch_database, scratch_server
-from benchmarks.suites import ceiling, documents, growth, http, journal, peers, profile, renewals, search
+from benchmarks.suites import ceiling, documents, growth, http, journal, peers, processors, profile, renewals, search
 from ledger.settings import CannotRun, Settings
 
 
@@ -87,6 +87,10 @@ def _documents(server_url: str, settings: Settings, seconds: float, rounds: int,
         return [documents.report(url, settings, Path(folder), seconds, rounds)]
 
 
+def _processors(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
+    return processors.reports(server_url, settings, seconds, rounds)
+
+
 BENCHMARKS: Final[dict[str, Run]] = {
     "journal": _journal,
     "peers": _peers,
@@ -98,6 +102,7 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "documents": _documents,
     "renewals": _renewals,
     "renewal-day": _renewal_day,
+    "processors": _processors,
 }
 
 

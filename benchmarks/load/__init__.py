@@ -7,4 +7,6 @@ In reading order:
 - `fill`: a merchant with many orders. `history`: long logs by COPY. `growth`: databases of several sizes.
 - `peers`: appends to other event stores. `peer_schemas`: their SQL. `limits`: R (single INSERTs by pgbench) and E (a bare
   echo). `echo`: the server of E.
+- `stripe_answers`: a server that answers as Stripe does. `authorizations`: card payments there, by the adapter and by a
+  bare client.
 """

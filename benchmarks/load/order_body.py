@@ -147,6 +147,12 @@ def saved_card(customer_id: UUID, payment_method_id: UUID) -> str:
     return _json({"customer": {"id": str(customer_id)}, "paymentMethod": method})[1:-1]
 
 
+def by_token(external_id: str, account: str, token: str) -> str:
+    """Returns the order as JSON, paid by a card whose token an account's processor has made."""
+    method = {"type": "card", "cardTokens": [{"account": account, "token": token}]}
+    return _json(BODY | {"externalId": external_id, "paymentMethod": method})
+
+
 def part(external_id: str) -> str:
     """Returns the payment of a tenth of a split order by card, as JSON."""
     return _json(

@@ -55,8 +55,10 @@ class Step(Struct, frozen=True, kw_only=True):
 class LoadPlan(Struct, frozen=True, kw_only=True):
     """Walks of these steps on `connections`, for `seconds` after `warm_up_s`, or until each connection could end one.
 
-    With `orders`, each walk is about the next of them; an order serves `uses` walks, or any number with 0, and never
-    two at once. `first` is the number that the first `UNIQUE` spells: plans on one server must not overlap.
+    With `per_second`, walks are due at that rate, and one that no connection was free for counts from when it was due.
+    Without it, each connection begins a walk when its last one has ended. With `orders`, each walk is about the next of
+    them; an order serves `uses` walks, or any number with 0, and never two at once. `first` is the number that the
+    first `UNIQUE` spells: plans on one server must not overlap.
     """
 
     host: str
@@ -69,6 +71,7 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
     uses: int = 1
     first: int = 0
     warm_up_s: float = 0.3
+    per_second: float = 0.0
 
 
 class _Request:
@@ -122,6 +125,8 @@ class _Run:
         self.latencies: list[float] = []
         self.others: Counter[str] = Counter()
         self.numbers = count(plan.first)
+        self._due = count()
+        self._first_at = time.perf_counter()
         self.walks = self.open = 0
         self.all_closed = asyncio.Event()
 
@@ -132,6 +137,11 @@ class _Run:
             if seen >= self.plan.connections or now > self.ends_at + _GRACE_S:
                 self.ended_at = now
         return self.ended_at is None
+
+    def next_at(self, now: float) -> float:
+        """Returns when the next walk is due."""
+        rate = self.plan.per_second
+        return self._first_at + next(self._due) / rate if rate else now
 
     def count(self, began: float, wrong: str | None) -> None:
         """Counts a walk that has ended."""
@@ -163,7 +173,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own, which does not derive from asyncio's
-        self._begin()
+        self._begin_when_due()
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -182,13 +192,27 @@ class _Connection(asyncio.Protocol):
             self._run.others[f"closed: {type(exc or ConnectionResetError()).__name__}"] += 1
         self._run.closed()
 
-    def _begin(self) -> None:
-        run, self._known, self._began = self._run, None, time.perf_counter()
+    def _begin_when_due(self) -> None:
+        """Begins the next walk, at once if it is due."""
+        self._known, now = None, time.perf_counter()
+        due_at = self._run.next_at(now)
+        if due_at > now:
+            asyncio.get_running_loop().call_later(due_at - now, self._begin, None)
+        else:
+            self._begin(due_at)
+
+    def _begin(self, due_at: float | None) -> None:
+        """Begins a walk that is late since `due_at`; None for one that is not, since a timer is late by itself."""
+        run, now = self._run, time.perf_counter()
+        self._began = now if due_at is None else due_at
+        if self._transport.is_closing():
+            run.others["closed before the next walk was due"] += 1
+            return
         order = next(self._orders, None)
-        if run.plan.orders and order is None and run.continues(self._began):
+        if run.plan.orders and order is None and run.continues(now):
             run.others[OUT_OF_ORDERS] += 1
             self._transport.close()
-        elif run.continues(self._began):
+        elif run.continues(now):
             unique = (b"%016x" % next(run.numbers)).translate(_LETTERS)
             self._known, self._step = {_UNIQUE: unique, _ORDER: (order or "").encode()}, 0
             self._transport.write(run.requests[0].encode(self._known))
@@ -204,7 +228,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(run.requests[self._step].encode(known))
         else:
             run.count(self._began, wrong)
-            self._begin()
+            self._begin_when_due()
 
 
 def _template(text: str, names: Iterable[str]) -> bytes:

@@ -8,4 +8,5 @@ In reading order:
 - `growth`: reads and writes by the size of the database. `search`: lists and searches.
 - `documents`: stamps by the worker. `subscribers`: subscriptions that are due at one moment. `renewals`: how fast the
   worker bills them, and what that costs other merchants.
+- `processors`: card payments at a merchant's account, and what its slow answers cost reads.
 """

@@ -34,6 +34,7 @@ from benchmarks.measure.resources import Costs, child_of, resident_mb
 from benchmarks.measure.samples import Sample, in_turns, show_progress, typical
 from benchmarks.suites.journal import CLIENTS, IN_FLIGHT, compare, p50, p99, per_second
 from ledger.domain.orders.statuses import OrderStatus
+from ledger.processors.stripe.transport import URL
 from ledger.settings import CannotRun, Settings
 
 _LEDGER: Final = (sys.executable, "-c", "from ledger.cli.main import main; main()")
@@ -78,6 +79,11 @@ class Service:
     def of_merchant(self, merchant_id: UUID, key: str) -> Service:
         """Returns the same running service as another merchant uses it."""
         return Service(self.process, self._port, self._base_path, merchant_id, key)
+
+    @property
+    def orders(self) -> str:
+        """The path of all orders."""
+        return self._orders
 
     def create(self, seconds: float, in_flight: int, way: Way = "pending") -> Sample:
         """POSTs the README's order, each time under an external id of its own."""
@@ -131,7 +137,18 @@ class Service:
         order_ids: Sequence[UUID | str] = (),
         uses: int = order_body.SHARES,
     ) -> Sample:
-        plan = LoadPlan(
+        return run_one("benchmarks.load.requests", self.plan(steps, seconds, in_flight, order_ids, uses))
+
+    def plan(
+        self,
+        steps: list[Step],
+        seconds: float,
+        in_flight: int,
+        order_ids: Sequence[UUID | str] = (),
+        uses: int = order_body.SHARES,
+    ) -> LoadPlan:
+        """Returns the plan of a load on this service, by this merchant."""
+        return LoadPlan(
             host="127.0.0.1",
             port=self._port,
             connections=in_flight,
@@ -142,17 +159,22 @@ class Service:
             uses=uses,
             first=next(self._numbers) << 32,
         )
-        return run_one("benchmarks.load.requests", plan)
 
 
 @contextmanager
 def service(
-    url: str, settings: Settings, folder: Path, workers: int = 1, renewals_per_second: int = 40
+    url: str,
+    settings: Settings,
+    folder: Path,
+    workers: int = 1,
+    renewals_per_second: int = 40,
+    stripe_url: str = URL,
 ) -> Iterator[Service]:
     """Runs `ledger serve` on that database with so many API processes and a new merchant. Raises CannotRun."""
     environment = _environment(url, folder) | {
         "LEDGER_WORKERS": str(workers),
         "LEDGER_RENEWALS_PER_SECOND": str(renewals_per_second),
+        "LEDGER_STRIPE_URL": stripe_url,
     }
     process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
     try:
@@ -181,6 +203,20 @@ def new_merchant(url: str, folder: Path) -> tuple[UUID, str]:
         raise CannotRun(f"the benchmark's merchant could not be created: {' '.join(made.stderr.split())[-300:]}")
     merchant = json.loads(made.stdout)
     return UUID(merchant["merchantId"]), merchant["apiKey"]
+
+
+def connect_stripe(url: str, folder: Path, merchant_id: UUID, name: str, secret_key: str, stripe_url: str) -> None:
+    """Connects an account of a merchant with Stripe at this address. Raises CannotRun."""
+    connected = subprocess.run(
+        [*_LEDGER, "processors", "connect", str(merchant_id), name, "--processor", "stripe", "--secret-key-file", "-"],
+        input=secret_key,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(url, folder) | {"LEDGER_STRIPE_URL": stripe_url},
+    )
+    if connected.returncode:
+        raise CannotRun(f"the account could not be connected: {' '.join(connected.stderr.split())[-300:]}")
 
 
 def _environment(url: str, folder: Path) -> dict[str, str]:
