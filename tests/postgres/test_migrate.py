@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import Interval, PlanTerms
-from ledger.postgres.migrate import Migration, MigrationFailed, migrate, migrations
+from ledger.postgres.migrate import _LOCK, Migration, MigrationFailed, migrate, migrations
 from projections.subscriptions.plans import render_plan
 
 FIRST = Migration(number=1, name="first", sql="create table first (n int); select pg_sleep(0.1);")
@@ -50,6 +50,16 @@ def test_every_file_is_applied_once_in_order(empty_url):
 def test_the_schema_of_the_program_is_current_after_one_run(empty_url):
     assert migrate(empty_url) == migrations()
     assert migrate(empty_url) == []
+
+
+def test_a_current_schema_is_recognised_without_a_lock(empty_url):
+    migrate(empty_url, [FIRST, SECOND])
+    with psycopg.connect(empty_url) as connection:
+        connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])  # until the block ends
+        impatient = make_conninfo(empty_url, options="-c lock_timeout=1s")
+        assert migrate(impatient, [FIRST, SECOND]) == []
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            migrate(impatient, [FIRST, SECOND, Migration(number=3, name="third", sql="select 1")])
 
 
 def test_a_merchant_of_an_earlier_release_gets_the_default_of_a_new_setting(empty_url):

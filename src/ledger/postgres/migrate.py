@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Final
 
@@ -70,18 +70,30 @@ def migrate(database_url: str, files: Sequence[Migration] | None = None) -> list
     """Brings the schema up to date and returns the migrations that it applied: none if the schema was current.
 
     It may be called twice, also at the same time: the second caller waits for the advisory lock and finds the work
-    done. Migrations of a newer release stay as they are, so that two releases can run side by side.
+    done. Migrations of a newer release stay as they are, so that two releases can run side by side. A schema that is
+    current is recognised by one query: every command and every start asks.
 
     Raises MigrationFailed if an applied file was edited or the database refuses one.
     """
     applied = []
     with psycopg.connect(database_url, autocommit=True) as connection:
+        recorded = _recorded(connection)
         for migration in migrations() if files is None else files:
+            if recorded.get(migration.number) == migration.checksum:
+                continue
             with connection.transaction():  # the lock ends with the transaction, which works through any pooler
                 connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
                 if _apply(connection, migration):
                     applied.append(migration)
     return applied
+
+
+def _recorded(connection: psycopg.Connection) -> Mapping[int, str]:
+    """Returns the checksums of the applied migrations by number: of none in a database that is still empty."""
+    try:
+        return dict(connection.execute("select number, checksum from schema_migration").fetchall())
+    except psycopg.errors.UndefinedTable:
+        return {}
 
 
 def _apply(connection: psycopg.Connection, migration: Migration) -> bool:
