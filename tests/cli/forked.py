@@ -11,13 +11,24 @@ from pathlib import Path
 
 _PRELOADED = [
     "tests.cli.forked",
-    "ledger.cli.main",
+    "tests.cli.built",
     "ledger.wiring",
     "ledger.postgres.prepare",
     "ledger.operations.orders.history",
     "ledger.seeding.seed",
+    "ledger.background.inbox.dismissal",
+    "ledger.background.inbox.pending",
+    "ledger.background.reconciliation.reconciler",
     "ledger.background.scheduler.failed_jobs",
+    "ledger.backup.rebuild",
+    "ledger.doctor",
+    "ledger.operations.merchants.api_keys",
+    "ledger.operations.processor_accounts.account",
+    "projections.orders.operator_lookup",
+    "projections.orders.pending_payouts",
+    "cryptography.hazmat.primitives.kdf.hkdf",
     "pydantic.type_adapter",  # typer imports it for the first command that it runs
+    "typer._adapters",  # and this one, for the first parameter
     "typer.rich_utils",  # and for each help and error
 ]
 _FORKS = multiprocessing.get_context("forkserver")
