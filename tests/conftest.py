@@ -11,6 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests import postgres_server
+from tests.clusters import share_cluster
 from tests.databases import Databases
 from tests.directories import make_directory
 
@@ -25,11 +26,17 @@ _BEGIN_WITH = (
     "tests/campaigns/test_unknown_outcomes.py",
     "tests/campaigns/chaos/test_short.py",
     "tests/browser/test_reference_page.py",
+    # Their tests share what they read of all modules.
+    "tests/test_architecture.py",
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, help="how many rounds the races of customers have")
+
+
+def pytest_configure() -> None:
+    share_cluster()  # before xdist starts its processes
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.clusters import lay_cluster
+
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.account import as_account, server_account
 from ledger.postgres.embedded.cluster import SUPERUSER, Cluster
-from ledger.postgres.embedded.data_dir import make_data_dir
 from ledger.postgres.embedded.ownership import own_directory
 
 # A session ends before its server writes over a file of its log. Each new file would be written twice, first with zeros.
@@ -37,7 +38,7 @@ def running(home: Path) -> Iterator[str]:
     major = os.environ.get("LEDGER_TEST_POSTGRES") or cluster.MAJOR
     settings: dict[str, str] = {}
     if major == cluster.MAJOR:
-        made = cluster.open_cluster(make_data_dir(home))
+        made = cluster.open_cluster(lay_cluster(home))
     else:
         made = packaged(major, home)
         # The map of the embedded server lets a user be any role, which PostgreSQL 15 does not know.
