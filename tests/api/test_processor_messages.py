@@ -38,6 +38,9 @@ async def merchant(signed_store: Storefront) -> Merchant:
     return await signed_store.register()
 
 
+ABSENT = Merchant(uuid4(), "", httpx.AsyncClient())
+
+
 def a_deposit(merchant: Merchant, **changes: Any) -> DepositReceived:
     said: dict[str, Any] = {
         "processor": "stp",
@@ -115,12 +118,12 @@ async def test_every_message_that_fails_verification_gets_the_same_answer(mercha
         b"\xff",
         b"[]",
         b'{"type":"unknown"}',
-        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), message_id="a\x00")),
-        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), message_id="a" * 256)),
-        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), amount=Decimal(-1))),
-        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), amount=Decimal("1E+5"))),
-        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), message_id="")),
-        encode(a_deposit(Merchant(uuid4(), "", httpx.AsyncClient()), processor_reference="")),
+        encode(a_deposit(ABSENT, message_id="a\x00")),
+        encode(a_deposit(ABSENT, message_id="a" * 256)),
+        encode(a_deposit(ABSENT, amount=Decimal(-1))),
+        encode(a_deposit(ABSENT, amount=Decimal("1E+5"))),
+        encode(a_deposit(ABSENT, message_id="")),
+        encode(a_deposit(ABSENT, processor_reference="")),
         encode(a_notice()),
     ],
 )

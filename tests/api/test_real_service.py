@@ -40,6 +40,8 @@ class Shop:
     def __init__(self, service: Service) -> None:
         self._headers = {"x-api-key": service.merchant("Story").api_key, "content-type": "application/json"}
         self._service = service
+        # One client: each makes a context for TLS, which takes longer than a request, and no pool outlives a restart.
+        self._client = httpx.Client(verify=False, timeout=30, headers={"connection": "close"})
         self.done: set[tuple[str, str]] = set()
         self._templates = {
             (method, path): re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for method, path in operations()
@@ -50,7 +52,7 @@ class Shop:
         headers = self._headers | ({} if key is None else {"idempotency-key": key})
         content = None if body is None else encoded(body)
         url = f"http://127.0.0.1:{self._service.port}{path}"
-        answer = httpx.request(method, url, content=content, headers=headers, timeout=30)
+        answer = self._client.request(method, url, content=content, headers=headers)
         if answer.is_success:
             self.done |= {
                 known
@@ -72,7 +74,7 @@ class Shop:
     def payer(self, address: str, decision: str) -> None:
         """Sends what a payer's browser sends to a page."""
         url = f"http://127.0.0.1:{self._service.port}{path_of(address)}"
-        assert httpx.post(url, data={"decision": decision}, timeout=30).status_code == 200
+        assert self._client.post(url, data={"decision": decision}).status_code == 200
 
 
 @pytest.fixture(scope="module")
