@@ -165,6 +165,7 @@ class OrderUnderTest:
                 outcomes.Refunded(amount=intent.amount, processor_reference="ref"),
                 outcomes.RefundPending(processor_reference="ref"),
                 outcomes.RefundRefused(code="X"),
+                outcomes.RefundRefused(code="X", returned=min(self._quantum, intent.amount - self._quantum)),
             ],
             EntryAction.REFERENCE: [
                 outcomes.ReferenceIssued(
@@ -230,6 +231,9 @@ class OrderUnderTest:
                             [
                                 outcomes.Refunded(amount=part.amount, processor_reference="ref"),
                                 outcomes.RefundRefused(code="X"),
+                                outcomes.RefundRefused(
+                                    code="X", returned=min(self._quantum, part.amount - self._quantum)
+                                ),
                             ]
                         )
                     )

@@ -7,20 +7,39 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from tests.domain.action_builders import record_refund
 from tests.domain.builders import (
     authentication_requested,
     authorization_requested,
     authorized,
     created,
+    deposited,
     folded,
     key,
     payer_action_required,
     payment_id,
+    refund_id,
+    refund_requested,
     started,
 )
+from tests.domain.transition_rows import awaiting_deposit
 
-from ledger.background.reconciliation.comparison import listed_under, possible_actions, reports_of
+from ledger.background.reconciliation.comparison import (
+    Contrast,
+    Kind,
+    Missing,
+    contrast,
+    listed_under,
+    possible_actions,
+    records_of,
+    reports_of,
+)
+from ledger.domain.fold import fold
+from ledger.domain.orders.decide.refunds import decide_refund_outcome
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction
+from ledger.domain.orders.processor_outcomes import RefundRefused
 from ledger.processors.contract import ProcessorRecord
 from ledger.processors.messages import SettlementListed, SettlementMatched
 
@@ -51,6 +70,25 @@ def test_what_the_end_of_an_authentication_captured_may_be_listed_under_the_auth
     assert listed_under(folded(asked), record) == ("key-1-challenge", key(1))
     plain = ProcessorRecord(idempotency_key=key(1), captured=Decimal(10_000), recorded_at=NOW, **ABOUT)
     assert listed_under(folded(BEGUN), plain) == (key(1),)
+
+
+def test_a_refund_that_failed_in_part_agrees_once_the_log_has_what_went_back() -> None:
+    failed = RefundRefused(code="FAILED", returned=Decimal(1500), returned_reference="re-2")
+    pending = folded((*awaiting_deposit(created()), deposited(1, 10_000), refund_requested(1, 6000)))
+    key = f"{refund_id(1)}:{payment_id(1)}"
+    about = {**ABOUT, "refunded": Decimal(6000), "recorded_at": NOW, "is_pending": False}
+    record = ProcessorRecord(idempotency_key=key, returned=Decimal(1500), **about)
+    [payment] = pending.payments
+    assert contrast(pending, payment, record) is None, "the recovery ends an open call"
+    accepted = replace(payment, intent=None)
+    found = contrast(replace(pending, payments=(accepted,)), accepted, record)
+    assert found == Contrast(Kind.STATUS, in_ledger="PENDING", at_processor="FAILED")
+    order = fold(evolve, pending, decide_refund_outcome(pending, record_refund(failed)))
+    assert contrast(order, order.payments[0], record) is None
+    other = ProcessorRecord(idempotency_key=key, returned=Decimal(1600), **about)
+    assert contrast(order, order.payments[0], other) == Contrast(Kind.AMOUNT, Missing.IN_LEDGER, "1500", "1600")
+    [expected] = records_of(order, payment_id(9), order.payments[0].account, {})
+    assert (expected.refunded, key in listed_under(order, expected)) == (1500, True)
 
 
 def test_a_line_is_recorded_as_its_messages_would_be() -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -398,6 +399,69 @@ async def test_the_comparison_goes_through_all_accounts(
     assert (missing.missing_in, missing.account) == (Missing.AT_PROCESSOR, "sandbox"), (
         "nothing is missing where it is away"
     )
+
+
+async def test_an_account_with_two_names_is_read_once_and_compared_with_the_payments_of_both(
+    ledger: Ledger, merchant: Actor, database_url: str, compare: Compare
+) -> None:
+    """Its keys under the older name are revoked: the account is read, and asked, by those that it has now."""
+    backup: Any = await with_backup(ledger, merchant)
+    now = msgspec.structs.replace(backup, also_named=("old",))
+    old = msgspec.structs.replace(backup, name="old", also_named=("backup",))
+    accounts: Any = ledger.processors
+    shared, named, asked = await accounts.named(merchant.merchant_id, "sandbox"), accounts.named, list[str]()
+    found = [old]
+
+    async def of_merchant(_: Any) -> list[Any]:
+        return found
+
+    async def every() -> AsyncIterator[Any]:
+        for each in (shared, *found):
+            yield each
+
+    async def old_or(merchant_id: UUID, name: str) -> Any:
+        return old if name == "old" else await named(merchant_id, name)
+
+    accounts.of_merchant, accounts.named, accounts.every = of_merchant, old_or, every
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    [payment] = (await order_named(ledger, merchant, "1")).payments
+    assert payment.account == "old"
+    revoked: Any = copy(backup.processor)
+    old = msgspec.structs.replace(old, processor=revoked, is_connected=False)
+    found = [old, now]
+    await create_order(ledger, merchant, an_order("2", by_card()))
+
+    def counted(name: str, listed: Any) -> Any:
+        async def records(since: datetime, until: datetime) -> AsyncIterator[ProcessorRecord]:
+            asked.append(name)
+            if name == "old":
+                raise ProcessorUnavailable("Stripe refuses the key")
+            async for record in listed(since, until):
+                yield record
+
+        return records
+
+    async def lines(_since: datetime, _until: datetime) -> AsyncIterator[SettlementMatched]:
+        about = {"merchant_id": merchant.merchant_id, "order_id": None, "payment_id": None}
+        reference = {"batch_id": "po_1", "processor_reference": payment.processor_reference or ""}
+        yield SettlementMatched(processor="sandbox", message_id="1", occurred_at=NOW, **about, **reference)
+
+    answers = backup.processor.records
+    backup.processor.records, revoked.records = counted("backup", answers), counted("old", answers)
+    backup.processor.lines = lines
+    [settled] = await compare()
+    assert (settled.account, settled.kind, settled.repaired, asked) == ("old", Kind.MISSING, True, ["backup"])
+    assert (await order_named(ledger, merchant, "1")).payments[0].status is PaymentStatus.SETTLED
+    assert await compare() == []
+    keys = [(await order_named(ledger, merchant, name)).payments[0].keys[0] for name in "12"]
+    execute(database_url, f"delete from sandbox_charge where idempotency_key in ('{keys[0]}', '{keys[1]}')")
+    assert sorted((one.account, one.missing_in) for one in await compare()) == [
+        ("backup", Missing.AT_PROCESSOR),
+        ("old", Missing.AT_PROCESSOR),
+    ]
+    backup.processor.records = counted("old", answers)
+    [unreachable] = await compare()
+    assert (unreachable.account, unreachable.unreachable) == ("old", "Stripe refuses the key")
 
 
 async def test_an_account_is_compared_with_its_own_merchants_payments_alone(

@@ -38,6 +38,8 @@ from ledger.domain.orders.decide.overpayments import decide_overpayment_refund
 from ledger.domain.orders.decide.refunds import refund_all
 from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, ProcessorCall, RefundReopened, RefundRequested
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.processor_outcomes import RefundRefused
+from ledger.domain.orders.refund import RefundStatus, returned_refund_id
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.rejections import (
@@ -72,6 +74,28 @@ def test_a_refund_cannot_exceed_what_its_payments_hold() -> None:
     given(*history, refund_requested(1, 1000, 9), refunded(1, 1000, 9)).when(
         refund(3001, payment_id=ONE)
     ).then_rejected(RefundExceedsBalance, refundableAmount=3000)
+
+
+def test_what_a_failed_refund_gave_back_is_a_refund_of_its_own() -> None:
+    """A processor may need two steps for one refund, of which one fails: the rest can be refunded once more."""
+    failed = RefundRefused(code="ACCOUNT_CLOSED", returned=Decimal(1500), returned_reference="re-2")
+    pending = (*awaiting_deposit(created()), deposited(1, 10_000), refund_requested(1, 6000))
+    [refused, requested, returned] = given(*pending).when(record_refund(failed)).then_events()
+    order = folded([*pending, refused, requested, returned])
+    first, second = order.refunds
+    assert (first.status, first.amount) == (RefundStatus.FAILED, 6000)
+    assert (second.status, second.amount, second.refund_id) == (
+        RefundStatus.SUCCEEDED,
+        1500,
+        returned_refund_id(refund_id(1), ONE),
+    )
+    assert (second.parts[0].processor_reference, requested.idempotency_key) == ("re-2", f"{second.refund_id}:{ONE}")
+    assert (order.net, order.refundable, order.status) == (8500, 8500, OrderStatus.PARTIALLY_REFUNDED)
+    given(*pending, refused, requested, returned).when(record_refund(failed)).then()
+    given(*pending, refused).when(record_refund(failed)).then(requested, returned)
+    for busy in (refund_requested(1, 1000, 2), refund_requested(1, 9000, 2)):
+        given(*pending, refused, busy).when(record_refund(failed)).then()
+    given(*pending, refused, refund_requested(1, 9000, 2), refunded(1, 9000, 2)).when(record_refund(failed)).then()
 
 
 def test_without_partial_payouts_a_reference_is_refunded_whole_or_not_at_all() -> None:

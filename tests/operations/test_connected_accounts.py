@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.operations.conftest import Open, an_order, by_card, register
 from tests.operations.test_action_recovery import order_named
-from tests.processors.acme import GOOD, OTHER, Acme
+from tests.processors.acme import FOREIGN, GOOD, OTHER, Acme
 
 from ledger.domain.rejections import MethodNotEnabled
 from ledger.operations.context.inputs import Actor, RefundInput
@@ -70,6 +70,21 @@ async def test_accounts_come_in_the_order_of_connection_each_with_its_own_keys(l
         if each.merchant_id in {None, actor.merchant_id}
     ]
     assert every == [("sandbox", None), ("acme-mx", actor.merchant_id), ("backup", actor.merchant_id)]
+
+
+async def test_an_account_has_the_other_names_of_the_same_account_of_the_company(ledger: Ledger, actor: Actor) -> None:
+    accounts: Any = ledger.processors
+    for name, key in (("first", GOOD), ("again", OTHER), ("another", FOREIGN)):
+        await connected(ledger, actor, name, "acme", key)
+    await connected(ledger, actor, "backup", "sandbox")
+    found = {each.name: each.names for each in await accounts.of_merchant(actor.merchant_id)}
+    assert found == {
+        "sandbox": ("sandbox",),
+        "first": ("first", "again"),
+        "again": ("again", "first"),
+        "another": ("another",),
+        "backup": ("backup",),
+    }
 
 
 async def test_another_process_finds_an_account_that_was_connected_after_it_had_read(

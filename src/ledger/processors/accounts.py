@@ -21,7 +21,8 @@ class ProcessorAccount(Struct, frozen=True, kw_only=True):
     """An account of a merchant. A disconnected one takes no new payments; what it has goes on there.
 
     `methods` is what the merchant has narrowed the account to, None for all that its processor takes. `merchant_id` is
-    None for the one account that all merchants of a sandbox share.
+    None for the one account that all merchants of a sandbox share. `also_named` are further names under which the
+    merchant has connected the same account of the company: they have one list of records.
     """
 
     name: str
@@ -29,6 +30,12 @@ class ProcessorAccount(Struct, frozen=True, kw_only=True):
     is_connected: bool = True
     methods: tuple[MethodCapability, ...] | None = None
     merchant_id: UUID | None = None
+    also_named: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the account, its own first."""
+        return (self.name, *self.also_named)
 
     @property
     def takes(self) -> tuple[MethodCapability, ...]:

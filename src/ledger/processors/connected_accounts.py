@@ -122,7 +122,17 @@ class ConnectedAccounts:
             is_connected=account.status is AccountStatus.CONNECTED,
             methods=_methods(account, refundable),
             merchant_id=merchant_id,
+            also_named=await self._further_names(merchant_id, account),
         )
+
+    async def _further_names(self, merchant_id: UUID, account: state.ProcessorAccount) -> tuple[str, ...]:
+        """Returns the other names of an account, by the processor's own id of it; also those that cannot be opened."""
+        if account.terms.reference is None:
+            return ()
+        own = (account.processor, account.terms.reference)
+        stored = await self._accounts.stored(merchant_id)
+        others = (each for each in stored if each.account_id != account.account_id)
+        return tuple(each.name for each in others if (each.processor, each.terms.reference) == own)
 
     async def _simulated(self, merchant_id: UUID, account: state.ProcessorAccount) -> ProcessorAccount | None:
         if self.simulated is None:

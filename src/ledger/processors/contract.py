@@ -331,7 +331,8 @@ class ProcessorRecord(Struct, frozen=True, kw_only=True):
     """What a processor carried out under one key: captured or refunded money (gross, minor units), or a void.
 
     `processor_reference` is the processor's id of the charge or reference. `is_pending` is whether a refund is still
-    being carried out, None if the processor does not show it.
+    being carried out, None if the processor does not show it. `returned` is what a refund that has failed gave back all
+    the same, None for any other one.
     """
 
     merchant_id: UUID
@@ -342,6 +343,7 @@ class ProcessorRecord(Struct, frozen=True, kw_only=True):
     refunded: Decimal = ZERO
     voided: bool = False
     is_pending: bool | None = None
+    returned: Decimal | None = None
 
 
 class LineRequest(Struct, frozen=True, kw_only=True):

@@ -70,12 +70,17 @@ class RefundConfirmed(_Sent, frozen=True, kw_only=True, tag="refund-confirmed"):
 
 
 class RefundFailed(_Sent, frozen=True, kw_only=True, tag="refund-failed"):
-    """A pending refund or payout failed."""
+    """A pending refund or payout failed.
+
+    `returned` is the part of it that went back all the same, and `returned_reference` the processor's id of that part.
+    """
 
     idempotency_key: str
     processor_reference: str
     code: str
     message: str | None = None
+    returned: Decimal = Decimal(0)
+    returned_reference: str | None = None
 
 
 class DisputeOpened(_Sent, frozen=True, kw_only=True, tag="dispute-opened"):

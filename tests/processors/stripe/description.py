@@ -94,6 +94,7 @@ _REQUESTS = {
     "GET confirmation_tokens/{confirmation_token}": "",
     "POST customers/{customer}/funding_instructions": "currency funding_type bank_transfer",
     "GET refunds/{refund}": "",
+    "POST refunds/{refund}": "metadata",
     "GET disputes/{dispute}": "",
     "GET payouts/{payout}": "",
     "GET payouts": "created limit starting_after",

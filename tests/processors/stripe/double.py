@@ -147,6 +147,7 @@ class Double:
             ("GET", "payment_methods/*"): lambda i, _: self._token(i),
             ("GET", "confirmation_tokens/*"): lambda i, _: self._token(i),
             ("POST", "refunds"): self._refund,
+            ("POST", "refunds/*"): self._mark,
             ("GET", "refunds/*"): lambda i, _: self._known(self.refunds, i),
             ("GET", "disputes/*"): lambda i, _: self.disputes[i],
             ("GET", "payouts/*"): lambda i, _: self._payout(i),
@@ -410,6 +411,10 @@ class Double:
         self.refunds[refund["id"]] = refund
         self._move("refund", refund, -amount)
         return refund
+
+    def _mark(self, refund_id: str, form: dict[str, str]) -> dict[str, Any]:
+        self.refunds[refund_id]["metadata"] |= _nested(form, "metadata")
+        return self.refunds[refund_id]
 
     def given_back(self, intent_id: str) -> int:
         return sum(refund["amount"] for refund in self.refunds.values() if refund["payment_intent"] == intent_id)

@@ -129,6 +129,11 @@ async def test_a_payout_in_two_parts_ends_when_both_have(shop: Shop, stripe: Str
     assert confirmed.amount == 51_500
     [again] = await asked(shop, double.happen("refund.updated", first))
     assert again == confirmed
+    second["status"] = "failed"
+    [failed] = await asked(shop, double.happen("refund.failed", second))
+    assert isinstance(failed, RefundFailed)
+    assert (failed.returned, failed.returned_reference) == (first["amount"], first["id"])
+    assert (failed.code, failed.message_id) == ("FAILED", f"{second['id']}:failed")
 
 
 @pytest.mark.parametrize(

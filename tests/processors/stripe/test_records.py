@@ -87,15 +87,21 @@ async def test_a_refund_in_parts_is_listed_with_what_its_call_gives_back(
     plain = shop.refund(await shop.authorized())
     await stripe.refund(plain)
     *parts, refund = double.refunds.values()
-    for each, status in zip((*parts, refund), ("pending", "succeeded", "pending"), strict=True):
-        each["status"] = status
-        double._move("refund", each, each["amount"])
     start = datetime.fromtimestamp(double.now, UTC)
-    found = [record async for record in stripe.records(start, start + timedelta(hours=1)) if record.refunded]
-    assert {(r.idempotency_key, r.refunded, r.is_pending) for r in found} == {
-        (request.idempotency_key, 51_500, None),
-        (plain.idempotency_key, 4_000, True),
-    }
+    for ends, is_pending, returned in (
+        (("pending", "succeeded"), None, None),
+        (("succeeded", "succeeded"), None, None),
+        (("failed", "succeeded"), False, parts[1]["amount"]),
+    ):
+        double.transactions.clear()
+        for each, status in zip((*parts, refund), (*ends, "pending"), strict=True):
+            each["status"] = status
+            double._move("refund", each, each["amount"])
+        found = [record async for record in stripe.records(start, start + timedelta(hours=1)) if record.refunded]
+        assert {(r.idempotency_key, r.refunded, r.is_pending, r.returned) for r in found} == {
+            (request.idempotency_key, 51_500, is_pending, returned),
+            (plain.idempotency_key, 4_000, True, None),
+        }
 
 
 async def test_the_lines_of_payouts_are_listed_as_they_are_now(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
@@ -20,6 +22,7 @@ from ledger.domain.orders.processor_outcomes import (
     RefundPending,
     RefundRefused,
 )
+from ledger.domain.orders.refund import returned_refund_id
 from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import (
     PayoutRequest,
@@ -170,6 +173,34 @@ async def test_a_payout_of_which_a_part_is_made_has_not_failed(
         found = await stripe.look_up_payout(replace(_question(shop, request), fence=True))
         assert isinstance(found, RefundPending)
         assert (double.given_back(reference), double.balances[customer]) == (0, 0)
+        [made] = [each for each in double.refunds.values() if each["metadata"]["ledger_key"] == request.idempotency_key]
+        assert made["metadata"]["ledger_fenced"] == request.idempotency_key, "a message about it ends the payout"
+        assert await stripe.look_up_payout(_question(shop, request)) is None, "only the fence stops the other part"
+        with pytest.raises(ProcessorTimedOut):
+            await stripe.pay_out(request)  # it arrives late
+        made["status"] = "succeeded"
+        failed = await stripe.look_up_payout(replace(_question(shop, request), fence=True))
+        assert isinstance(failed, RefundRefused)
+        assert (failed.code, failed.returned, failed.returned_reference) == ("ONLY_A_PART_MADE", 2_000, made["id"])
+        assert len(await _listed_as_returned(shop, stripe, request, 2_000)) == 1
+        made["status"] = "failed"
+        failed = await stripe.look_up_payout(replace(_question(shop, request), fence=True))
+        assert isinstance(failed, RefundRefused)
+        assert (failed.code, failed.returned) == ("FAILED", 0)
+        assert await _listed_as_returned(shop, stripe, request, 2_000) == []
+
+
+async def _listed_as_returned(
+    shop: Shop, stripe: StripeProcessor, failed: PayoutRequest, amount: int
+) -> Sequence[Refunded]:
+    """Returns what the processor has under the key of the refund that the log has of a failed one's part."""
+    assert failed.payment_id is not None
+    returned_id = returned_refund_id(UUID(failed.idempotency_key), failed.payment_id)
+    key = f"{returned_id}:{failed.payment_id}"
+    question = replace(_question(shop, failed), idempotency_key=key, amount=Decimal(amount))
+    found = await stripe.look_up_payout(replace(question, payment_id=failed.payment_id, order_id=failed.order_id))
+    assert found is None or isinstance(found, Refunded)
+    return [] if found is None else [found]
 
 
 async def test_a_payout_that_a_look_up_fenced_has_no_effect_when_it_arrives(

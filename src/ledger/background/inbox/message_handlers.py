@@ -36,7 +36,7 @@ from ledger.domain.orders.decide.refunds import decide_refund_outcome
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Refunded, RefundRefused
-from ledger.domain.orders.refund import RefundPart, RefundStatus
+from ledger.domain.orders.refund import RefundPart, RefundStatus, returned_refund_id
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import InvalidField, Rejected
@@ -201,7 +201,7 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
         outcome = Refunded(amount=message.amount, processor_reference=message.processor_reference)
         reported = RefundStatus.SUCCEEDED
     else:
-        outcome = RefundRefused(code=message.code, message=message.message)
+        outcome = _refusal(order, part, message)
         reported = RefundStatus.FAILED
     command = RecordRefundOutcome(refund_id=refund_id, payment_id=part.payment_id, outcome=outcome, at=at)
     events = decide_refund_outcome(order, command)
@@ -210,7 +210,25 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
         # stays so.
         reason = f"the refund is {part.status}, and the message reports {reported}"
         raise NotApplicableYet(reason) if reported is RefundStatus.SUCCEEDED else _Contradicts(reason)
+    if not events and isinstance(message, RefundFailed) and message.returned:
+        returned_id = returned_refund_id(refund_id, part.payment_id)
+        if order.refund(returned_id) is None:
+            raise NotApplicableYet("a part of the failed refund went back, and another refund or a dispute is open")
     return events
+
+
+def _refusal(order: Order, part: RefundPart, message: RefundFailed) -> RefundRefused:
+    """Returns the outcome of a refund that failed. Raises _Contradicts if no less than all of it went back."""
+    if message.returned:
+        _require_step(order, message.returned)
+    if message.returned >= part.amount:
+        raise _Contradicts("the refund failed, and all of it went back")
+    return RefundRefused(
+        code=message.code,
+        message=message.message,
+        returned=message.returned,
+        returned_reference=message.returned_reference,
+    )
 
 
 def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:

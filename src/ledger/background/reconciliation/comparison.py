@@ -26,7 +26,7 @@ from ledger.domain.orders.processor_outcomes import (
     RefundRefused,
     VoidRefused,
 )
-from ledger.domain.orders.refund import RefundStatus
+from ledger.domain.orders.refund import RefundStatus, returned_refund_id
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.terms import MethodType
@@ -158,8 +158,13 @@ def _refund_contrast(order: Order, payment: Payment, record: ProcessorRecord) ->
     refund_id = _refund_id(record.idempotency_key)
     refund = None if refund_id is None else order.refund(refund_id)
     part = None if refund is None else refund.part(payment.payment_id)
-    if part is None:
+    if refund is None or part is None:
         return Contrast(Kind.MISSING, at_processor=plain(record.refunded))
+    if record.returned is not None:
+        returned = order.refund(returned_refund_id(refund.refund_id, payment.payment_id))
+        if returned is None:
+            return Contrast(Kind.STATUS, in_ledger=part.status, at_processor=RefundStatus.FAILED)
+        return _amounts(returned.amount, record.returned)
     if part.status is RefundStatus.FAILED:
         return Contrast(Kind.STATUS, in_ledger=part.status, at_processor=_refund_status(record))
     if part.status is RefundStatus.PENDING and record.is_pending is False:
@@ -293,9 +298,13 @@ def listed_under(order: Order, record: ProcessorRecord) -> Sequence[str]:
     """Returns the keys under which a processor may list a record of the log.
 
     What the end of an authentication captured is in the log under that call's key; the processor may have it under the
-    authorisation's, which asked for it.
+    authorisation's, which asked for it. What a failed refund gave back is listed under that refund.
     """
     payment = payment_of(order, record.idempotency_key)
+    if record.refunded:
+        own, payment_id = _refund_id(record.idempotency_key), payment.payment_id
+        failed = [each.refund_id for each in order.refunds if returned_refund_id(each.refund_id, payment_id) == own]
+        return (record.idempotency_key, *(f"{refund_id}:{payment_id}" for refund_id in failed))
     if not record.captured or payment.session is None or payment.requested is None:
         return (record.idempotency_key,)
     return (record.idempotency_key, payment.requested.idempotency_key)

@@ -158,16 +158,18 @@ class Reconciliation:
     ) -> AsyncIterator[Finding]:
         """Yields each difference of this time, and each account that is not reachable, counted and logged.
 
-        An account that is not reachable delays no other one. With `only`, that one account is compared.
+        An account that is not reachable delays no other one. With `only`, that one account is compared. One that has
+        several names is read once, and compared with the payments of all of them.
         """
         comparison = _Comparison(since, until, repair=repair)
         try:
             is_opened = only is None
             async for account in self._ledger.processors.every():
-                if only is None or only == _named(account):
+                if only is None or only in _all_named(account):
                     is_opened = True
-                    work = partial(self._read_account, account, comparison)
-                    comparison.accounts.start(account.merchant_id or _SHARED, _named(account), work)
+                    if comparison.begin(account):
+                        work = partial(self._read_account, account, comparison)
+                        comparison.accounts.start(account.merchant_id or _SHARED, _named(account), work)
             if only is not None and not is_opened:
                 reason = "its keys cannot be opened, or its processor is unknown to this installation"
                 comparison.report(Unreachable(merchant_id=only[0], account=only[1], unreachable=reason))
@@ -183,26 +185,48 @@ class Reconciliation:
             comparison.cancel()
 
     async def _read_account(self, account: ProcessorAccount, comparison: _Comparison) -> None:
-        """Reads what an account lists, and begins with what it has to ask."""
-        try:
-            async for record in account.processor.records(comparison.since, comparison.until):
-                if account.merchant_id in {None, record.merchant_id}:
-                    await self._compare_record(account, record, comparison)
-            async for line in account.processor.lines(comparison.since, comparison.until):
-                if account.merchant_id in {None, line.merchant_id}:
-                    await self._compare_line(account, _at(line, account.name), comparison)
-        except _AWAY as fault:
-            comparison.silent.add(_named(account))
-            comparison.report(
-                Unreachable(merchant_id=account.merchant_id, account=account.name, unreachable=_reason(fault))
-            )
+        """Reads what an account lists, by the keys of any of its names, and begins with what it has to ask."""
+        reason = ""
+        for reader in await self._readers_of(account):
+            try:
+                await self._read(reader, comparison)
+            except _AWAY as fault:
+                reason = _reason(fault)
+            else:
+                comparison.readers |= dict.fromkeys(_all_named(reader), reader)
+                return
+        comparison.silent |= set(_all_named(account))
+        comparison.report(Unreachable(merchant_id=account.merchant_id, account=account.name, unreachable=reason))
+
+    async def _readers_of(self, account: ProcessorAccount) -> Sequence[ProcessorAccount]:
+        """Returns an account under each of its names that can be opened: connected ones first, whose keys are used."""
+        if account.merchant_id is None or not account.also_named:
+            return [account]
+        accounts = await self._ledger.processors.of_merchant(account.merchant_id)
+        found = [each for each in accounts if each.name in account.names]
+        return sorted(found, key=lambda each: not each.is_connected) or [account]
+
+    async def _read(self, account: ProcessorAccount, comparison: _Comparison) -> None:
+        """Reads what an account lists, without what it has listed already by other keys.
+
+        Raises ProcessorTimedOut, ProcessorUnavailable, TimeoutError.
+        """
+        known = frozenset(comparison.listed) if account.also_named else frozenset()
+        async for record in account.processor.records(comparison.since, comparison.until):
+            is_known = (record.merchant_id, account.name, record.idempotency_key) in known
+            if account.merchant_id in {None, record.merchant_id} and not is_known:
+                await self._compare_record(account, record, comparison)
+        async for line in account.processor.lines(comparison.since, comparison.until):
+            is_known = (line.merchant_id, account.name, _line_key(line)) in known
+            if account.merchant_id in {None, line.merchant_id} and not is_known:
+                await self._compare_line(account, _at(line, account.name), comparison)
 
     async def _compare_record(
         self, account: ProcessorAccount, record: ProcessorRecord, comparison: _Comparison
     ) -> None:
-        comparison.listed.add((record.merchant_id, account.name, record.idempotency_key))
+        comparison.note(account, record.merchant_id, record.idempotency_key)
         found = await self._place_of(
-            record.merchant_id, account.name, [record.idempotency_key, record.processor_reference]
+            record.merchant_id, account.names, [record.idempotency_key, record.processor_reference]
         )
         if found is None:
             comparison.report(difference_of(record, account.name, unknown_record(record), None))
@@ -213,17 +237,18 @@ class Reconciliation:
             comparison.ask(record.merchant_id, record.idempotency_key, ask)
 
     async def _compare_line(self, account: ProcessorAccount, line: SettlementLine, comparison: _Comparison) -> None:
-        comparison.listed.add((line.merchant_id, account.name, f"{line.batch_id}:{line.processor_reference}"))
+        comparison.note(account, line.merchant_id, _line_key(line))
         if not isinstance(line, SettlementRefused):  # no other batch has the payment now, whichever the log has
-            comparison.listed.add((line.merchant_id, account.name, f":{line.processor_reference}"))
-        found = await self._place_of(line.merchant_id, account.name, [line.processor_reference])
+            comparison.note(account, line.merchant_id, f":{line.processor_reference}")
+        found = await self._place_of(line.merchant_id, account.names, [line.processor_reference])
         if found is None:
             comparison.report(line_difference(line, account.name, unknown_payment(line), None))
             return
         order, place = found
         if order is not None and line_contrast(order.payment(place[1]), line) is not None:
-            ask = partial(self._differs_from_line, account, line, place, repair=comparison.repair)
-            comparison.ask(line.merchant_id, f"{line.batch_id}:{line.processor_reference}", ask)
+            line = _at(line, order.payment(place[1]).account)
+            ask = partial(self._differs_from_line, line, place, repair=comparison.repair)
+            comparison.ask(line.merchant_id, _line_key(line), ask)
 
     # ------------------------------------------------------------------------------- the processor has it, the log not
 
@@ -234,19 +259,18 @@ class Reconciliation:
         found = None if order is None else contrast(order, order.payment(place[1]), record)
         if order is None or found is None:
             return None  # it has waited for its turn
+        payment = order.payment(place[1])
         may_repair = repair and found.missing_in is Missing.IN_LEDGER and found.kind is not Kind.AMOUNT
-        repaired = may_repair and await self._repair(account, order, order.payment(place[1]), record)
-        return difference_of(record, account.name, found, place, repaired=repaired)
+        repaired = may_repair and await self._repair(account.processor, order, payment, record)
+        return difference_of(record, payment.account, found, place, repaired=repaired)
 
-    async def _differs_from_line(
-        self, account: ProcessorAccount, line: SettlementLine, place: Place, *, repair: bool
-    ) -> Difference | None:
+    async def _differs_from_line(self, line: SettlementLine, place: Place, *, repair: bool) -> Difference | None:
         order = await self._load(line.merchant_id, place[0])
         found = None if order is None else line_contrast(order.payment(place[1]), line)
         if found is None:
             return None
         repaired = repair and await self._record_line(line, place)
-        return line_difference(line, account.name, found, place, repaired=repaired)
+        return line_difference(line, line.account_name, found, place, repaired=repaired)
 
     async def _record_line(self, line: SettlementLine, place: Place) -> bool:
         """Records a line of a payout as its message would be. Returns whether the log has it then."""
@@ -258,16 +282,16 @@ class Reconciliation:
         return order is not None and line_contrast(order.payment(payment_id), line) is None
 
     async def _place_of(
-        self, merchant_id: UUID, account: str, names: Sequence[str]
+        self, merchant_id: UUID, accounts: Sequence[str], names: Sequence[str]
     ) -> tuple[Order | None, Place] | None:
         """Returns the order of a payment that has one of these names, None if it cannot be read, with the place.
 
-        Returns None if no payment at this account has such a name.
+        Returns None if no payment at one of these accounts has such a name.
         """
         for name in names:
             for order_id, payment_id in await self._names.find(merchant_id, name):
                 order = await self._load(merchant_id, order_id)
-                if order is None or order.payment(payment_id).account == account:
+                if order is None or order.payment(payment_id).account in accounts:
                     return order, (order_id, payment_id)
         return None
 
@@ -278,17 +302,17 @@ class Reconciliation:
         except UNREADABLE:
             return None
 
-    async def _repair(self, account: ProcessorAccount, order: Order, payment: Payment, record: ProcessorRecord) -> bool:
+    async def _repair(self, processor: Processor, order: Order, payment: Payment, record: ProcessorRecord) -> bool:
         """Records the answer that the processor gives for the call now. Returns whether the log has it then."""
         try:
-            answer = await self._look_up(account.processor, order, payment, record)
+            answer = await self._look_up(processor, order, payment, record)
         except _AWAY:
             return False
         if answer is None:
             return False
         intent, outcome = answer
         if _is_unrequested(order, payment, intent):
-            return await self._record_refund(account, order, payment, record, intent, outcome)
+            return await self._record_refund(order, payment, record, intent, outcome)
         actor = Actor(merchant_id=record.merchant_id, request_id="reconciliation")
         uow = UnitOfWork(self._ledger, actor, cause=payment.payment_id)
         call = ProcessorCall(ledger=self._ledger, merchant_id=record.merchant_id, order=order, intent=intent)
@@ -297,13 +321,7 @@ class Reconciliation:
         return contrast(repaired, repaired.payment(payment.payment_id), record) is None
 
     async def _record_refund(
-        self,
-        account: ProcessorAccount,
-        order: Order,
-        payment: Payment,
-        record: ProcessorRecord,
-        intent: Intent,
-        outcome: Outcome,
+        self, order: Order, payment: Payment, record: ProcessorRecord, intent: Intent, outcome: Outcome
     ) -> bool:
         """Records a refund that no request in the log has asked for. Returns whether the log has it then."""
         assert intent.refund_id is not None, "a refund has an id"
@@ -317,7 +335,7 @@ class Reconciliation:
             amount=record.refunded,
             outcome=outcome,
         )
-        await record_unrequested_refund(self._ledger, account.name, found)
+        await record_unrequested_refund(self._ledger, payment.account, found)
         recorded = await self._load(record.merchant_id, order.terms.order_id)
         return recorded is not None and contrast(recorded, recorded.payment(payment.payment_id), record) is None
 
@@ -346,8 +364,11 @@ class Reconciliation:
             return
         voids = await self._voids(merchant_id, order)
         for name in dict.fromkeys(payment.account for payment in order.payments if payment.account):
-            account = await self._ledger.processors.named(merchant_id, name)
-            if account is None or _named(account) in comparison.silent or only not in {None, _named(account)}:
+            account = comparison.readers.get((merchant_id, name))
+            account = account or await self._ledger.processors.named(merchant_id, name)
+            if account is None or _named(account) in comparison.silent:
+                continue
+            if only is not None and only not in _all_named(account):
                 continue
             for record in records_of(order, merchant_id, name, voids):
                 if not any((merchant_id, name, key) in comparison.listed for key in listed_under(order, record)):
@@ -373,7 +394,7 @@ class Reconciliation:
         found = answer_contrast(record, None if answer is None else answer[1])
         if found is None:
             return None
-        return difference_of(record, account.name, found, (order.terms.order_id, payment.payment_id))
+        return difference_of(record, payment.account, found, (order.terms.order_id, payment.payment_id))
 
     async def _line_missing_at_processor(
         self, account: ProcessorAccount, merchant_id: UUID, place: Place
@@ -396,9 +417,9 @@ class Reconciliation:
         except _AWAY:
             return None
         if line is None:
-            return unknown_line(merchant_id, account.name, payment, place)
-        found = line_contrast(payment, _at(line, account.name))
-        return None if found is None else line_difference(line, account.name, found, place)
+            return unknown_line(merchant_id, payment.account, payment, place)
+        found = line_contrast(payment, _at(line, payment.account))
+        return None if found is None else line_difference(line, payment.account, found, place)
 
     async def _voids(self, merchant_id: UUID, order: Order) -> dict[UUID, str]:
         """Returns the keys of the voids that have ended payments, by payment."""
@@ -414,15 +435,30 @@ class Reconciliation:
 
 
 class _Comparison:
-    """One comparison: what the accounts have listed, which of them are silent, and what was found until now."""
+    """One comparison: what the accounts have listed, which of them are silent, and what was found until now.
+
+    `readers` are the accounts that were read, under each of their names: what the log has is asked by the same keys.
+    """
 
     def __init__(self, since: datetime, until: datetime, *, repair: bool) -> None:
         self.since, self.until, self.repair = since, until, repair
         self.listed = set[tuple[UUID, str, str]]()
         self.silent = set[Account]()
+        self.begun = set[Account]()
+        self.readers = dict[Account, ProcessorAccount]()
         self.accounts = FairSlots[Account](_ACCOUNTS_AT_ONCE, _ACCOUNTS_OF_A_MERCHANT)
         self.questions = FairSlots[tuple[UUID, str]]()
         self._found = deque[Finding]()
+
+    def begin(self, account: ProcessorAccount) -> bool:
+        """Notes that an account is read. Returns False if it is read already, under another name."""
+        is_new = _named(account) not in self.begun
+        self.begun |= set(_all_named(account))
+        return is_new
+
+    def note(self, account: ProcessorAccount, merchant_id: UUID, key: str) -> None:
+        """Notes that an account has listed a key: it has under each of its names."""
+        self.listed |= {(merchant_id, name, key) for name in account.names}
 
     def report(self, finding: Finding) -> None:
         self._found.append(_reported(finding))
@@ -459,6 +495,14 @@ def _is_unrequested(order: Order, payment: Payment, intent: Intent) -> bool:
 
 def _named(account: ProcessorAccount) -> Account:
     return (account.merchant_id, account.name)
+
+
+def _all_named(account: ProcessorAccount) -> Sequence[Account]:
+    return [(account.merchant_id, name) for name in account.names]
+
+
+def _line_key(line: SettlementLine) -> str:
+    return f"{line.batch_id}:{line.processor_reference}"
 
 
 def _at(line: SettlementLine, account: str) -> SettlementLine:

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
+from ledger.domain.money import ZERO
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.statuses import Advice, NextAction
 
@@ -95,10 +96,16 @@ class RefundPending(Struct, frozen=True, kw_only=True, tag="refund-pending"):
 
 
 class RefundRefused(Struct, frozen=True, kw_only=True, tag="refund-refused"):
-    """The refund was refused: no money went back, and none will."""
+    """The refund was refused: no money went back, and none will.
+
+    `returned` is what went back all the same: a processor may need several steps for one refund, of which one failed.
+    `returned_reference` is its id of that step.
+    """
 
     code: str
     message: str | None = None
+    returned: Decimal = ZERO
+    returned_reference: str | None = None
 
 
 class ReferenceIssued(Struct, frozen=True, kw_only=True, tag="reference-issued"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from msgspec import Struct
 
@@ -137,6 +137,11 @@ class Refund(Struct, frozen=True, kw_only=True):
     def part(self, payment_id: UUID) -> RefundPart | None:
         """Returns the part of this payment, or None if the payment has no part in the refund."""
         return next((part for part in self.parts if part.payment_id == payment_id), None)
+
+
+def returned_refund_id(refund_id: UUID, payment_id: UUID) -> UUID:
+    """Returns the id of the refund that has what a failed refund gave back of a payment all the same."""
+    return uuid5(refund_id, f"returned:{payment_id}")
 
 
 def refunded_status(captured: Decimal, refunded: Decimal) -> PaymentStatus:

@@ -8,6 +8,7 @@ In reading order:
 - `tokens`: what may be shown of a token's card, and how a saved one is forgotten.
 - `intents`: the object that represents a payment. `cards`: authorisations and the payer's authentication.
 - `charges`: captures, voids, releases, refunds. `references`: CLABEs, vouchers, and what goes back to their payers.
+- `refund_parts`: the refunds that one call has made, and what they come to.
 - `declines`: Stripe's decline codes in the ledger's words.
 - `records`: what Stripe carried out, for the daily comparison. `account`: what an account can do.
 - `payouts`: the payments that a payout settles, with their fees.

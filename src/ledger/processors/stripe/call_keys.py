@@ -11,8 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID, uuid5
 
+from ledger.domain.orders.refund import returned_refund_id
 from ledger.processors.contract import LookUpRequest, Request
 from ledger.processors.stripe.forms import Form
+from ledger.processors.stripe.objects import Refund
 
 REMEMBERED: Final = timedelta(hours=20)
 """How long after a call its keys are used. Source: docs.stripe.com/api/idempotent_requests ("at least 24 hours")."""
@@ -77,11 +79,27 @@ def unrequested_refund_id(order_id: UUID, stripe_id: str) -> UUID:
     return uuid5(order_id, f"refund:{stripe_id}")
 
 
-def is_refund_of(request: Request, stripe_id: str, metadata: Mapping[str, str] | None) -> bool:
-    """Returns whether a refund was made by this call, or is in the log under its id because no call made it."""
-    if named_key(metadata) is not None or request.order_id is None or request.payment_id is None:
-        return is_of(request, metadata)
-    return request.idempotency_key == f"{unrequested_refund_id(request.order_id, stripe_id)}:{request.payment_id}"
+def is_refund_of(request: Request, refund: Refund) -> bool:
+    """Returns whether a refund was made by this call, or is in the log under its key: because no call made it, or
+    because the call that made it has failed otherwise.
+    """
+    if is_of(request, refund.metadata) or request.order_id is None or request.payment_id is None:
+        return is_of(request, refund.metadata)
+    key, payment_id = named_key(refund.metadata), request.payment_id
+    if key is None:
+        return request.idempotency_key == f"{unrequested_refund_id(request.order_id, refund.id)}:{payment_id}"
+    failed = _refund_id(key[1])
+    if failed is None or refund.status != "succeeded" or key[0] != request.merchant_id:
+        return False
+    return request.idempotency_key == f"{returned_refund_id(failed, payment_id)}:{payment_id}"
+
+
+def _refund_id(key: str) -> UUID | None:
+    """Returns the refund that the key of its call names."""
+    try:
+        return UUID(key.partition(":")[0])
+    except ValueError:
+        return None
 
 
 def merchant_of(metadata: Mapping[str, str] | None) -> UUID | None:

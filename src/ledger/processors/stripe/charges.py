@@ -179,7 +179,7 @@ class Charges(Intents):
             async for refund in self.transport.list(
                 REFUNDS, {"payment_intent": intent_id}, Refund, deadline_at=request.deadline_at
             ):
-                if is_refund_of(request, refund.id, refund.metadata):
+                if is_refund_of(request, refund):
                     return refund
         except Refused as refusal:
             raise ProcessorTimedOut(f"the refunds cannot be listed: {refusal}") from None

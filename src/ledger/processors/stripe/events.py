@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from ledger.domain.money import ZERO
+from ledger.domain.orders.processor_outcomes import Refunded, RefundPending
 from ledger.processors.contract import ProcessorTimedOut
 from ledger.processors.findings import Finding, PaymentState, Standing, UnrequestedRefund
 from ledger.processors.messages import (
@@ -29,7 +30,6 @@ from ledger.processors.messages import (
     RefundFailed,
 )
 from ledger.processors.stripe.call_keys import (
-    WHOLE_AMOUNT,
     about_of,
     capture_key_of,
     merchant_of,
@@ -50,7 +50,8 @@ from ledger.processors.stripe.objects import (
     Refund,
 )
 from ledger.processors.stripe.payouts import Payouts, envelope
-from ledger.processors.stripe.records import BY_ITSELF, seconds
+from ledger.processors.stripe.records import BY_ITSELF, UNDONE, seconds
+from ledger.processors.stripe.refund_parts import answer_of, are_all, parts_of, whole_of
 from ledger.processors.stripe.signatures import NamedObject
 from ledger.processors.stripe.transport import Refused, Transport
 from ledger.processors.stripe.units import from_units
@@ -60,7 +61,6 @@ T = TypeVar("T")
 _ID: Final = re.compile(r"\w{1,255}", re.ASCII)
 _FEW_REQUESTS: Final = timedelta(seconds=10)
 """How long one to three requests may take."""
-_HOUR_S, _DAY_S = 3_600, 86_400
 _CARD: Final = "card"
 _PAYMENT_KINDS: Final = frozenset(
     {
@@ -192,29 +192,26 @@ class Events(Intents):
         ]
 
     async def _refund(self, refund_id: str, deadline_at: datetime) -> Sequence[Finding]:
-        """Returns the end of a refund. One that was made in parts ends when all of them have ended in the same way."""
+        """Returns the end of a refund. One that was made in parts ends when all of them have ended."""
         refund = await self.transport.get(f"{REFUNDS}/{refund_id}", {}, Refund, deadline_at=deadline_at)
         key, metadata = named_key(refund.metadata), refund.metadata or {}
         if key is None:
             return await self._unrequested(refund, deadline_at)
-        parts = [refund]
-        stated = metadata.get(WHOLE_AMOUNT, "")
-        whole = int(stated) if stated.isascii() and stated.isdecimal() else refund.amount
-        if whole != refund.amount:
-            made: Form = {"created": {"gte": refund.created - _HOUR_S, "lte": refund.created + _DAY_S}}
-            listed = self.transport.list(REFUNDS, made, Refund, deadline_at=deadline_at)
-            parts = [each async for each in listed if named_key(each.metadata) == key]
-        statuses = {part.status for part in parts}
-        if sum(part.amount for part in parts) != whole or len(statuses) > 1:
+        parts = await parts_of(self.transport, refund, deadline_at)
+        if not are_all(parts):
             return []
-        first = min(parts, key=lambda part: part.id)
-        about = {**envelope(metadata, f"{first.id}:{first.status}", _time(first.created)), "idempotency_key": key[1]}
-        if first.status == "succeeded":
-            return [RefundConfirmed(**about, processor_reference=first.id, amount=from_units(whole))]
-        if first.status in {"failed", "canceled"}:
-            answer: Any = refunded(first)
-            return [RefundFailed(**about, processor_reference=first.id, code=answer.code, message=answer.message)]
-        return []
+        whole = from_units(whole_of(refund))
+        answer = answer_of(whole, parts)
+        if isinstance(answer, RefundPending):
+            return []
+        has_ended = isinstance(answer, Refunded)
+        named = next((part for part in parts if has_ended or part.status in UNDONE), parts[0])
+        about: dict[str, Any] = envelope(metadata, f"{named.id}:{named.status}", _time(named.created))
+        about |= {"idempotency_key": key[1], "processor_reference": named.id}
+        if isinstance(answer, Refunded):
+            return [RefundConfirmed(**about, amount=whole)]
+        about |= {"returned": answer.returned, "returned_reference": answer.returned_reference}
+        return [RefundFailed(**about, code=answer.code, message=answer.message)]
 
     async def _unrequested(self, refund: Refund, deadline_at: datetime) -> Sequence[Finding]:
         """Returns a refund made on Stripe's own pages: of a payment of the ledger's, or of a reference's money."""

@@ -16,7 +16,6 @@ from ledger.processors.contract import ProcessorRecord, ProcessorTimedOut
 from ledger.processors.stripe.call_keys import (
     CAPTURE_KEY,
     VOID_KEY,
-    WHOLE_AMOUNT,
     about_of,
     capture_key_of,
     merchant_of,
@@ -27,6 +26,7 @@ from ledger.processors.stripe.call_keys import (
 from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import Intents
 from ledger.processors.stripe.objects import BalanceTransaction, Charge, Event, Intent, Refund
+from ledger.processors.stripe.refund_parts import parts_of, returned_of, whole_of
 from ledger.processors.stripe.transport import Refused
 from ledger.processors.stripe.units import from_units
 
@@ -37,7 +37,7 @@ EVENTS: Final = "/v1/events"
 _CAPTURED: Final = "charge"
 """The type of a card's transaction; transfers and cash are "payment", and arrive as deposits."""
 _REFUNDED: Final = frozenset({"refund", "payment_refund"})
-_UNDONE: Final = frozenset({"failed", "canceled"})
+UNDONE: Final = frozenset({"failed", "canceled"})
 BY_ITSELF: Final = frozenset({"automatic", "expired"})
 """Why Stripe cancels an intent by itself. Source: docs.stripe.com/api/payment_intents/object (cancellation_reason)."""
 _FAILED: Final = "failed"
@@ -111,7 +111,7 @@ class Records(Intents):
 
     async def _refunded(self, refund: Refund, at: datetime, deadline_at: datetime) -> ProcessorRecord | None:
         """Returns the record of a refund. One that no call has made has the key under which the log records it."""
-        if refund.status in _UNDONE:
+        if refund.status in UNDONE:
             return None
         key = named_key(refund.metadata)
         if key is None:
@@ -121,13 +121,19 @@ class Records(Intents):
                 key = (merchant, f"{unrequested_refund_id(order_id, refund.id)}:{payment_id}")
         if key is None:
             return None
+        is_pending: bool | None = refund.status in _UNDER_WAY
+        returned = None
+        if whole_of(refund) != refund.amount:
+            returned = returned_of(await parts_of(self.transport, refund, deadline_at))
+            is_pending = None if returned is None else False
         return ProcessorRecord(
             merchant_id=key[0],
             idempotency_key=key[1],
             processor_reference=refund.payment_intent or refund.id,
             recorded_at=at,
-            refunded=from_units(_whole(refund)),
-            is_pending=refund.status in _UNDER_WAY if _whole(refund) == refund.amount else None,
+            refunded=from_units(whole_of(refund)),
+            is_pending=is_pending,
+            returned=returned,
         )
 
     async def _voided(self, intent: Intent, at: datetime, deadline_at: datetime) -> ProcessorRecord | None:
@@ -159,12 +165,6 @@ def source_of(transaction: BalanceTransaction, type_: type[T]) -> T:
         return msgspec.json.decode(transaction.source, type=type_)
     except msgspec.DecodeError as fault:
         raise ProcessorTimedOut(f"the source of the transaction {transaction.id} is unreadable") from fault
-
-
-def _whole(refund: Refund) -> int:
-    """Returns what the call of a refund gives back in all: it may need several refunds, each with the sum."""
-    stated = (refund.metadata or {}).get(WHOLE_AMOUNT, "")
-    return int(stated) if stated.isascii() and stated.isdecimal() else refund.amount
 
 
 def _cancelled(event: Event) -> Intent:

@@ -10,6 +10,7 @@ docs.stripe.com/payments/oxxo.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
@@ -21,8 +22,6 @@ from ledger.domain.orders.processor_outcomes import (
     ReferenceIssued,
     ReferenceRefused,
     RefundAnswer,
-    Refunded,
-    RefundPending,
     RefundRefused,
 )
 from ledger.domain.orders.terms import MethodType
@@ -37,6 +36,7 @@ from ledger.processors.contract import (
     Request,
 )
 from ledger.processors.stripe.call_keys import (
+    FENCED,
     WHOLE_AMOUNT,
     is_of,
     is_refund_of,
@@ -46,7 +46,7 @@ from ledger.processors.stripe.call_keys import (
     made_since,
     metadata_of,
 )
-from ledger.processors.stripe.charges import REFUNDS, refunded, words
+from ledger.processors.stripe.charges import REFUNDS, words
 from ledger.processors.stripe.forms import Form, Value
 from ledger.processors.stripe.intents import (
     CONFIRM,
@@ -58,6 +58,7 @@ from ledger.processors.stripe.intents import (
     path_of,
 )
 from ledger.processors.stripe.objects import Customer, Intent, NextAction, Refund
+from ledger.processors.stripe.refund_parts import answer_of
 from ledger.processors.stripe.transport import Refused, ReplayedFailure
 from ledger.processors.stripe.units import from_units, to_units
 
@@ -151,7 +152,7 @@ class References(Intents):
                 raise ProcessorTimedOut("an earlier try of this payout had other parts") from None
             code, message = words(failure.error)
             return masked(RefundRefused(code=code, message=message))
-        return _together(request.amount, [*([] if made is None else [made]), *answers])
+        return answer_of(request.amount, [*([] if made is None else [made]), *answers])
 
     async def look_up_reference(self, request: LookUpRequest) -> ReferenceAnswer | None:
         """Returns the reference of a call; with a fence, an intent that was never confirmed is cancelled."""
@@ -178,17 +179,31 @@ class References(Intents):
 
     async def look_up_payout(self, request: LookUpRequest) -> RefundAnswer | None:
         """Returns the answer of all refunds of a payout. One that has made only a part of it is not found: it is
-        sent again for the rest.
+        sent again for the rest. With a fence it makes no other part, and has failed when this one is over.
         """
         intent_id = _reference(request)
         found = await self._parts(intent_id, request)
-        if not found and request.fence and await self._has_arrived(intent_id, request):
-            found = await self._parts(intent_id, request)
-        if sum(refund.amount for refund in found) == request.amount:
-            return _together(request.amount, found)
-        if found and request.fence:
-            return RefundPending(processor_reference=found[0].id)
-        return None
+        is_whole = sum(refund.amount for refund in found) == request.amount
+        if not is_whole and request.fence:
+            if await self._has_arrived(intent_id, request):
+                found = await self._parts(intent_id, request)
+            is_whole = sum(refund.amount for refund in found) == request.amount
+            await self._mark([] if is_whole else found, request)
+        if not found or request.amount is None or not (is_whole or request.fence):
+            return None
+        return answer_of(request.amount, found)
+
+    async def _mark(self, parts: Sequence[Refund], request: LookUpRequest) -> None:
+        """Marks the refunds of a payout that was fenced: messages about them end it without the rest."""
+        form: Form = {"metadata": {FENCED: request.idempotency_key}}
+        for part in parts:
+            key = key_of(request, f"mark-{part.id}")
+            try:
+                await self.transport.post(
+                    f"{REFUNDS}/{part.id}", form, Refund, key=key, deadline_at=request.deadline_at
+                )
+            except Refused as failure:
+                raise ProcessorTimedOut(f"the refund {part.id} cannot be marked: {failure}") from None
 
     async def _has_arrived(self, intent_id: str, request: LookUpRequest) -> bool:
         """Uses the keys of a payout up: it has no effect if it arrives later. Returns whether a part has arrived."""
@@ -205,7 +220,7 @@ class References(Intents):
                 found += [
                     refund
                     async for refund in of_balance
-                    if refund.payment_intent is None and is_refund_of(request, refund.id, refund.metadata)
+                    if refund.payment_intent is None and is_refund_of(request, refund)
                 ]
         except Refused as failure:
             raise ProcessorTimedOut(f"the refunds cannot be listed: {failure}") from None
@@ -306,7 +321,7 @@ class References(Intents):
         async for refund in self.transport.list(
             REFUNDS, {"payment_intent": intent_id}, Refund, deadline_at=request.deadline_at
         ):
-            if is_refund_of(request, refund.id, refund.metadata):
+            if is_refund_of(request, refund):
                 made = refund
             elif refund.status not in {"failed", "canceled"}:
                 others += refund.amount
@@ -399,16 +414,6 @@ def _expiry(customer: Customer) -> datetime | None:
 def _refused(failure: Refused) -> ReferenceRefused:
     code, message = words(failure.error)
     return masked(ReferenceRefused(code=code, message=message))
-
-
-def _together(amount: Decimal, refunds: list[Refund]) -> RefundAnswer:
-    """Returns the answer of all refunds of one payout: it is over when all of them are."""
-    answers = [refunded(refund) for refund in refunds]
-    if all(isinstance(answer, Refunded) for answer in answers):
-        return Refunded(amount=amount, processor_reference=refunds[0].id)
-    if len(answers) == 1 or all(isinstance(answer, RefundRefused) for answer in answers):
-        return answers[0]
-    return RefundPending(processor_reference=refunds[0].id)
 
 
 def _reference(request: LookUpRequest) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.capabilities import Rules
@@ -38,7 +38,7 @@ from ledger.domain.orders.events import (
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import NotFound, NotSent, Refunded, RefundPending, Unanswered
 from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
-from ledger.domain.orders.refund import RefundPart, RefundStatus
+from ledger.domain.orders.refund import RefundPart, RefundStatus, returned_refund_id
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import REFUNDABLE_STATUSES, PaymentStatus
 from ledger.domain.orders.terms import Destination, DestinationType, MethodType
@@ -51,6 +51,8 @@ from ledger.domain.rejections import (
     RefundWindowExpired,
 )
 
+RETURNED_REASON: Final = "A part of a refund that failed."
+"""The reason of the refund that has what went back."""
 _EXCEEDS: Final = "The amount exceeds what can be refunded: refund at most refundableAmount."
 Shares = list[tuple[Payment, Decimal]]
 
@@ -101,14 +103,49 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
     part = None if refund is None else refund.part(command.payment_id)
     assert part is not None, "an outcome follows an intent"
     if part.status is RefundStatus.PENDING:
-        return with_cancellation_closed(order, _pending_part_outcome(payment, part, command))
-    carried_out = isinstance(command.outcome, Refunded | RefundPending)
-    if part.status is not RefundStatus.FAILED or not carried_out:
+        outcome = _pending_part_outcome(payment, part, command)
+        return with_cancellation_closed(order, [*outcome, *_returned(order, payment, part, command)])
+    if part.status is not RefundStatus.FAILED:
+        return []
+    if isinstance(command.outcome, Refusal):
+        is_held = _can_give_back(payment) and command.outcome.returned <= payment.refundable
+        return with_cancellation_closed(order, _returned(order, payment, part, command) if is_held else [])
+    if not isinstance(command.outcome, Refunded | RefundPending):
         return []
     if not _can_give_back(payment) or part.amount > payment.refundable:
         return _late_refund(part, command)
     reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
     return with_cancellation_closed(order, [reopened, *_pending_part_outcome(payment, part, command)])
+
+
+def _returned(order: Order, payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
+    """Returns the events of what a failed refund gave back all the same: a refund of its own, which has succeeded.
+
+    Returns none if it gave nothing back, or if they are recorded already.
+    """
+    refund_id, outcome = returned_refund_id(command.refund_id, command.payment_id), command.outcome
+    if not isinstance(outcome, Refusal) or not outcome.returned or order.refund(refund_id) is not None:
+        return []
+    amount = min(outcome.returned, payment.captured - payment.refunded)  # less only after a late refund
+    if not amount:
+        return []
+    about: dict[str, Any] = {"refund_id": refund_id, "payment_id": command.payment_id}
+    requested = RefundRequested(
+        **about,
+        amount=shortest(amount),
+        reason=RETURNED_REASON,
+        processor=payment.processor,
+        account=payment.account_in_event,
+        idempotency_key=f"{refund_id}:{command.payment_id}",
+        deadline_at=command.at,
+        at=command.at,
+        payout=part.destination_type is not None,
+        destination=part.destination,
+        destination_type=part.destination_type,
+    )
+    reference = outcome.returned_reference or ""
+    returned = PaymentRefunded(**about, amount=shortest(amount), processor_reference=reference, at=command.at)
+    return [requested, returned]
 
 
 def _late_refund(part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
