@@ -75,6 +75,8 @@ def test_a_flag_overrides_its_variable_unless_it_is_absent():
         ("LEDGER_STRIPE_URL", "api.stripe.com"),
         ("LEDGER_STRIPE_URL", "http://api.stripe.com"),
         ("LEDGER_STRIPE_URL", "https://user@stripe.example"),
+        ("LEDGER_WEBHOOK_ALLOW", "10.0.0.1/8"),
+        ("LEDGER_WEBHOOK_ALLOW", "intern.example"),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_line_that_names_its_variable(variable, value):

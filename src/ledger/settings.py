@@ -10,6 +10,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -302,6 +303,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECONDS,
         ),
     ] = 10.0
+    webhook_allow: Annotated[
+        str,
+        Meta(
+            description="Private networks to which events may be posted, by http too, separated by commas: "
+            "`10.1.0.0/16,fd12:3456::/48`. Metadata services of clouds stay excluded."
+        ),
+    ] = ""
     sandbox_delay_ms: Annotated[
         int,
         Meta(
@@ -455,6 +463,11 @@ def request_limits(settings: Settings) -> tuple[int, int]:
     )
 
 
+def webhook_networks(settings: Settings) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Returns the networks to which events may be posted although they are private."""
+    return tuple(ip_network(text.strip()) for text in settings.webhook_allow.split(",") if text.strip())
+
+
 def errors_url(settings: Settings) -> str:
     """Returns the address of the service's page about errors."""
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}/docs/errors"
@@ -565,6 +578,7 @@ def _check_together(settings: Settings) -> None:
     _check_stamping(settings)
     _check_mail(settings)
     _check_stripe(settings)
+    _check_webhooks(settings)
     for variable, url in (
         ("LEDGER_DATABASE_URL", settings.database_url),
         ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
@@ -588,6 +602,16 @@ def _check_stripe(settings: Settings) -> None:
         )
     if server.scheme != "https" and host not in _LOOPBACK:
         raise SettingWrong("LEDGER_STRIPE_URL", "must begin with https://: the accounts' secret keys are sent to it")
+
+
+def _check_webhooks(settings: Settings) -> None:
+    try:
+        webhook_networks(settings)
+    except ValueError:
+        raise SettingWrong(
+            "LEDGER_WEBHOOK_ALLOW",
+            "must be networks separated by commas, each with zeros after its prefix, like 10.1.0.0/16,fd12:3456::/48",
+        ) from None
 
 
 def _check_mail(settings: Settings) -> None:

@@ -19,5 +19,13 @@ def test_events_are_printed_a_line_each_from_any_number_on(ledger, write, databa
     assert [event["type"] for event in lines][:2] == kinds
     some = ledger("events", "follow", str(merchant), "--once", "--after", "1", "--type", "payment_order.created").done
     assert [json.loads(text) for text in some.splitlines()] == [lines[1]]
+    forwarded = ledger(
+        "events", "follow", str(merchant), "--once", "--after", "1", "--forward-to", "http://127.0.0.1:9/"
+    )
+    secret, *ended = forwarded.done.splitlines()
+    assert secret.startswith("signing secret whsec_")
+    assert [line.split()[:4] for line in ended] == [
+        [str(e["sequence"]), e["type"], "No", "connection"] for e in lines[1:]
+    ]
     assert "no kind of event" in ledger("events", "follow", str(merchant), "--type", "order.*").one_line
     assert "no merchant" in ledger("events", "follow", UNKNOWN, "--once").one_line

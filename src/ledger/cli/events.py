@@ -36,12 +36,18 @@ def follow(
         list[str] | None,
         typer.Option("--type", metavar="KIND", help="Print this kind, or payment_order.*; may be repeated."),
     ] = None,
+    forward_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Post each event, signed, to a program on this machine; print how that ended."
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End after what there is now.")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Print a merchant's public events as lines of JSON, as they happen, until Ctrl-C.
 
-    Begins the merchant's feed if it has none.
+    Begins the merchant's feed if it has none. With --forward-to, the secret of the signatures is printed first.
     """
     from ledger.domain.public_events.kinds import unknown_patterns
 
@@ -50,7 +56,7 @@ def follow(
         raise CannotRun(f"there is no kind of event {patterns[wrong[0]]!r}: see docs/reference/public-events.md")
 
     async def print_events(ledger: Ledger, settings: Settings) -> None:
-        await _follow(ledger, settings, merchant_id, after, patterns, ends=once)
+        await _follow(ledger, settings, merchant_id, after, patterns, forward_to=forward_to, ends=once)
 
     try:
         on_ledger(data_dir, print_events)
@@ -59,13 +65,21 @@ def follow(
 
 
 async def _follow(
-    ledger: Ledger, settings: Settings, merchant_id: UUID, after: int, patterns: list[str], *, ends: bool
+    ledger: Ledger,
+    settings: Settings,
+    merchant_id: UUID,
+    after: int,
+    patterns: list[str],
+    *,
+    forward_to: str | None,
+    ends: bool,
 ) -> None:
-    """Prints events after a number, and those to come unless it `ends` with the last one there is now."""
+    """Prints or forwards events after a number, and those to come unless it `ends` with the last one there is now."""
     import asyncio
     from contextlib import AsyncExitStack
 
     from ledger.background.reactions.feed import Feed
+    from ledger.cli.forwarding import Forwarder
     from ledger.domain.public_events.kinds import kinds_of
     from ledger.domain.streams import MERCHANTS
     from ledger.operations.context.event_feed import FeedBehind
@@ -84,6 +98,9 @@ async def _follow(
         bodies = BodyRenderer(settings.environment, settings.base_path, settings.lps_base_path)
         reader = FeedReader(settings.database_url, StateReader(ledger.journal.reader, ledger.slices), bodies)
         stack.push_async_callback(reader.stop)
+        forwarder = None
+        if forward_to is not None:
+            forwarder = await stack.enter_async_context(Forwarder(forward_to, settings))
         while True:
             behind = None
             try:
@@ -91,8 +108,12 @@ async def _follow(
             except FeedBehind as fault:
                 behind = fault  # what is numbered is printed, and the rest when it is
             found = await reader.found(merchant_id, EventQuery(after=after, limit=_PAGE, kinds=kinds_of(patterns)))
-            for body in await reader.render(merchant_id, found.events, is_thin=False):
-                typer.echo(body)
+            rendered = await reader.render(merchant_id, found.events, is_thin=False)
+            if forwarder is not None:
+                await forwarder.send(found.events, rendered)
+            else:
+                for body in rendered:
+                    typer.echo(body)
             after = found.last_sequence
             if ends and not found.has_more and behind is None:
                 return

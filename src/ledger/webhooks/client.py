@@ -193,9 +193,7 @@ class WebhookClient:
 
     def _problem(self, url: URL, address: str) -> str:
         if self._destinations.permits(address, is_encrypted=True):
-            return (
-                "must begin with https://: messages are sent in the clear to no address outside this machine's networks"
-            )
+            return "must begin with https://: nothing is sent in the clear over the public internet"
         named = "is" if address == url.raw_host else f"leads to {address},"
         return f"{named} an address to which no messages may be sent: use one on the public internet"
 
