@@ -2128,6 +2128,36 @@ PUBLIC_EVENTS: Final = (
     ),
 )
 
+_ACCOUNT_MESSAGES: Final = "tests/api/processor_accounts/test_account_messages.py"
+
+MESSAGES: Final = (
+    Mutant(
+        "signed-messages-without-a-rate",
+        "a leaked webhook secret does not flood the inbox",
+        "src/api/system/account_messages.py",
+        "        deps.limiter.admit_account_message(account.account_id)",
+        "        pass",
+        (f"{_ACCOUNT_MESSAGES}::test_signed_messages_of_an_account_have_a_rate",),
+    ),
+    Mutant(
+        "forgotten-lines-of-settlements",
+        "a line of an earlier settlement batch does not count again",
+        "src/ledger/processors/inbox_store.py",
+        """ and not starts_with(body, '{"type":"settlement-')
+   order by""",
+        "\n   order by",
+        ("tests/processors/test_inbox_store.py",),
+    ),
+    Mutant(
+        "accounts-that-fail-together",
+        "an account whose list cannot be read stops no other one",
+        "src/ledger/background/inbox/missed.py",
+        "        except Exception as fault:  # noqa: BLE001 - an account",
+        "        except ZeroDivisionError as fault:  # noqa: BLE001 - an account",
+        ("tests/background/test_missed_messages.py",),
+    ),
+)
+
 _WEBHOOKS: Final = "src/ledger/webhooks"
 _ATTEMPTS: Final = "tests/webhooks/test_client.py"
 
@@ -2243,4 +2273,4 @@ FEED: Final = (
     ),
 )
 
-MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS, *WEBHOOKS, *FEED)
+MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS, *MESSAGES, *WEBHOOKS, *FEED)

@@ -118,7 +118,7 @@ def headers(names: Iterable[str]) -> Json:
 def _error(status: int, codes: tuple[str, ...], body: Json, *, has_key: bool, replays: bool) -> Json:
     """Returns an error answer: which codes it may have, and when."""
     meaning = "\n".join(f"- `{code}`: {words(code, status)}" for code in codes)
-    rate = [*RATE, *([IGNORED] if status != 429 else [])] if has_key and status in _RATED else []
+    rate = list(RATE) if status == 429 else [*RATE, IGNORED] if has_key and status in _RATED else []
     retry = ["Retry-After"] if status in (429, 503) else []
     repeated = ["Idempotent-Replayed"] if replays else []
     found = answer(meaning, body, ["x-request-id", *rate, *retry, *repeated])

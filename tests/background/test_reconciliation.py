@@ -317,6 +317,33 @@ async def test_a_day_whose_comparison_fails_is_compared_again(
     assert rows(database_url, "select compared_until from reconciliation") == [before]
 
 
+async def test_accounts_that_were_not_reachable_are_compared_side_by_side(ledger: Ledger) -> None:
+    stop, compared, has_compared = asyncio.Event(), list[str](), asyncio.Event()
+
+    class Times:
+        async def take_day(self, _: datetime) -> None:
+            stop.set()
+
+        async def take_due(self) -> Any:
+            return [((uuid4(), name), NOW) for name in ("hangs", "answers")]
+
+        async def caught_up(self, account: Any) -> None:
+            compared.append(account[1])
+            has_compared.set()
+
+    class Compares(Reconciliation):
+        async def findings(self, *_: Any, only: Any = None, **__: Any) -> AsyncIterator[Any]:
+            if only[1] == "hangs":
+                await has_compared.wait()
+            for each in ():
+                yield each
+
+    names, times = Any, Times()
+    async with asyncio.timeout(10):
+        await Compares(ledger, names, moved=names).run(times, stop)  # type: ignore[arg-type]
+    assert compared == ["answers", "hangs"]
+
+
 async def test_an_account_that_is_not_reachable_is_compared_later_and_delays_no_other(
     ledger: Ledger, merchant: Actor, database_url: str
 ) -> None:

@@ -18,11 +18,13 @@ from tests.processors.shop import NOW, Shop
 from uuid_utils.compat import uuid7
 
 from ledger.background.inbox.consumer import Applied, DeadLetter, InboxConsumer, RetryLater, fetch
+from ledger.background.inbox.missed import _OLDEST
 from ledger.background.inbox.pending import pending_messages, retry_messages
+from ledger.background.inbox.retention import KEPT, delete_applied
 from ledger.operations.context.clock import Clock
 from ledger.postgres.connection import connect
 from ledger.processors.inbox_store import Inbox
-from ledger.processors.messages import DepositReceived, DisputeOpened, DisputeWon, Message
+from ledger.processors.messages import DepositReceived, DisputeOpened, DisputeWon, Message, SettlementMatched
 from ledger.processors.sandbox.processor import SandboxProcessor
 
 pytestmark = pytest.mark.anyio
@@ -100,6 +102,36 @@ async def test_two_workers_never_claim_the_same_message(inbox: Inbox, another: I
     claimed = await asyncio.gather(*[at.claim(7) for at in (inbox, another) * 8])
     ids = [message.message_id for batch in claimed for message in batch]
     assert len(ids) == len(set(ids)) == 60
+
+
+async def test_what_was_applied_a_month_ago_is_deleted_except_lines_of_settlements(database_url: str, inbox: Inbox):
+    line = SettlementMatched(
+        processor="sandbox",
+        message_id="line",
+        merchant_id=MERCHANT,
+        occurred_at=NOW,
+        processor_reference="sbx_1",
+        batch_id="b1",
+    )
+    kept = (opened(1), opened(2), opened(3), line)
+    old = [opened(n) for n in range(10, 13)]
+    for message in (*kept, *old):
+        await inbox.receive(message)
+    young, waiting, dismissed, _ = kept
+    for message in (young, line, *old):
+        await inbox.handled(message)
+    await inbox.retry_later(waiting, "later")
+    await inbox.dismiss(dismissed, "nobody knows it")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        age = "update processor_message set handled_at = handled_at - interval '31 days' where message_id <> %s"
+        connection.execute(age, (young.message_id,))
+        assert await delete_applied(inbox, asyncio.Event(), slice_size=2) == 3
+        left = {row[0] for row in connection.execute("select message_id from processor_message")}
+    assert left == {message.message_id for message in kept}
+    stopped = asyncio.Event()
+    stopped.set()
+    assert await delete_applied(inbox, stopped) == 0
+    assert KEPT > _OLDEST, "a list is read back only to what the inbox still has"
 
 
 async def test_a_message_that_another_worker_is_claiming_is_left_to_it(database_url: str, inbox: Inbox):

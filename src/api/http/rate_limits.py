@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from api.errors import TooManyRequests
 from api.response import Headers
@@ -37,12 +37,23 @@ VISITS_PER_HOUR: Final = 120
 """How often the page on which a payer requests an order's invoice may be opened or sent in an hour."""
 FORMS_PER_HOUR: Final = 20
 """How often its form may be sent in an hour: each may cost a call to the stamping provider, or guess a tax number."""
+MESSAGES_PER_MINUTE: Final = 12_000
+"""How many signed messages of an account's processor are taken in a minute. A payment brings three to five: this is
+what fifty payments a second bring, all day.
+"""
+PROCESSOR_MESSAGES_PER_MINUTE: Final = 60_000
+"""How many signed messages of a processor of the whole installation are taken in a minute."""
+_MESSAGES: Final = int.from_bytes(b"account messages")
+"""Makes of an account's id the owner of the bucket of its messages."""
+_PROCESSORS: Final = UUID("019ac1d2-0000-7000-8000-6d6573736167")
+"""The namespace of the owners of the buckets of processors, by name."""
 _VISITS: Final = int.from_bytes(b"self-inv. visits")
 _FORMS: Final = int.from_bytes(b"self-inv. forms.")
 """Make of an order's id the owners of these buckets."""
 
 _OF_KEY: Final = "Too many requests with this API key"
 _OF_MERCHANT: Final = "Too many requests with all API keys of the merchant together"
+_OF_MESSAGES: Final = "Too many messages"
 _OF_VISITS: Final = "Too many visits of this page"
 _OF_CREATIONS: Final = f"A merchant may create {NEW_KEYS_PER_HOUR} API keys in an hour"
 
@@ -115,6 +126,14 @@ class RateLimiter:
         if is_sent:
             owners.append((UUID(int=order_id.int ^ _FORMS), FORMS_PER_HOUR, 3600.0, 0, _OF_VISITS))
         self._admit(owners)
+
+    def admit_account_message(self, account_id: UUID) -> None:
+        """Counts a signed message of an account's processor. Raises TooManyRequests: the processor sends it again."""
+        self._admit([(UUID(int=account_id.int ^ _MESSAGES), MESSAGES_PER_MINUTE, 60.0, 0, _OF_MESSAGES)])
+
+    def admit_processor_message(self, processor: str) -> None:
+        """Counts a signed message of a processor of the whole installation. Raises TooManyRequests."""
+        self._admit([(uuid5(_PROCESSORS, processor), PROCESSOR_MESSAGES_PER_MINUTE, 60.0, 0, _OF_MESSAGES)])
 
     def return_new_key(self, merchant_id: UUID) -> None:
         """Takes back the creation of an API key that was refused, or answered as before."""

@@ -62,7 +62,9 @@ class AccountMessages:
         self._holder = holder
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Answers 200 to a signed message, new or repeated. Raises ApiError (400, 401, 405, 413, 415), a Fault."""
+        """Answers 200 to a signed message, new or repeated. Raises ApiError (400, 401, 405, 413, 415), a Fault, and
+        TooManyRequests.
+        """
         request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if scope["method"] != "POST":
             raise method_not_allowed("POST")
@@ -76,6 +78,7 @@ class AccountMessages:
         notice = _read(_kind(deps.ledger.accounts.kinds, account), request.headers, body, kept)
         if merchant_id is None or account is None:
             raise _wrong()
+        deps.limiter.admit_account_message(account.account_id)  # signed: others cannot use up the account's rate
         message = NoticeReceived(
             processor=account.processor,
             account=None if name == account.processor else name,
@@ -176,6 +179,7 @@ used are taken too. A disconnected account takes messages as before.
         413: ("BODY_TOO_LARGE",),
         414: ANY[414],
         415: ("UNSUPPORTED_MEDIA_TYPE",),
+        429: ANY[429],
         431: ANY[431],
         500: ANY[500],
         503: ANY[503],

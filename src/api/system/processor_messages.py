@@ -81,7 +81,7 @@ class ProcessorMessages:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Answers 202 to a new message and 200 to a repeated one. Raises ApiError (400, 401, 405, 413, 415), a
-        Fault.
+        Fault, and TooManyRequests.
         """
         request: ApiRequest = scope[REQUEST_SCOPE_KEY]
         if scope["method"] != "POST":
@@ -90,6 +90,7 @@ class ProcessorMessages:
         deps = self._holder.deps
         if deps is None:
             raise not_started()
+        deps.limiter.admit_processor_message(message.processor)
         request.needs_database = True
         entry = await deps.delivery.keep(message)
         content = MessageKept(accepted=True, processor_message_id=message.message_id)
@@ -184,6 +185,7 @@ spaces.
         413: ("BODY_TOO_LARGE",),
         414: ANY[414],
         415: ("UNSUPPORTED_MEDIA_TYPE",),
+        429: ANY[429],
         431: ANY[431],
         500: ANY[500],
         503: ANY[503],

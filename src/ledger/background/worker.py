@@ -14,6 +14,7 @@ from uuid import UUID
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.inbox.missed import MissedMessages, ReadMarks
+from ledger.background.inbox.retention import EVERY_S, delete_applied
 from ledger.background.pace import Pace
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
@@ -86,6 +87,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             jobs.run,
             delivery.run,
             MissedMessages(ledger, delivery.inbox, marks).run,
+            partial(run_periodically, partial(delete_applied, delivery.inbox, stop), pause_s=EVERY_S),
             partial(reconciliation.run, reconciled),
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 from uuid import UUID
@@ -123,6 +123,15 @@ update processor_message set waits_for = %s, claimed_until = null, next_try_at =
 _DISMISS: Final = """
 update processor_message set handled_at = coalesce(handled_at, now()), waits_for = %s, claimed_until = null
  where processor = %s and account = %s and merchant_id = %s and message_id = %s and handled_at is null
+"""
+
+# Deletes the oldest messages that orders have applied, except lines of settlements: an order knows only its last batch.
+# The condition on the body is that of the index `processor_message_applied`.
+_DELETE_APPLIED: Final = """
+delete from processor_message where (processor, account, merchant_id, message_id) in (
+  select processor, account, merchant_id, message_id from processor_message
+   where handled_at < now() - %s and waits_for is null and not starts_with(body, '{"type":"settlement-')
+   order by handled_at limit %s for update skip locked)
 """
 
 MessageKey = tuple[str, str, UUID, str]
@@ -241,6 +250,10 @@ class Inbox:
     async def dismiss(self, message: Message, because: str) -> None:
         """Ends a message of which nothing is to be recorded, with the reason in words."""
         await self._execute(_DISMISS, (because, *key_of(message)))
+
+    async def delete_applied(self, kept: timedelta, limit: int) -> int:
+        """Deletes at most `limit` messages that were applied longer than `kept` ago; returns how many."""
+        return (await self._execute(_DELETE_APPLIED, (kept, limit))).rowcount
 
     async def _execute(
         self, statement: str, values: tuple[Any, ...] | Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -21,9 +22,11 @@ from tests.api.storefront import JSON, ORDERS, Merchant, Storefront, opened
 from tests.processors.stripe.double import Double
 from tests.processors.stripe.test_tokens import method
 
+from api.http import rate_limits
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.inbox.dismissal import dismissed_messages
 from ledger.background.inbox.missed import EVERY, MissedMessages, ReadMarks
+from ledger.background.inbox.retention import delete_applied
 from ledger.postgres.connection import connect
 from ledger.settings import Settings
 
@@ -99,6 +102,27 @@ async def follow(store: Storefront, merchant: Merchant) -> list[Any]:
                 connection.execute(due)
                 await delivery._consumer.sweep()
     return rows(store, merchant)
+
+
+async def forget_applied(store: Storefront, merchant: Merchant) -> None:
+    """Lets a month pass for the merchant's messages, and deletes what the worker deletes then."""
+    assert store.settings.database_url is not None
+    with psycopg.connect(store.settings.database_url, autocommit=True) as connection:
+        age = "update processor_message set handled_at = handled_at - interval '31 days' where merchant_id = %s"
+        connection.execute(age, (merchant.merchant_id,))
+    async with open_delivery(store.settings.database_url, store.ledger) as delivery:
+        await delete_applied(delivery.inbox, asyncio.Event())
+
+
+async def test_signed_messages_of_an_account_have_a_rate(merchant: Merchant, url: str, monkeypatch) -> None:
+    monkeypatch.setattr(rate_limits, "MESSAGES_PER_MINUTE", 2)
+    unsigned = [await tell(merchant, url, event(), OTHERS) for _ in range(4)]
+    assert {each.status_code for each in unsigned} == {401}, "others do not use up the account's rate"
+    taken = [await tell(merchant, url, event(), NEW) for _ in range(3)]
+    assert [each.status_code for each in taken] == [200, 200, 429]
+    assert (taken[2].json()["code"], int(taken[2].headers["retry-after"])) == ("RATE_LIMIT_EXCEEDED", 30)
+    other = (await merchant.put(f"{ACCOUNTS}/other", BODY)).json()["messagesUrl"].removeprefix("https://pay.example")
+    assert (await tell(merchant, other, event(), NEW)).status_code == 200
 
 
 async def test_a_signed_message_is_kept_once_and_only_what_it_is_about(store: Storefront, merchant: Merchant, url: str):
@@ -207,6 +231,13 @@ async def test_only_what_stripe_answers_is_recorded(store: Storefront, merchant:
         assert (status, {row[3] for row in kept}) == ("PARTIALLY_REFUNDED", {True})
     [shown] = (await merchant.get(f"{ORDERS}/o/refunds")).json()["data"]
     assert (shown["amount"], shown["status"]) == (40_000, "SUCCEEDED")
+
+    before = (await merchant.get(f"{ORDERS}/o")).json()
+    await forget_applied(store, merchant)
+    assert [row[4] for row in rows(store, merchant)] == [gone[0].reason], "what was dismissed stays"
+    status, kept = await told(forged, event("refund.created", "re_9"))
+    assert len(kept) > 2
+    assert (await merchant.get(f"{ORDERS}/o")).json() == before, "a message that comes again later changes nothing"
 
 
 async def test_a_second_name_of_the_same_account_leaves_nothing_waiting(

@@ -1,7 +1,8 @@
 """Fetches what the processors of merchants' accounts have reported in messages that never arrived.
 
 A processor keeps a list of what it reports. Every ten minutes, what is in the list and not in the inbox is stored
-there, as if it had arrived. Two workers that read the same list store the same messages.
+there, as if it had arrived. Two workers that read the same list store the same messages. Accounts are read side by
+side, at most four at a time of each merchant: one that hangs delays no other one.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from uuid import UUID
 
 import structlog
 
+from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import DatabaseClient
+from ledger.postgres.faults import Fault
 from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import NoticeReceived
+from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
 
@@ -34,6 +38,11 @@ _OLDEST: Final = timedelta(days=29)
 """How far back at most: Stripe's list has 30 days. The daily comparison finds what is older."""
 _SLICE: Final = timedelta(hours=1)
 _POLL_S: Final = 60.0
+_AT_ONCE: Final = 16
+_AT_ONCE_OF_A_MERCHANT: Final = 4
+_STARTED_MAX: Final = 256
+"""How many accounts may wait for a slot: the next ones are opened when some of these have been read."""
+_LOOK_S: Final = 60.0
 
 _READ: Final = "select read_until from processor_account_read where merchant_id = %s and account = %s"
 _MOVE_ON: Final = """
@@ -79,20 +88,42 @@ class MissedMessages:
 
     async def fetch(self, *, every: timedelta = timedelta(0), stop: asyncio.Event | None = None) -> int:
         """Fetches the messages of each account whose list was last read longer than `every` ago; returns how many were
-        missing. An account whose processor does not answer is read the next time. Raises a Fault.
+        missing. An account whose messages cannot be fetched is read the next time. Raises a Fault.
         """
-        fetched = 0
-        async for account in self._ledger.processors.every():
-            if stop is not None and stop.is_set():
-                break
-            if account.merchant_id is None or account.processor.capabilities.is_simulated:
-                continue
-            try:
-                fetched += await self._fetch(account, account.merchant_id, every)
-            except (ProcessorTimedOut, ProcessorUnavailable) as fault:
-                ids = {"merchant_id": str(account.merchant_id), "account": account.name}
-                _log.warning("messages_wait", reason=type(fault).__name__, **ids)
-        return fetched
+        fetched: list[int] = []
+        slots = FairSlots[tuple[UUID, str]](_AT_ONCE, _AT_ONCE_OF_A_MERCHANT)
+
+        async def read(account: ProcessorAccount, merchant_id: UUID) -> None:
+            if stop is None or not stop.is_set():
+                fetched.append(await self._fetch_alone(account, merchant_id, every))
+
+        try:
+            async for account in self._ledger.processors.every():
+                if stop is not None and stop.is_set():
+                    break
+                if account.merchant_id is None or account.processor.capabilities.is_simulated:
+                    continue
+                while len(slots.keys) >= _STARTED_MAX:
+                    await slots.ended(_LOOK_S)
+                merchant_id = account.merchant_id
+                slots.start(merchant_id, (merchant_id, account.name), partial(read, account, merchant_id))
+            await slots.drain()
+        finally:
+            slots.cancel()
+        return sum(fetched)
+
+    async def _fetch_alone(self, account: ProcessorAccount, merchant_id: UUID, every: timedelta) -> int:
+        """Fetches the messages of one account. Its failures are its own: they are logged. Raises a Fault."""
+        ids = {"merchant_id": str(merchant_id), "account": account.name}
+        try:
+            return await self._fetch(account, merchant_id, every)
+        except (ProcessorTimedOut, ProcessorUnavailable, TimeoutError) as fault:
+            _log.warning("messages_wait", reason=type(fault).__name__, **ids)
+        except Fault:
+            raise
+        except Exception as fault:  # noqa: BLE001 - an account whose list cannot be read must not stop the others
+            _log.error("messages_not_fetched", reason=type(fault).__name__, at=stack_locations(fault), **ids)
+        return 0
 
     async def _fetch(self, account: ProcessorAccount, merchant_id: UUID, every: timedelta) -> int:
         now = datetime.now(UTC)

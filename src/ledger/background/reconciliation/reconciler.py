@@ -146,10 +146,15 @@ class Reconciliation:
                 except Exception:
                     await times.give_back(since, until)
                     raise
+            due = FairSlots[Account](_ACCOUNTS_AT_ONCE, _ACCOUNTS_OF_A_MERCHANT)
             for account, waits_since in await times.take_due():
-                findings = [each async for each in self.findings(waits_since, until, only=account)]
-                if not any(isinstance(each, Unreachable) for each in findings):
-                    await times.caught_up(account)
+                due.start(account[0] or _SHARED, account, partial(compare_again, account, waits_since, until))
+            await due.drain()
+
+        async def compare_again(account: Account, since: datetime, until: datetime) -> None:
+            findings = [each async for each in self.findings(since, until, only=account)]
+            if not any(isinstance(each, Unreachable) for each in findings):
+                await times.caught_up(account)
 
         await run_periodically(compare, stop, pause_s=_EVERY_S)
 
