@@ -51,7 +51,7 @@ _HEADERS: Mapping[str, str] = {
     "x-api-key": "The merchant's key. Required.",
     "x-merchant-id": "Optional; must be the key's merchant. A merchant may require it, but not of products.",
     "content-type": "`application/json`, with a body.",
-    "idempotency-key": "Optional, with POST, PUT, PATCH and DELETE: 1 to 255 printable characters. The same key and body again get the same answer.",
+    "idempotency-key": "Optional, with POST, PUT, PATCH and DELETE where [the description](openapi.json) has it: 1 to 255 printable characters. The same key and body again get the same answer.",
     "x-request-id": "Optional: your own id of the request, up to 64 letters, digits and `._:-`. It is returned and logged.",
 }
 

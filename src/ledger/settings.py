@@ -27,6 +27,7 @@ _MAIL_SERVER: Final = (
     r"^(smtps://([^/?#@\s]+@)?[^/?#@\s]+/?|smtp://([^/?#@\s]+@)?[^/?#@\s]+/?(\?tls=(starttls|none))?)$"
 )
 _MAIL_ADDRESS: Final = r"^([A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$"
+_SERVER: Final = r"^https?://[^/?#\s]+$"
 _COLLECTOR: Final = r"^(https?://[^/?#@\s]+(/[^?#\s]*)?)?$"
 _ARCHIVE: Final = r"^(s3://[^/?#@\s]+(/[^?#\s]*)?|(?![A-Za-z0-9+.-]*://).+)?$"
 _SECRET: Final = {"secret": True}
@@ -275,7 +276,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stripe_url: Annotated[
         str,
         Meta(
-            pattern=r"^https?://[^/?#\s]+$",
+            pattern=_SERVER,
             description="The address of Stripe's interface. Another one is for tests with a substitute.",
         ),
     ] = "https://api.stripe.com"
@@ -534,6 +535,8 @@ def _path(type_: type, value: object) -> object:
 def _expected(type_: Any, meta: Meta) -> str:
     if meta.pattern == _WEB_ADDRESS:
         return "an address like https://pay.example.com"
+    if meta.pattern == _SERVER:
+        return "an address like https://api.stripe.com, without a path"
     if meta.pattern == _COLLECTOR:
         return "an address like http://127.0.0.1:4318, without a user or a query"
     if meta.pattern == _MAIL_ADDRESS:

@@ -35,6 +35,7 @@ _PATH: Final = re.compile(r"(?: - at `\$\.?([^`]*)`)?\Z")
 _MISSING: Final = re.compile(r"Object missing required field `(\w+)`")
 _EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
 _RANGE: Final = re.compile(r"Expected `(?:int|float)` (<=|>=) (-?\d+)")
+_PATTERN: Final = re.compile(r"Expected `str` matching regex '(.*)'")
 _LENGTH: Final = re.compile(r"Expected `(str|array)` of length (<=|>=|==) (\d+)")
 
 _BYTE: Final = re.compile(r"\(byte (\d+)\)\Z")
@@ -259,6 +260,8 @@ def _explained(message: str, schema: Any) -> ApiError:
         return invalid(field, f"must have {_BOUNDS[bound]} {count} {_UNITS[kind]}", "INVALID_LENGTH")
     if limit := _RANGE.match(message):
         return invalid(field, f"must be {_BOUNDS[limit.group(1)]} {limit.group(2)}", "OUT_OF_RANGE")
+    if pattern := _PATTERN.match(message):
+        return invalid(field, f"must match {pattern.group(1)}", "INVALID_FORMAT")
     if message.startswith("Invalid UUID"):
         return invalid(field, "must be a UUID", "INVALID_FORMAT")
     if message.startswith("Invalid RFC3339"):

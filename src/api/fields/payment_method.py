@@ -190,6 +190,8 @@ def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: Field
     if method.card_details is not None or method.options is not None:
         number = _CARD if method.card_details is not None else "paymentMethod.options"
         errors.add(conflicting(_TOKENS, number, "exclude each other: send the card once"))
+    if method.cvc is not None:
+        errors.add(invalid(f"{_METHOD}.cvc", "is for a saved card alone: the token has it, so leave it out"))
     if not sent:
         errors.add(invalid(_TOKENS, "must have a token"))
     tokens = dict[str, AccountToken]()
@@ -212,7 +214,7 @@ def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> Pay
     details = method.card_details or option
     if details is None:
         if not errors.has(_TOKENS):
-            errors.add(required(_CARD))
+            errors.add(invalid(_CARD, "is required, or cardTokens in its place", "REQUIRED"))
         return None
     if option is not None and option is not details:
         details = _merged(details, option)

@@ -23,6 +23,7 @@ _REQUIRED: Final = "Required. "
 _ALIAS: Final = "Alias of "
 _NAMES: Final = {
     "OrderDocument": "PaymentOrder",
+    "AllocationDocument": "AllocationOfRefund",
     "CustomerDocument": "CustomerOfOrder",
     "PaymentMethodDocument": "PaymentMethodOfOrder",
     "NotificationPreferencesDocument": "NotificationPreferencesOfCustomer",
@@ -50,6 +51,8 @@ def schemas(answered: Sequence[Any], taken: Sequence[Any]) -> dict[str, Json]:
     order.
     """
     _, found = msgspec.json.schema_components([*answered, *taken], ref_template=_PATH + "{name}")
+    if len({_name(name) for name in found}) < len(found):
+        raise ValueError(f"Two of these structs are published under one name: {', '.join(sorted(found))}.")
     named = {_name(name): _without_aliases(_as_written(schema)) for name, schema in found.items()}
     for struct in dict.fromkeys(part for each in taken for part in _parts(each)):
         _as_sent(named[_name(struct.__name__)], struct)

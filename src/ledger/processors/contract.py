@@ -298,6 +298,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Whether a request may bring a token of a card."""
     reads_payers: bool = True
     """Whether it makes use of the payer's name, e-mail and address. A request without them costs one read less."""
+    needs_payer: frozenset[MethodType] = frozenset()
+    """The methods that it takes only from payers whose name and e-mail are known."""
     smallest_amount: Decimal = Decimal(1)
     """The unit of its amounts, in minor units: the ledger sends it multiples only. Card networks take whole ones."""
     capture_releases_rest: bool = False

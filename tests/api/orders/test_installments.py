@@ -55,7 +55,7 @@ async def test_a_plan_that_the_bank_does_not_offer_charges_nothing_and_is_answer
 async def test_months_are_for_pesos_and_for_accounts_that_offer_them(merchant: Merchant) -> None:
     dollars = await merchant.create(paid_order(currency="USD", paymentMethod=by_card(installments=3)))
     assert (dollars.status_code, dollars.json()["code"]) == (422, "METHOD_NOT_ENABLED")
-    assert "instalments of USD" in dollars.json()["message"]
+    assert "instalments in USD" in dollars.json()["message"]
     narrow = {"processor": "sandbox", "methods": [{"type": "CARD", "installments": [3]}]}
     assert (await merchant.put("/api/v1/processor-accounts/narrow", narrow)).status_code == 201
     tokens = [{"account": each, "token": "tok_visa"} for each in ("narrow", "sandbox")]
@@ -66,7 +66,7 @@ async def test_months_are_for_pesos_and_for_accounts_that_offer_them(merchant: M
     only = {"type": "card", "cardTokens": tokens[:1], "installments": 12}
     refused = await merchant.create(paid_order(externalId="order-x", paymentMethod=only))
     reasons = {each["account"]: each["reason"] for each in refused.json()["accounts"]}
-    assert reasons["narrow"] == "takes no card in 12 instalments of MXN"
+    assert reasons["narrow"] == "takes no card in 12 instalments in MXN"
     assert (await merchant.get(f"{ORDERS}/order-x")).status_code == 404
 
 

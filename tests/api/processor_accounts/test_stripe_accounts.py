@@ -93,3 +93,51 @@ async def test_payments_go_to_the_account_and_are_captured_and_refunded_there(me
     assert [refund["amount"] for refund in double.refunds.values()] == [50_000]
     refused = await merchant.create(paid_order(externalId="late", paymentMethod=token))
     assert (refused.status_code, refused.json()["code"]) == (422, "CARD_TOKEN_INVALID")
+
+
+async def test_limits_are_within_what_each_currency_has(merchant: Merchant, double: Double):
+    def limits(**limit: object) -> dict[str, object]:
+        return BODY | {"methods": [{"type": "CARD", **limit}]}
+
+    left = (await merchant.put(ONE, limits(installments=[3, 6]))).json()["methods"]
+    assert {each["currencies"][0]: each.get("installments") for each in left} == {"MXN": [3, 6], "USD": None}
+    for limit, field, words in (
+        ({"amountMax": 10}, "amountMax", "at least 1000"),
+        ({"amountMin": 100_000_000}, "amountMin", "at most 99999999"),
+        ({"amountMin": 5000, "amountMax": 4000}, "amountMax", "not be less"),
+    ):
+        [error] = (await merchant.put(ONE, limits(**limit))).json()["errors"]
+        assert (error["field"], words in error["message"]) == (f"methods[0].{field}", True), error
+
+
+async def test_what_no_account_takes_is_refused_with_the_reason_before_any_order(merchant: Merchant, double: Double):
+    double.account["capabilities"] |= {"oxxo_payments": "active"}
+    assert (await merchant.put(ONE, BODY)).status_code == 201
+    assert (await merchant.delete("/api/v1/processor-accounts/sandbox")).status_code == 200
+    nameless = paid_order(amount=150_000, customer={"externalId": "ana"}, paymentMethod={"type": "paycash"})
+    refused = (await merchant.create(nameless)).json()
+    assert (refused["code"], [each["account"] for each in refused["accounts"]]) == (
+        "METHOD_NOT_ENABLED",
+        ["sandbox", "stripe-mx"],
+    )
+    assert refused["accounts"][1]["reason"] == "takes paycash only from a customer with firstName and email"
+    assert (await merchant.create(nameless | {"customer": {"externalId": "ana"}, "pending": True})).status_code == 201
+    charge = f"{ORDERS}/{nameless['externalId']}/charge", {"paymentMethod": {"type": "paycash"}}
+    assert (await merchant.post(*charge)).json()["accounts"][1]["reason"].endswith("firstName and email")
+    known = {"firstName": "Ana", "email": "ana@example.com"}
+    assert (await merchant.put("/api/customers/ana", known)).status_code == 200
+    assert (await merchant.post(*charge)).json()["status"] == "REFERENCE_GENERATED"
+    again = await merchant.create(nameless | {"externalId": "again"})
+    assert again.json()["status"] == "REFERENCE_GENERATED", "a known customer has what the request leaves out"
+    fraction = await merchant.create(paid_order(externalId="fraction", amount=1000.5, paymentMethod={"type": "spei"}))
+    assert (fraction.status_code, fraction.json()["code"]) == (422, "AMOUNT_NOT_CHARGEABLE")
+
+
+async def test_a_security_code_beside_a_token_is_refused(merchant: Merchant, double: Double):
+    token = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_1"}], "cvc": "123"}
+    refused = (await merchant.create(paid_order(paymentMethod=token))).json()
+    assert [each["field"] for each in refused["errors"]] == ["paymentMethod.cvc"]
+    without = (await merchant.create(paid_order(paymentMethod={"type": "card"}))).json()
+    assert "cardTokens" in without["message"]
+    named = await merchant.post("/api/sandbox/processor", {"mode": "OK", "account": "Second"})
+    assert named.json()["errors"][0]["message"] == "must match ^[a-z0-9-]{1,32}$"

@@ -61,13 +61,14 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     `refusal` completes "the account …": why it does not take the request, whatever its amount; None if it may.
     `reference_s` is how long its references are valid, in seconds, `smallest_amount` the unit of its amounts, in minor
-    units.
+    units. `needs_payer` is whether it takes the payment only from a customer whose name and e-mail are known.
     """
 
     account: str
     processor: str
     methods: tuple[MethodCapability, ...]
     refusal: str | None = None
+    needs_payer: bool = False
     reference_s: int = REFERENCE_S
     smallest_amount: Decimal = FINEST
 

@@ -49,6 +49,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     A card is authorised, every other method gets a reference. `amount` is the part of the order's subtotal that it
     pays, in minor units; None means all that is unpaid. It is made at the first of `candidates` that takes it. A
     payment by token `saves_card` under its method's id. `installments` is a number of months, None for one payment.
+    `payer_lacks` are the fields of its customer that an account needs and the customer has not.
     """
 
     payment_id: UUID
@@ -65,6 +66,7 @@ class NewPayment(Struct, frozen=True, kw_only=True):
     description: str | None = None
     saves_card: bool = False
     installments: int | None = None
+    payer_lacks: tuple[str, ...] = ()
 
 
 class CreateOrder(Struct, frozen=True, kw_only=True):

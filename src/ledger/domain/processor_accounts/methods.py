@@ -56,12 +56,15 @@ def _within(method: AccountMethod, limit: MethodLimit) -> AccountMethod:
     currencies = method.currencies
     if limit.currencies is not None:
         currencies = tuple(currency for currency in method.currencies if currency in limit.currencies)
+    numbers = method.installments
+    if limit.installments is not None:  # a limit without currencies is also about those in which there are none
+        numbers = tuple(number for number in limit.installments if number in method.installments)
     return replace(
         method,
         currencies=currencies,
         amount_min=method.amount_min if limit.amount_min is None else limit.amount_min,
         amount_max=method.amount_max if limit.amount_max is None else limit.amount_max,
-        installments=method.installments if limit.installments is None else limit.installments,
+        installments=numbers,
     )
 
 
@@ -87,8 +90,12 @@ def _problems(
         yield InvalidField(f"{place}.amountMin", f"must be at least {plain(least)}, from which the processor takes it")
     if highest is not None and highest > most:
         yield InvalidField(f"{place}.amountMax", f"must be at most {plain(most)}, up to which the processor takes it")
-    if (least if lowest is None else lowest) > (most if highest is None else highest):
+    if lowest is not None and highest is not None and lowest > highest:
         yield InvalidField(f"{place}.amountMax", "must not be less than amountMin")
+    elif lowest is not None and lowest > most:
+        yield InvalidField(f"{place}.amountMin", f"must be at most {plain(most)}, up to which the processor takes it")
+    elif highest is not None and highest < least:
+        yield InvalidField(f"{place}.amountMax", f"must be at least {plain(least)}, from which the processor takes it")
     offered = {number for method in meant for number in method.installments}
     if not offered.issuperset(limit.installments or ()):
         numbers = ", ".join(map(str, sorted(offered))) or "none"

@@ -41,6 +41,7 @@ from ledger.operations.orders.new_payment import new_payment, payment_plan, targ
 from ledger.operations.orders.order_request import execute_on_order
 from ledger.operations.payment_methods.card_tokens import with_card_for_order, with_card_of_token
 from ledger.operations.payment_methods.charge import decide_with_card
+from ledger.operations.pipeline.payer import needs_payer, with_payer
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
 
 _OUTLIVED: Final = (
@@ -137,8 +138,10 @@ async def _new_order(
     uses_saved = request.payment is not None and (
         request.payment.persist or request.payment.saved_method_id is not None
     )
-    takes_fiscal = may_take_fiscal_data(request, merchant)
-    customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved or takes_fiscal)
+    takes_fiscal, asks_payer = may_take_fiscal_data(request, merchant), needs_payer(payment)
+    customer = await upsert_customer(uow, request.customer, conflict, look_up=uses_saved or takes_fiscal or asks_payer)
+    if payment is not None and asks_payer:
+        payment = with_payer(payment, customer.change.after)
     customer_id = customer.change.stream_id
     terms = with_customers_fiscal_data(request, customer.change.after) if takes_fiscal else request.terms
     invoicing = None

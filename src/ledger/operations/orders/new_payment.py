@@ -15,11 +15,13 @@ from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import PaymentMethod
 from ledger.domain.rejections import MethodNotEnabled
+from ledger.domain.streams import CUSTOMERS
 from ledger.operations.context.inputs import PaymentInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import RequestTarget
 from ledger.operations.payment_methods.charge import Decide, decide_with_card
 from ledger.operations.pipeline.accounts import candidates
+from ledger.operations.pipeline.payer import needs_payer, with_payer
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
 
 
@@ -64,6 +66,9 @@ async def payment_plan(
     Raises what `decide` raises, PaymentMethodNotFound, PaymentMethodExpired, CustomerNotFound, a Fault.
     """
     terms = order.terms
+    if needs_payer(payment):
+        customer, _ = await uow.ledger.journal.load(uow.merchant_id, CUSTOMERS, terms.customer_id)
+        payment = with_payer(payment, customer)
     decided = await decide_with_card(uow, terms.customer_id, request, payment, decide, terms.billing_address)
     change = uow.change_order(terms.order_id, decided.events)
     target = target_payment(change.after, decided.events, payment, request.external_id)

@@ -45,9 +45,7 @@ def _in_order(
     """Returns the accounts with those behind that do not answer payments by this method."""
     if len(accounts) < 2:
         return accounts
-    return sorted(
-        accounts, key=lambda each: not (_may_take(each, method) and _admits(ledger, merchant_id, each, method))
-    )
+    return sorted(accounts, key=lambda each: _may_take(each, method) and not _admits(ledger, merchant_id, each, method))
 
 
 def _may_take(account: ProcessorAccount, method: MethodType) -> bool:
@@ -69,6 +67,7 @@ def _candidate(account: ProcessorAccount, method: MethodType, token_of: str | No
         else None,
         reference_s=int(capabilities.reference_validity_s),
         smallest_amount=capabilities.smallest_amount,
+        needs_payer=method in capabilities.needs_payer,
     )
 
 

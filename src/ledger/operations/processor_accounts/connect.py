@@ -136,7 +136,8 @@ def _publishable_key_problems(
     if key is None:
         return
     problem = kind.publishable_key_problem(key) or _mode_problem(accounts, kind.mode_of(key))
-    if problem is None and key in (keys.secret_key, *keys.webhook_secrets):
+    secret = None if keys.secret_key is None or kind.key_problem(keys.secret_key) else keys.secret_key
+    if problem is None and key in (secret, *keys.webhook_secrets):
         problem = "must not be a secret: everyone can read it"
     if problem is not None:
         yield InvalidField("publishableKey", problem)

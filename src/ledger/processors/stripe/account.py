@@ -100,6 +100,7 @@ def capabilities_of(methods: tuple[MethodCapability, ...]) -> Capabilities:
         methods=methods,
         takes_card_numbers=False,
         takes_card_tokens=True,
+        needs_payer=frozenset({MethodType.PAYCASH}),  # OXXO's vouchers have both
         smallest_amount=UNIT,
         returns_to_payer=True,
         capture_releases_rest=True,

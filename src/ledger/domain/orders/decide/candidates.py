@@ -35,8 +35,8 @@ class _Refusal(Struct, frozen=True, kw_only=True):
 def choose(payment: NewPayment, currency: str, subtotal: Decimal, amount: Decimal) -> Candidate:
     """Returns the first account that takes `amount`, gross and in minor units, of which `subtotal` is the order's part.
 
-    Raises AmountNotChargeable if it is a fraction of what every account moves, otherwise MethodNotEnabled with the
-    reason of each account.
+    Raises AmountNotChargeable if an account takes the payment but for a fraction of its unit, otherwise
+    MethodNotEnabled with the reason of each account.
     """
     refusals = []
     for candidate in payment.candidates:
@@ -61,6 +61,11 @@ def _refusal(
     if candidate.refusal is not None or not offered:
         reason = candidate.refusal or f"takes no payments by {name}"
         return _Refusal(account=account, reason=reason, alone=f"The account {account} {reason}.")
+    if candidate.needs_payer and payment.payer_lacks:
+        lacks = " and ".join(payment.payer_lacks)
+        reason = f"takes {name} only from a customer with {lacks}"
+        alone = f"Payments by {name} are taken only from a customer with {lacks}: add what the customer lacks."
+        return _Refusal(account=account, reason=reason, alone=alone)
     in_currency = [each for each in offered if each.takes(currency, None)]
     if not in_currency:
         taken = ", ".join(sorted({code for each in offered for code in each.currencies or ()}))
@@ -70,9 +75,9 @@ def _refusal(
     if payment.installments is not None:
         in_currency = [each for each in in_currency if payment.installments in each.installments]
         if currency != INSTALLMENTS_CURRENCY or not in_currency:
-            reason = f"takes no {name} in {payment.installments} instalments of {currency}"
+            reason = f"takes no {name} in {payment.installments} instalments in {currency}"
             alone = (
-                f"Payments by {name} in {payment.installments} instalments of {currency} are not accepted: leave out "
+                f"Payments by {name} in {payment.installments} instalments in {currency} are not accepted: leave out "
                 "paymentMethod.installments."
             )
             return _Refusal(account=account, reason=reason, alone=alone)
@@ -85,7 +90,8 @@ def _refusal(
         for each in (subtotal, amount):
             require_chargeable(each, candidate.smallest_amount)
     except AmountNotChargeable as fraction:
-        reason = f"takes multiples of {plain(candidate.smallest_amount)} minor units"
+        unit = candidate.smallest_amount
+        reason = "takes whole minor units only" if unit == 1 else f"takes multiples of {plain(unit)} minor units only"
         return _Refusal(account=account, reason=reason, alone=fraction.message, of_fraction=fraction)
     return None
 
@@ -102,9 +108,9 @@ def _refused(method: MethodType, refusals: list[_Refusal]) -> MethodNotEnabled |
         return MethodNotEnabled(
             f"No {name} processor is connected: connect an account by PUT /v1/processor-accounts/{{name}} first."
         )
-    fractions = [each.of_fraction for each in refusals if each.of_fraction is not None]
-    if len(fractions) == len(refusals):
-        return fractions[0]
+    fraction = next((each.of_fraction for each in refusals if each.of_fraction is not None), None)
+    if fraction is not None:
+        return fraction
     text = refusals[0].alone
     if len(refusals) > 1:
         reasons = "; ".join(f"{each.account} {each.reason}" for each in refusals)
