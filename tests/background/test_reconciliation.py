@@ -24,14 +24,17 @@ from tests.operations.test_accounts import with_backup
 from tests.operations.test_action_recovery import GIVEN_UP, order_named, recover, wrap
 from tests.operations.test_actions import CHALLENGED, MANUAL
 
+from ledger.background.effects import NoteAlias
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.payment_index import PaymentIndex
 from ledger.background.reconciliation.comparison import Difference, Kind, Missing, Unreachable
 from ledger.background.reconciliation.reconciler import Reconciliation
 from ledger.background.scheduler.jobs import Jobs
+from ledger.domain.orders.events import PayerActionRequired
 from ledger.domain.orders.processor_outcomes import Captured
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
+from ledger.journal.reader import SeenEvent
 from ledger.operations.context.inputs import Actor, CancelInput, CaptureInput, RefundInput, ValidateInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.authenticate import validate
@@ -562,3 +565,14 @@ async def test_what_both_sides_have_differently_is_listed(
         key["failed"]: (Kind.STATUS, Missing.AT_PROCESSOR, "4000", "ACCOUNT_CLOSED", False),
         capture: (Kind.STATUS, Missing.AT_PROCESSOR, "10000", "LAPSED", False),
     }
+
+
+def test_a_session_that_ends_without_money_is_found_by_the_processors_name_of_its_payment() -> None:
+    """A processor lists such an end as a void, of whose key the names do not tell the payment."""
+    asked = PayerActionRequired(
+        payment_id=UUID(int=2), action=NextAction.CHALLENGE, expires_at=NOW, at=NOW, processor_reference="pi_1"
+    )
+    for event, names in ((asked, ["pi_1"]), (msgspec.structs.replace(asked, processor_reference=None), [])):
+        seen = SeenEvent(position=1, stream_id=UUID(int=1), version=1, topic="payer-action-required.v1", event=event)
+        assert seen.topic in PaymentIndex.topics
+        assert list(PaymentIndex().react(seen)) == [NoteAlias(name, UUID(int=1), UUID(int=2)) for name in names]

@@ -6,6 +6,7 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from tests.domain.action_builders import BATCH, DISPUTE, dispute, record_refund, refund, refund_outcome, settlement
 from tests.domain.builders import (
     NOON,
@@ -329,3 +330,13 @@ def test_a_dispute_ends_after_a_late_refund_and_takes_what_is_left(late: int, re
     assert payment.charged_back == 10_000 - late
     [as_stored_before] = folded((*PAID, opened(10_000), refunded, lost(10_000))).payments
     assert (as_stored_before.refunded, as_stored_before.charged_back) == (10_000, 10_000 - late)
+
+
+def test_a_dispute_shows_the_payers_reason_until_its_end() -> None:
+    for stage, status in ((WON, "SUCCESS"), (LOST, "FAILED")):
+        with_reason = replace(dispute(OPENED, 10_000), reason="PRODUCT_NOT_RECEIVED")
+        events = given(*PAID).when(with_reason).then_events()
+        ended = given(*PAID, *events).when(dispute(stage, None if stage is WON else 10_000)).then_events()
+        for history, expected in ((events, "PENDING"), ([*events, *ended], status)):
+            [shown] = [each for each in folded([*PAID, *history]).payments[0].entries if each.action == "DISPUTE"]
+            assert (shown.status, shown.reason) == (expected, "PRODUCT_NOT_RECEIVED")

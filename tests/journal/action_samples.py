@@ -194,7 +194,12 @@ ACTIONS: dict[str, Any] = {
         payment_id=PAYMENT, call=orders.ProcessorCall.VOID, because=orders.AbandonedBecause.NOT_SENT, at=AT
     ),
     "dispute-opened.v1": orders.DisputeOpened(
-        payment_id=PAYMENT, dispute_id="dsp-1", amount=AMOUNT, at=AT, reported_amount=2 * AMOUNT
+        payment_id=PAYMENT,
+        dispute_id="dsp-1",
+        amount=AMOUNT,
+        at=AT,
+        reported_amount=2 * AMOUNT,
+        reason="FRAUDULENT",
     ),
     "dispute-won.v1": orders.DisputeWon(payment_id=PAYMENT, dispute_id="dsp-1", at=AT),
     "dispute-lost.v1": orders.DisputeLost(

@@ -252,6 +252,7 @@ SAMPLES: dict[str, Any] = {
         idempotency_key="validate-1",
         network_advice=Advice.RETRY_LATER,
         available_installments=(3, 6),
+        processor_reference="sbx-1",
     ),
     "authorization-outcome-unknown.v1": orders.AuthorizationOutcomeUnknown(
         payment_id=PAYMENT, reason="The processor did not answer in time.", at=AT, came_back_at=LATER

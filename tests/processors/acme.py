@@ -6,8 +6,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from ledger.domain.orders.terms import MethodType
+from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode
-from ledger.processors.contract import ProcessorTimedOut
+from ledger.processors.contract import Processor, ProcessorTimedOut
 from ledger.processors.registry import AccountFacts, AccountKeys, KeyRefused
 
 CARDS = AccountMethod(
@@ -66,6 +67,9 @@ class Acme:
             methods=(CARDS, SPEI),
             problems=problems,
         )
+
+    def open(self, account: ProcessorAccount, keys: AccountKeys) -> Processor:
+        raise NotImplementedError("No payment is made at this processor.")
 
     async def stop(self) -> None:
         pass

@@ -141,6 +141,7 @@ card is verified again and gets it.
             IDEMPOTENT,
             DECLINED,
             {
+                400: ("CARD_NUMBER_NOT_ACCEPTED",),
                 404: ("CUSTOMER_NOT_FOUND", "PAYMENT_METHOD_NOT_FOUND"),
                 409: ("PAYMENT_METHOD_LIMIT_REACHED", "TOO_MANY_CARD_VERIFICATIONS"),
                 422: ("METHOD_NOT_ENABLED", "CARD_TOKEN_INVALID"),

@@ -62,7 +62,9 @@ class PaymentEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
     ]
     currency: Annotated[Currency | None, Meta(description="The currency of the amount.")]
     created_at: Moment
-    reason: Annotated[str | None, Meta(description="The reason, for example of a failure.")]
+    reason: Annotated[
+        str | None, Meta(description="The reason of a failure, or of a dispute as the processor names it.")
+    ]
     reported_amount: Annotated[
         AmountText | UnsetType,
         Meta(

@@ -86,6 +86,10 @@ async def test_payments_go_to_the_account_and_are_captured_and_refunded_there(me
     [payment] = paid.json()["payments"]
     assert (payment["processor"], payment["processorAccount"]) == ("stripe", "stripe-mx")
     assert double.intents[payment["processorReference"]]["amount"] == 150_000
+    double.tokens["pm_insufficient"] = method("pm_insufficient")
+    short = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_insufficient"}]}
+    declined = (await merchant.create(paid_order(externalId="short", paymentMethod=short))).json()["paymentOrder"]
+    assert declined["payments"][0]["processorReference"] in double.intents, "it can be found on Stripe's pages"
     assert (await merchant.create(paid_order(externalId="number"))).json()["payments"][0]["processor"] == "sandbox"
     assert (await merchant.delete(ONE)).json()["status"] == "DISCONNECTED"
     refunded = await merchant.post(f"{ORDERS}/card/refund", {"amount": 50_000})

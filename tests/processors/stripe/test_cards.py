@@ -331,7 +331,7 @@ async def test_a_card_whose_bank_has_no_page_is_not_verified(
     """A setup intent cannot be off-session: it waits for a payer who has nowhere to go, and is cancelled."""
     refused = await stripe.authorize(shop.pay("pm_3ds", amount=Decimal(0), capture=False, authenticate=False))
     assert isinstance(refused, Declined)
-    assert refused.code == "AUTHENTICATION_REQUIRED"
+    assert (refused.code, refused.processor_reference) == ("AUTHENTICATION_REQUIRED", None)
     assert double.intents["seti_1"]["status"] == "canceled"
     request = shop.pay(amount=Decimal(0), capture=False)
     approved = Approved(authorized=Decimal(0), captured=Decimal(0), processor_reference="seti_3")
@@ -342,13 +342,17 @@ async def test_a_card_whose_bank_has_no_page_is_not_verified(
 async def test_declines_are_told_apart(shop: Shop, stripe: StripeProcessor) -> None:
     short, blocked = shop.pay("pm_insufficient"), shop.pay("pm_fraudulent")
     declined = await stripe.authorize(short)
-    assert declined == Declined(code="INSUFFICIENT_FUNDS", message="Your card was declined.")
+    assert declined == Declined(
+        code="INSUFFICIENT_FUNDS", message="Your card was declined.", processor_reference="pi_1"
+    ), "the merchant finds the payment at Stripe"
     assert await stripe.look_up(shop.question(short, fence=True)) == declined
     by_rules = await stripe.authorize(blocked)
     assert isinstance(by_rules, Declined)
     assert (by_rules.code, by_rules.refused_by) == ("SUSPECTED_FRAUD", RefusedBy.RISK)
     unknown = await stripe.authorize(shop.pay("pm_unknown"))
-    assert unknown == Declined(code="GENERIC_DECLINE", message="No such PaymentMethod: '***'")
+    assert unknown == Declined(
+        code="GENERIC_DECLINE", message="No such PaymentMethod: '***'", processor_reference="pi_3"
+    )
 
 
 async def test_instalments_are_asked_for_before_the_card_is_charged(
@@ -365,6 +369,7 @@ async def test_instalments_are_asked_for_before_the_card_is_charged(
         code="INSTALLMENTS_NOT_AVAILABLE",
         message="The card's bank does not offer 24 months; it offers 3, 6, 12.",
         available_installments=(3, 6, 12),
+        processor_reference="pi_4",
     )
     assert len(double.posts("/confirm")) == 1
 

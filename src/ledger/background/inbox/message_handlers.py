@@ -70,6 +70,8 @@ _Refund = RefundConfirmed | RefundFailed
 _Dispute = DisputeOpened | DisputeWon | DisputeLost
 _Settlement = SettlementListed | SettlementMatched | SettlementRefused
 
+_REASON_MAX: Final = 255
+
 
 class _Contradicts(Exception):
     """The message can never be applied as it is, for the reason in its text."""
@@ -248,6 +250,7 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
         stage=stages[type(message)],
         amount=None if isinstance(message, DisputeWon) else message.amount,
         at=at,
+        reason=message.reason[:_REASON_MAX] if isinstance(message, DisputeOpened) and message.reason else None,
     )
     return decide_dispute(order, command)
 

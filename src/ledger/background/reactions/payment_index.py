@@ -15,6 +15,7 @@ from ledger.domain.orders.events import (
     AuthorizationRequested,
     LateAuthorizationReported,
     LateCaptureReported,
+    PayerActionRequired,
     PaymentAuthorized,
     PaymentCaptured,
     ReferenceIssued,
@@ -30,6 +31,7 @@ class PaymentIndex:
     topics = frozenset(
         {
             "authorization-requested.v1",
+            "payer-action-required.v1",
             "payment-authorized.v1",
             "payment-captured.v1",
             "late-capture-reported.v1",
@@ -57,8 +59,9 @@ def _id_and_reference(event: _Named) -> set[str]:
     return {str(event.payment_id), event.processor_reference}
 
 
-def _reference(event: PaymentCaptured) -> set[str]:
-    return {event.processor_reference}
+def _reference(event: PaymentCaptured | PayerActionRequired) -> set[str]:
+    """Returns the processor's name of the payment. A session that ends without money leaves no other event with it."""
+    return {event.processor_reference} if event.processor_reference else set()
 
 
 def _paper(event: ReferenceIssued) -> set[str]:
@@ -68,6 +71,7 @@ def _paper(event: ReferenceIssued) -> set[str]:
 
 _NAMES: Final[Mapping[type, Callable[[Any], set[str]]]] = {
     AuthorizationRequested: _key,
+    PayerActionRequired: _reference,
     RefundRequested: _key,
     PaymentAuthorized: _id_and_reference,
     LateAuthorizationReported: _id_and_reference,

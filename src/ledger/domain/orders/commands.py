@@ -329,7 +329,7 @@ class DisputeStage(StrEnum):
 class RecordDispute(Struct, frozen=True, kw_only=True):
     """Records what the bank reports about a disputed payment.
 
-    `amount` is gross. If it is None, the dispute is about all that can still be refunded.
+    `amount` is gross. If it is None, the dispute is about all that can still be refunded. `reason` is the payer's.
     """
 
     payment_id: UUID
@@ -337,6 +337,7 @@ class RecordDispute(Struct, frozen=True, kw_only=True):
     stage: DisputeStage
     at: datetime
     amount: Decimal | None = None
+    reason: str | None = None
 
 
 @fast_members

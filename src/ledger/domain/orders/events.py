@@ -312,7 +312,8 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
     `idempotency_key` is that of a request that was refused before any call, so that its repetition is recognised.
     `network_advice` is what the card network advises, if it does. `available_installments` are the plans of the card's
-    bank, in months, where the one that was asked for is not among them.
+    bank, in months, where the one that was asked for is not among them. `processor_reference` is the processor's name
+    of the payment, if it gave it one.
     """
 
     payment_id: UUID
@@ -323,6 +324,7 @@ class PaymentDeclined(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     idempotency_key: str | None = None
     network_advice: Advice | None = None
     available_installments: tuple[int, ...] | None = None
+    processor_reference: str | None = None
 
 
 class AuthorizationOutcomeUnknown(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -756,7 +758,8 @@ class DisputeOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """The payer disputed `amount` (gross) at the bank. The order's status stays until the dispute is lost.
 
     `amount` is of the money that the payment held. `reported_amount` is what the bank reported, absent unless it is
-    more: a part had gone back by refunds. The same holds for `DisputeLost`.
+    more: a part had gone back by refunds. The same holds for `DisputeLost`. `reason` is the payer's, as the processor
+    names it.
     """
 
     payment_id: UUID
@@ -764,6 +767,7 @@ class DisputeOpened(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     amount: Decimal
     at: datetime
     reported_amount: Decimal | None = None
+    reason: str | None = None
 
 
 class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -185,6 +185,7 @@ class Declined(Struct, frozen=True, kw_only=True):
 
     `network_advice` is what the card network advises, which counts more than what the code means otherwise. A decline
     for want of a plan of instalments has those that the bank offers, in months, as `available_installments`.
+    `processor_reference` is the processor's name of the payment, if it gave it one.
     """
 
     code: str
@@ -193,6 +194,7 @@ class Declined(Struct, frozen=True, kw_only=True):
     eci: str | None = None
     network_advice: Advice | None = None
     available_installments: tuple[int, ...] | None = None
+    processor_reference: str | None = None
 
 
 class Unanswered(Struct, frozen=True, kw_only=True):

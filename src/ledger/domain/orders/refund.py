@@ -30,12 +30,13 @@ class RefundStatus(StrEnum):
 class Dispute(Struct, frozen=True):
     """An open dispute: the payer contests `reported_amount` at the bank, of which the payment held `amount`.
 
-    Both are gross, in minor units.
+    Both are gross, in minor units. `reason` is the payer's, as the processor names it.
     """
 
     dispute_id: str
     amount: Decimal
     reported_amount: Decimal
+    reason: str | None = None
 
 
 class ClosedDispute(Struct, frozen=True):

@@ -18,6 +18,8 @@ from decimal import Decimal
 from typing import Final
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from ledger.domain.money import ZERO
 from ledger.domain.orders.declines import INSTALLMENTS_NOT_AVAILABLE
 from ledger.domain.orders.payment import EntryAction
@@ -86,9 +88,8 @@ class Cards(Intents):
                 raise ProcessorTimedOut("the payment's key came with other parameters before: look it up") from None
             return declined(failure.error)
         refusal = await self._prepare(intent, request, request.card)
-        if refusal is not None:
-            return refusal
-        return await self._confirm(intent, request, request.card)
+        answer = refusal or await self._confirm(intent, request, request.card)
+        return _named(answer, intent.id)
 
     async def validate_authentication(self, request: AuthenticationRequest) -> AuthorizationAnswer:
         """Asks for the intent whose payer has returned from the bank's page.
@@ -99,7 +100,7 @@ class Cards(Intents):
             intent = await self.read(request.authentication_transaction_id, request.deadline_at)
         except Refused as refusal:
             raise ProcessorUnavailable(f"Stripe has no such intent: {refusal}") from None
-        return await self._continued(intent, request)
+        return _named(await self._continued(intent, request), intent.id)
 
     async def look_up(self, request: LookUpRequest) -> AuthorizationAnswer | None:
         """Returns the answer of an authorisation, or of the call that continued one."""
@@ -110,14 +111,14 @@ class Cards(Intents):
         if intent is None:
             return None
         if request.step in _CONTINUED:
-            return await self._continued(intent, request)
+            return _named(await self._continued(intent, request), intent.id)
         answer = await self._answer(intent, request)
         if answer is None and request.fence and intent.status != "canceled":
             intent = await self.fence_confirmation(intent.id, request)
             answer = await self._answer(intent, request)
             if answer is None and intent.status != "canceled":
                 raise ProcessorTimedOut(f"the intent could not be cancelled: it is {intent.status}")
-        return answer
+        return None if answer is None else _named(answer, intent.id)
 
     async def _create(self, request: Request, *, amount: Decimal, currency: str, capture: bool) -> Intent:
         """Creates the intent of a call, or returns the one it has as it was then. Raises Refused.
@@ -356,6 +357,13 @@ def _confirmation(intent: Intent, request: AuthorizationRequest, card: CardToken
         "payment_method_options": None if plan is None else {"card": {"installments": {"plan": plan}}},
         "expand": expanded(path_of(intent.id)),
     }
+
+
+def _named(answer: AuthorizationAnswer, intent_id: str) -> AuthorizationAnswer:
+    """Returns the answer, a decline with the intent's id: by it the merchant finds the payment on Stripe's pages."""
+    if isinstance(answer, Declined) and path_of(intent_id).startswith(PAYMENTS):
+        return replace(answer, processor_reference=intent_id)
+    return answer
 
 
 def _without_plan(months: int, available: Sequence[int]) -> Declined:

@@ -264,6 +264,7 @@ def payment_declined(payment: Payment, refusal: Declined, at: datetime) -> Payme
         refused_by=refusal.refused_by,
         network_advice=refusal.network_advice,
         available_installments=refusal.available_installments,
+        processor_reference=refusal.processor_reference,
     )
 
 

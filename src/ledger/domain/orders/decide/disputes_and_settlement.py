@@ -70,7 +70,7 @@ def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
         contested = payment.dispute.reported_amount
     else:
         _require_disputable(payment)
-        opened = [DisputeOpened(**about, **_amounts(payment, command.amount or contested))]
+        opened = [DisputeOpened(**about, **_amounts(payment, command.amount or contested), reason=command.reason)]
     match command.stage:
         case DisputeStage.OPENED:
             return opened

@@ -206,6 +206,8 @@ def _declined(payment: Payment, event: PaymentDeclined) -> Payment:
         available_installments=event.available_installments,
     )
     after = _failed(payment, failure)
+    if event.processor_reference is not None and after.processor_reference is None:
+        after = replace(after, processor_reference=event.processor_reference)
     key = event.idempotency_key
     return after if key is None else replace(after, keys=(*after.keys, key))
 

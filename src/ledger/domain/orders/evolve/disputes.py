@@ -25,13 +25,14 @@ def _opened(payment: Payment, event: DisputeOpened) -> Payment:
         EntryStatus.PENDING,
         event.amount,
         event.at,
+        event.reason,
         reported_amount=event.reported_amount,
     )
     return replace(
         payment,
         status=payment.status if is_final else PaymentStatus.DISPUTED,
         returns_to=payment.returns_to if is_final else payment.status,
-        dispute=Dispute(event.dispute_id, event.amount, _reported(event)),
+        dispute=Dispute(event.dispute_id, event.amount, _reported(event), event.reason),
         entries=entries,
         updated_at=event.at,
     )
@@ -39,10 +40,11 @@ def _opened(payment: Payment, event: DisputeOpened) -> Payment:
 
 def _won(payment: Payment, event: DisputeWon) -> Payment:
     amount = None if payment.dispute is None else payment.dispute.amount
+    reason = None if payment.dispute is None else payment.dispute.reason
     return replace(
         _dispute_ended(payment, status_to_return_to(payment)),
         decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, ZERO)),
-        entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at),
+        entries=history_with(payment, EntryAction.DISPUTE, EntryStatus.SUCCESS, amount, event.at, reason),
         updated_at=event.at,
     )
 
@@ -52,7 +54,8 @@ def _lost(payment: Payment, event: DisputeLost) -> Payment:
     taken = min(event.amount, payment.refundable)
     refunded = payment.refunded + taken
     disputed = event.amount if payment.dispute is None else payment.dispute.amount
-    lost = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, disputed, event.at)
+    reason = None if payment.dispute is None else payment.dispute.reason
+    lost = history_with(payment, EntryAction.DISPUTE, EntryStatus.FAILED, disputed, event.at, reason)
     entries = history_with(
         replace(payment, entries=lost),
         EntryAction.CHARGEBACK,
