@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 from tests.api.bodies import paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
-from tests.processors.stripe.double import Double
+from tests.processors.stripe.double import DECLINED, Double
 from tests.processors.stripe.test_tokens import method
 
 from ledger.settings import Settings
@@ -77,7 +77,9 @@ async def test_keys_of_the_wrong_kind_are_named_and_a_refused_one_has_stripes_wo
     assert len(double.requests) == asked, "only PUT and check ask Stripe"
 
 
-async def test_payments_go_to_the_account_and_are_captured_and_refunded_there(merchant: Merchant, double: Double):
+async def test_payments_go_to_the_account_and_are_captured_and_refunded_there(
+    merchant: Merchant, double: Double, monkeypatch: pytest.MonkeyPatch
+):
     assert (await merchant.put(ONE, BODY)).status_code == 201
     double.tokens["pm_1"] = method("pm_1")
     token = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_1"}]}
@@ -86,8 +88,9 @@ async def test_payments_go_to_the_account_and_are_captured_and_refunded_there(me
     [payment] = paid.json()["payments"]
     assert (payment["processor"], payment["processorAccount"]) == ("stripe", "stripe-mx")
     assert double.intents[payment["processorReference"]]["amount"] == 150_000
-    double.tokens["pm_insufficient"] = method("pm_insufficient")
-    short = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_insufficient"}]}
+    double.tokens["pm_2"] = method("pm_2")
+    monkeypatch.setitem(DECLINED, "pm_2", "insufficient_funds")
+    short = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_2"}]}
     declined = (await merchant.create(paid_order(externalId="short", paymentMethod=short))).json()["paymentOrder"]
     assert declined["payments"][0]["processorReference"] in double.intents, "it can be found on Stripe's pages"
     assert (await merchant.create(paid_order(externalId="number"))).json()["payments"][0]["processor"] == "sandbox"
