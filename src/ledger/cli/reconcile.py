@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ledger.background.reconciliation.comparison import Difference
     from ledger.background.reconciliation.reconciler import Finding
     from ledger.operations.context.ledger import Ledger
+
+_DAYS_MAX: Final = 366
 
 
 def reconcile(
@@ -35,7 +37,7 @@ def reconcile(
     """Compare all accounts of all merchants with the log: captures, refunds, voids and the lines of payouts.
 
     Lists every difference, and every account that is not reachable. Exits 1 if one is left. What happened in the last
-    fifteen minutes is not compared.
+    fifteen minutes is not compared, and at most 366 days are compared at once.
     """
     from datetime import UTC, datetime, timedelta
 
@@ -51,6 +53,8 @@ def reconcile(
         raise CannotRun(
             f"nothing to compare: {begin.isoformat()} is not before {end.isoformat()}; set an earlier --since"
         )
+    if end - begin > timedelta(days=_DAYS_MAX):  # a processor is asked for each hour of the time
+        raise CannotRun(f"at most {_DAYS_MAX} days are compared at once: set a later --since, or an earlier --until")
 
     async def compare(ledger: Ledger, settings: Settings) -> list[Finding]:
         url = settings.database_url
