@@ -44,6 +44,7 @@ def test_a_time_without_an_offset_is_refused_and_so_is_no_time_at_all(ledger):
     refused = ledger("reconcile", "--since", "2026-01-02T00:00:00Z", "--until", "2026-01-02T00:00:00Z")
     assert refused.code == 1
     assert "nothing to compare" in refused.err
+    assert "nothing to compare" in ledger("reconcile", "--until", "0001-01-01T00:00:00Z").err
     refused = ledger("reconcile", "--since", "0001-01-01T00:00:00Z")
     assert (refused.code, "at most 366 days" in refused.err) == (1, True), (
         "each hour of a millennium would be asked for"

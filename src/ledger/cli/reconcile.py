@@ -48,7 +48,8 @@ def reconcile(
 
     latest = datetime.now(UTC) - MARGIN
     end = latest if until is None else min(time_of(until), latest)
-    begin = end - timedelta(days=2) if since is None else time_of(since)
+    default = end - min(timedelta(days=2), end - datetime.min.replace(tzinfo=UTC))
+    begin = default if since is None else time_of(since)
     if begin >= end:
         raise CannotRun(
             f"nothing to compare: {begin.isoformat()} is not before {end.isoformat()}; set an earlier --since"
