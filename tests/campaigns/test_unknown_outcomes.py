@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 import pytest
-from campaigns.chaos.evidence import gather
+from campaigns.chaos.evidence import MerchantEvidence, gather
 from campaigns.chaos.running import environ
 from campaigns.fake_processor.modes import Line, Mode
 from campaigns.fake_processor.record import read
@@ -21,8 +22,26 @@ from campaigns.unknown_outcomes.comparison import compare
 from campaigns.unknown_outcomes.disturbances import KINDS, Disturbances, can_move_the_clock
 from campaigns.unknown_outcomes.stripe import FAULTS, StandIn, run_at_stripe
 from campaigns.unknown_outcomes.stripe_lists import Lists, differences, made_twice
+from tests.operations.conftest import (
+    an_order,
+    by_card,
+    database_url,
+    ledger,
+    merchant,
+    module_ledger,
+    module_url,
+)
 
+from ledger.domain.orders.events import AuthorizationRequested, RefundRequested, VoidRequested
 from ledger.domain.orders.statuses import PaymentStatus
+from ledger.domain.orders.terms import CaptureMethod
+from ledger.operations.context.inputs import Actor, CancelInput, RefundInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.cancel import cancel_order
+from ledger.operations.orders.create import create_order
+from ledger.operations.orders.refund import refund_order
+
+__all__ = ["database_url", "ledger", "merchant", "module_ledger", "module_url"]
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +70,36 @@ async def test_the_processor_and_the_ledger_agree_after_processes_were_disturbed
     assert result.disturbances
 
 
-async def test_the_comparison_finds_every_difference(short_dir: Path):
+async def test_the_comparison_finds_every_difference(ledger: Ledger, merchant: Actor, database_url: str):
+    """In the file of a processor that did what the ledger asked for: a payment, a refund and a void."""
+    await create_order(ledger, merchant, an_order("paid", by_card()))
+    await create_order(ledger, merchant, an_order("refunded", by_card()))
+    await refund_order(ledger, merchant, "refunded", RefundInput(amount=Decimal(4_000)))
+    await create_order(ledger, merchant, an_order("voided", by_card(), capture_method=CaptureMethod.MANUAL))
+    await cancel_order(ledger, merchant, "voided", CancelInput())
+    evidence = await gather(database_url)
+    lines = [line for each in evidence for recorded in each.log for line in written(each.merchant_id, recorded.event)]
+    assert [line.kind for line in lines if line.applied] == ["AUTHORIZE", "AUTHORIZE", "REFUND", "AUTHORIZE", "VOID"]
+    every_difference_is_found(lines, evidence)
+
+
+def written(merchant_id: UUID, event: Any) -> list[Line]:
+    """Returns what a processor without a fault writes about the call that an event announces."""
+    match event:
+        case AuthorizationRequested(capture=capture, amount=amount):
+            kind, moved = "AUTHORIZE", {"authorized": amount, "captured": amount if capture else Decimal(0)}
+        case RefundRequested(amount=amount):
+            kind, moved = "REFUND", {"refunded": amount}
+        case VoidRequested():
+            kind, moved = "VOID", {}
+        case _:
+            return []
+    call: dict[str, Any] = {"kind": kind, "merchant_id": merchant_id, "key": event.idempotency_key}
+    return [Line(**call, mode=Mode.OK), Line(**call, applied=True, **moved)]
+
+
+@pytest.mark.long
+async def test_the_comparison_finds_every_difference_in_the_file_of_a_processor(short_dir: Path):
     home = short_dir / "compared"
     home.mkdir()
     record = home / "processor.jsonl"
@@ -65,7 +113,11 @@ async def test_the_comparison_finds_every_difference(short_dir: Path):
         )
         with service.database() as url:
             evidence = await gather(url)
-    lines = read(record)
+    every_difference_is_found(read(record), evidence)
+
+
+def every_difference_is_found(lines: Sequence[Line], evidence: Sequence[MerchantEvidence]) -> None:
+    """Expects no violation, and the right one after each change of the processor's file."""
     assert list(compare(lines, evidence).violations) == []
     paid = next(line for line in lines if line.captured)
     others = [line for line in lines if line is not paid]
