@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 from tests.journal.subscription_samples import SUBSCRIPTIONS
-from tests.seeding.conftest import APPROVED, CAFE, NO_FUNDS, charge, line, opening, order
+from tests.seeding.conftest import APPROVED, CAFE, NO_FUNDS, charge, line, opening, order, running, writing
 from uuid_utils.compat import uuid7
 
 from ledger.domain.fold import fold
@@ -16,24 +16,40 @@ from ledger.domain.streams import ClaimKind
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.journal.append import Change, Claim
 from ledger.journal.journal import Context
+from ledger.settings import Settings
 from ledger.wiring import open_ledger
 
 NOON = "2026-03-02T12:00:00-06:00"
 LATER = "2026-03-02T13:00:00-06:00"
 
 
-@pytest.fixture
-def seeded(ledger, write):
+@pytest.fixture(scope="module")
+def database_url(databases):
+    """One database for all tests: a replay changes nothing."""
+    with databases.lent() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def settings(database_url, tmp_path_factory):
+    return Settings(
+        database_url=database_url, database_app_url=database_url, data_dir=tmp_path_factory.mktemp("installation")
+    )
+
+
+@pytest.fixture(scope="module")
+def seeded(settings, tmp_path_factory):
     """An order that was declined at noon and paid an hour later, and another merchant with an order of that name."""
+    folder = tmp_path_factory.mktemp("seeded")
     another = {**opening(), "as": "Otra"}
-    scenario = write(
+    scenario = writing(folder)(
         opening(),
         line("create", NOON, order("A/1", NO_FUNDS)),
         line("charge", LATER, charge(APPROVED), order="A/1"),
         another,
         {**line("create", NOON, order("A/1")), "as": "Otra"},
     )
-    assert ledger("seed", scenario).code == 0
+    assert running(settings, folder)("seed", scenario).code == 0
 
 
 @pytest.fixture

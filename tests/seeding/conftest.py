@@ -62,11 +62,15 @@ def settings(database_url, short_dir):
 
 @pytest.fixture
 def write(tmp_path):
+    return writing(tmp_path)
+
+
+def writing(folder):
     """Writes a scenario file; lines may be text, where their form is what a test is about."""
 
     def write_scenario(*lines, name="scenario.jsonl"):
         texts = [text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in lines]
-        scenario = Path(tmp_path / name)
+        scenario = Path(folder / name)
         scenario.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
         return scenario
 
@@ -109,16 +113,21 @@ class Printed:
 
 
 @pytest.fixture
-def ledger(settings, database_url, tmp_path, monkeypatch):
+def ledger(settings, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
+    return running(settings, tmp_path)
+
+
+def running(settings, folder):
+    """Returns a function that runs a command on the installation of these settings, with its output in the folder."""
 
     def run(*arguments):
         variables = {
-            "LEDGER_DATABASE_URL": database_url,
-            "LEDGER_DATABASE_APP_URL": database_url,
+            "LEDGER_DATABASE_URL": settings.database_url,
+            "LEDGER_DATABASE_APP_URL": settings.database_url,
             "LEDGER_DATA_DIR": str(settings.data_dir),
         }
-        code = forked.run([*map(str, arguments)], environment(**variables), tmp_path, timeout=60)
-        return Printed(code, *((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "err")))
+        code = forked.run([*map(str, arguments)], environment(**variables), folder, timeout=60)
+        return Printed(code, *((folder / name).read_text(encoding="utf-8") for name in ("out", "err")))
 
     return run
