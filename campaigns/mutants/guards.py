@@ -1419,6 +1419,14 @@ SECRETS: Final = (
         (f"{_GLOBAL}::test_an_order_belongs_to_the_period_in_which_it_was_paid_in_full",),
     ),
     Mutant(
+        "global-invoice-without-a-released-order",
+        "captured money is in a document, also if the rest of its order was released",
+        "src/ledger/domain/invoices/global_invoices/contents.py",
+        "    if paid_at is not None or not ended_at:",
+        "    if True:",
+        (f"{_GLOBAL}::test_an_order_that_a_release_finished_is_stated_with_what_was_captured",),
+    ),
+    Mutant(
         "global-invoice-of-money-that-went-back",
         "an order is not paid in full by money that it gave back before",
         "src/ledger/domain/invoices/global_invoices/contents.py",

@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from tests.domain.builders import (
     DEADLINE,
     NOON,
+    authorization_requested,
+    authorized,
+    captured,
     created,
     deposited,
     folded,
@@ -21,6 +24,7 @@ from tests.domain.builders import (
     reference_open,
     refund_requested,
     refunded,
+    started,
 )
 from tests.domain.invoices.stamper import ENABLED, FISCAL, ISSUER, REFUSED, SILENT, SINGLE_FISCAL, stamped
 from tests.journal.global_invoice_samples import GLOBAL, GLOBAL_INVOICES, OF_ORDERS
@@ -53,7 +57,13 @@ from ledger.domain.invoices.global_invoices.decide import (
 )
 from ledger.domain.invoices.global_invoices.due import MARGIN, due_at
 from ledger.domain.invoices.global_invoices.periods import bounds_of, days_of
-from ledger.domain.orders.events import DisputeLost, OrderCancelled, PayerForgotten
+from ledger.domain.orders.events import (
+    AuthorizationReleased,
+    DisputeLost,
+    OrderCancelled,
+    PayerForgotten,
+    ReleasedBecause,
+)
 from ledger.domain.orders.evolve.order import evolve as evolve_order
 from ledger.domain.orders.global_invoices.evolve import evolve
 from ledger.domain.orders.global_invoices.state import GlobalInvoice
@@ -119,6 +129,7 @@ def test_an_order_is_stated_that_was_paid_in_the_period_and_has_no_invoice(histo
 
 SPLIT = created(allow_partials=True)
 LATER = NOON + timedelta(days=30)
+END_OF_LATER = LATER + timedelta(days=1)
 
 
 def given_back(n: int, amount: int) -> tuple[Any, ...]:
@@ -149,6 +160,31 @@ def test_an_order_belongs_to_the_period_in_which_it_was_paid_in_full(
     order = folded(history)
     assert is_unstated(order, BEGIN, END) is is_due
     assert is_unstated(order, END, LATER + timedelta(days=1)) is is_due_later
+
+
+def test_an_order_that_a_release_finished_is_stated_with_what_was_captured() -> None:
+    """Its rest is paid by nobody: the money would be in no document."""
+    held = [authorization_requested(1, 10_000), authorized(1, 10_000), captured(1, 6000)]
+    end = AuthorizationReleased(
+        payment_id=payment_id(1), amount=Decimal(4000), because=ReleasedBecause.REQUESTED, at=LATER
+    )
+    for terms in (created(), SPLIT):
+        begun = [terms, started(1, 10_000), *held]
+        assert not is_unstated(folded(begun), BEGIN, END), "the rest can still be captured"
+        order = folded([*begun, end])
+        assert (order.net, is_unstated(order, BEGIN, END), is_unstated(order, END, END_OF_LATER)) == (6000, False, True)
+        found = stated(order, ISSUER)
+        assert found is not None
+        assert found.amount == 6000
+        paid_since = folded([*begun, replace(end, at=NOON), *paid_later(2, 4000)]) if terms is SPLIT else None
+        assert paid_since is None or is_unstated(paid_since, END, END_OF_LATER)
+        gone = folded([*begun, end, *given_back(1, 6000)])
+        assert not is_unstated(gone, END, END_OF_LATER)
+    part = [SPLIT, started(1, 6000), authorization_requested(1, 6000), authorized(1, 6000), captured(1, 4000)]
+    open_part = folded([*part, replace(end, amount=Decimal(2000))])
+    assert not is_unstated(open_part, END, END_OF_LATER), "the other part of the order is still to be paid"
+    done = folded([*part, replace(end, amount=Decimal(2000)), *paid(2, 4000)])
+    assert is_unstated(done, END, END_OF_LATER)
 
 
 @pytest.mark.parametrize(("taken", "held"), [(2500, 7500), (10000, None)])

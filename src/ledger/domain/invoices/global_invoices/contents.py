@@ -58,8 +58,9 @@ def held_subtotal(order: Order) -> Decimal:
 
 
 def is_unstated(order: Order, begin: datetime, end: datetime) -> bool:
-    """Returns whether a global invoice of a period has to state an order: it was paid in full in it, in pesos, holds
-    money, and has neither fiscal data nor a global invoice. An order whose refund is on its way waits.
+    """Returns whether a global invoice of a period has to state an order: it was paid in full in it, or finished by a
+    release, in pesos, holds money, and has neither fiscal data nor a global invoice. One whose refund is on its way
+    waits.
     """
     if order.terms.currency != _CURRENCY or order.is_fiscal or order.global_invoice_id is not None:
         return False
@@ -72,15 +73,29 @@ def is_unstated(order: Order, begin: datetime, end: datetime) -> bool:
 def paid_in_full_at(order: Order) -> datetime | None:
     """Returns when the money that an order held last came to its amount; None if it never did, or gave back all of it
     since. What comes in beyond the amount changes nothing.
+
+    What a partial capture has left, and no authorisation holds any more, is not waited for: an order is also paid once
+    it holds the rest of its amount, and the last such hold has ended.
     """
-    total, held, paid_at = order.terms.amount, ZERO, None
+    paid_at = _reached_at(order, order.terms.amount)
+    ended_at = [each.hold_ended_at for each in order.payments if each.released and each.hold_ended_at is not None]
+    if paid_at is not None or not ended_at:
+        return paid_at
+    released = sum((each.released_split(order.quantum).subtotal for each in order.payments), ZERO)
+    paid_at = _reached_at(order, order.terms.amount - released)
+    return None if paid_at is None else max(paid_at, *ended_at)
+
+
+def _reached_at(order: Order, total: Decimal) -> datetime | None:
+    """Returns when the subtotal that an order held last came to `total`; None if it never did, or it is gone since."""
+    held, reached_at = ZERO, None
     for movement in movements(order):
         before, held = held, held + movement.change
         if before < total <= held:
-            paid_at = movement.at
+            reached_at = movement.at
         elif held <= 0:
-            paid_at = None
-    return paid_at
+            reached_at = None
+    return reached_at
 
 
 def stated(order: Order, issuer: Issuer) -> StatedOrder | None:
