@@ -89,6 +89,8 @@ _VOIDED: Final = frozenset({PaymentStatus.CANCELLED, PaymentStatus.FAILED})
 
 Account = tuple[UUID | None, str]
 """The merchant of an account, None for a shared one, and its name."""
+Listed = tuple[UUID, str, str]
+"""The merchant, the name of an account, and the key of what it has listed."""
 Finding = Difference | Unreachable
 Place = tuple[UUID, UUID]
 """An order and one of its payments."""
@@ -191,12 +193,12 @@ class Reconciliation:
 
     async def _read_account(self, account: ProcessorAccount, comparison: _Comparison) -> None:
         """Reads what an account lists, by the keys of any of its names, and begins with what it has to ask."""
-        reason = ""
+        reason, known = "", frozenset[Listed]()
         for reader in await self._readers_of(account):
             try:
-                await self._read(reader, comparison)
+                await self._read(reader, comparison, known)
             except _AWAY as fault:
-                reason = _reason(fault)
+                reason, known = _reason(fault), frozenset(comparison.listed)
             else:
                 comparison.readers |= dict.fromkeys(_all_named(reader), reader)
                 return
@@ -211,12 +213,11 @@ class Reconciliation:
         found = [each for each in accounts if each.name in account.names]
         return sorted(found, key=lambda each: not each.is_connected) or [account]
 
-    async def _read(self, account: ProcessorAccount, comparison: _Comparison) -> None:
-        """Reads what an account lists, without what it has listed already by other keys.
+    async def _read(self, account: ProcessorAccount, comparison: _Comparison, known: frozenset[Listed]) -> None:
+        """Reads what an account lists, without what is known: it has listed that already by other keys.
 
         Raises ProcessorTimedOut, ProcessorUnavailable, TimeoutError.
         """
-        known = frozenset(comparison.listed) if account.also_named else frozenset()
         async for record in account.processor.records(comparison.since, comparison.until):
             is_known = (record.merchant_id, account.name, record.idempotency_key) in known
             if account.merchant_id in {None, record.merchant_id} and not is_known:
@@ -447,7 +448,7 @@ class _Comparison:
 
     def __init__(self, since: datetime, until: datetime, *, repair: bool) -> None:
         self.since, self.until, self.repair = since, until, repair
-        self.listed = set[tuple[UUID, str, str]]()
+        self.listed = set[Listed]()
         self.silent = set[Account]()
         self.begun = set[Account]()
         self.readers = dict[Account, ProcessorAccount]()
