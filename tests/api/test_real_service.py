@@ -27,6 +27,7 @@ KEYS, LOGO = "/api/v1/api-keys", "/api/v1/merchant/fiscal-issuer/logo"
 GLOBAL, MEXICO = "/api/v1/invoices/global", ZoneInfo("America/Mexico_City")
 METHODS = "/api/payment-methods"
 ACCOUNTS = "/api/v1/processor-accounts"
+EVENTS = "/api/v1/events"
 NOT_MERCHANTS = {
     ("post", "/api/processor-messages/{processor}"),
     ("post", "/api/processor-messages/{merchantId}/{account}"),
@@ -101,13 +102,26 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     for probe in ("/health/live", "/health/ready", "/metrics"):
         shop.ask("GET", probe)
     before = {name: shop.get(f"{ORDERS}/{name}") for name in ("split", "held", "secure", "contested")}
+    events = followed(shop)
     assert service.stop() == 0
     service.start()
+    assert followed(shop)[: len(events)] == events
     assert {name: shop.get(f"{ORDERS}/{name}") for name in before} == before
     again = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
     assert (again.content, again.headers["idempotent-replayed"]) == (refunded.content, "true")
     assert operations().keys() - shop.done == NOT_MERCHANTS
     assert service.complaints() == []
+
+
+def followed(shop: Shop) -> list[dict[str, Any]]:
+    """Returns the feed from its beginning, whichever process has numbered its events."""
+    events, more = list[dict[str, Any]](), True
+    while more:
+        page = shop.get(f"{EVENTS}?limit=50&afterSequence={len(events)}")
+        events, more = [*events, *page["data"]], page["hasMore"]
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert shop.get(f"{EVENTS}/{events[-1]['id']}") == events[-1]
+    return events
 
 
 def own_account(shop: Shop) -> None:
