@@ -47,6 +47,12 @@ class Transfer(_Given, frozen=True, kw_only=True):
     reference: str | None = None
 
 
+class Reversal(_Given, frozen=True, kw_only=True):
+    """The bank takes back a transfer that had arrived, by the transaction of its arrival."""
+
+    transaction: str
+
+
 class Voucher(_Given, frozen=True, kw_only=True):
     payment_intent: str
     action: Literal["pay", "expire"] = "pay"
@@ -125,6 +131,7 @@ class Controls:
             "DELETE faults": self._clear,
             "POST trouble": self._trouble,
             "POST transfers": self._transfer,
+            "POST reversals": self._take_back,
             "POST vouchers": self._voucher,
             "POST authentications": self._authenticate,
             "POST refunds": self._refund,
@@ -178,6 +185,13 @@ class Controls:
             if customer := transfers.customer_of(book, given.clabe):
                 return transfers.arrived(book, customer, given.amount, given.reference)
         raise invalid(f"No customer has the CLABE {given.clabe}.")
+
+    def _take_back(self, body: bytes) -> Object:
+        given = _read(body, Reversal)
+        book, funded = self._accounts.holding("customer_cash_balance_transaction", given.transaction)
+        if funded["type"] != "funded":
+            raise invalid(f"{given.transaction} is no transfer that arrived.")
+        return transfers.taken_back(book, funded)
 
     def _voucher(self, body: bytes) -> Object:
         given = _read(body, Voucher)

@@ -13,7 +13,16 @@ import msgspec
 from msgspec import Struct
 
 Movement = Literal[
-    "AUTHORIZED", "CAPTURED", "RELEASED", "REFUNDED", "REFUND_FAILED", "FUNDED", "DISPUTED", "REINSTATED", "PAID_OUT"
+    "AUTHORIZED",
+    "CAPTURED",
+    "RELEASED",
+    "REFUNDED",
+    "REFUND_FAILED",
+    "FUNDED",
+    "FUNDING_REVERSED",
+    "DISPUTED",
+    "REINSTATED",
+    "PAID_OUT",
 ]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from campaigns.fake_stripe import balance as balance_of_account
 from campaigns.fake_stripe import charges
 from campaigns.fake_stripe.books import Book, Object
 from campaigns.fake_stripe.calls import Call
@@ -214,6 +215,22 @@ def arrived(book: Book, customer: str, amount: int, reference: str | None = None
     if _available(book, customer, "mxn"):
         book.event("cash_balance.funds_available", shown_balance(book, customer))
     return funded
+
+
+def taken_back(book: Book, funded: Object) -> Object:
+    """Lets a bank take a transfer back that had arrived. What the balance lacks then comes out of the account's.
+
+    What was applied to a payment stays so. Source: https://docs.stripe.com/payments/customer-balance, "Types".
+    """
+    customer, amount = funded["customer"], funded["net_amount"]
+    reversal = _add(book, customer, "funding_reversed", -amount)
+    book.moved("FUNDING_REVERSED", reversal, amount, of=customer)
+    lacking = -_available(book, customer, "mxn")
+    if lacking > 0:
+        taken = balance_of_account.add_transaction(book, "adjustment", reversal, -lacking)
+        linked = {"balance_transaction": taken["id"], "linked_transaction": reversal["id"]}
+        _add(book, customer, "adjusted_for_overdraft", lacking, adjusted_for_overdraft=linked)
+    return reversal
 
 
 def customer_of(book: Book, clabe: str) -> str | None:

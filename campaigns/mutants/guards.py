@@ -1710,6 +1710,46 @@ SECRETS: Final = (
 
 STRIPE: Final = (
     Mutant(
+        "stripe-refund-that-comes-back",
+        "a refund that fails after its success is held again",
+        "src/ledger/background/inbox/message_handlers.py",
+        "if isinstance(message, RefundFailed) and message.is_final and part",
+        "if isinstance(message, RefundFailed) and False and part",
+        ("tests/background/test_inbox.py",),
+    ),
+    Mutant(
+        "refund-after-it-came-back",
+        "an older report of its success does not give a refund away again that came back",
+        "src/ledger/domain/orders/decide/refunds.py",
+        "or part.came_back or not carried_out",
+        "or not carried_out",
+        ("tests/domain/test_refund_examples.py",),
+    ),
+    Mutant(
+        "late-refusal-of-a-refund",
+        "a failure that is not the processor's last word undoes no refund that succeeded",
+        "src/ledger/background/inbox/message_handlers.py",
+        "and message.is_final and part.status",
+        "and part.status",
+        ("tests/background/test_inbox.py",),
+    ),
+    Mutant(
+        "stripe-transfer-taken-back",
+        "a transfer that its bank takes back leaves the order's money",
+        "src/ledger/processors/stripe/events.py",
+        "if moved.type not in {_FUNDED, _TAKEN_BACK}:",
+        "if moved.type != _FUNDED:",
+        ("tests/processors/stripe/test_events.py",),
+    ),
+    Mutant(
+        "stripe-refusal-as-a-decline",
+        "a fault of the request at Stripe is no decline of a bank",
+        "src/ledger/processors/stripe/declines.py",
+        "if error.type == _CARD_ERROR or error.decline_code is not None or error.code in ERROR_CODES:",
+        "if True:",
+        ("tests/processors/stripe/test_cards.py",),
+    ),
+    Mutant(
         "stripe-another-card-after-3-d-secure",
         "an intent whose payer failed is cancelled: its client secret, which his browser has, confirms no other card",
         "src/ledger/processors/stripe/cards.py",

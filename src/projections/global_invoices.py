@@ -202,6 +202,7 @@ class MovementType(StrEnum):
     PAYMENT = "PAYMENT"
     REFUND = "REFUND"
     CHARGEBACK = "CHARGEBACK"
+    REFUND_REVERSED = "REFUND_REVERSED"
 
 
 class GlobalMovement(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -223,6 +224,7 @@ _TYPES: Final[Mapping[str, MovementType]] = {
     "payment-refunded.v1": MovementType.REFUND,
     "late-refund-reported.v1": MovementType.REFUND,
     "dispute-lost.v1": MovementType.CHARGEBACK,
+    "refund-reversed.v1": MovementType.REFUND_REVERSED,
 }
 
 

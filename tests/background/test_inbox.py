@@ -524,6 +524,12 @@ async def test_a_payout_ends_with_its_own_message_and_no_other(
     assert failed.message_id in set_aside(database_url)
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 4_000)
+    final = RefundFailed(idempotency_key=key, code="ACCOUNT_REFUSED", is_final=True, **about(merchant, order))
+    older = RefundConfirmed(idempotency_key=key, amount=Decimal(4_000), **about(merchant, order))
+    for message in (final, older, failed):
+        assert (await delivery.deliver(message)).handled_at is not None or message is failed
+        order = await current(ledger, merchant, order)
+        assert (order.status, order.amount_refunded) == (OrderStatus.COMPLETED, 0)
 
 
 async def test_no_partial_refund_is_requested_of_a_processor_without_partial_payouts(

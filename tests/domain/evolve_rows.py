@@ -64,6 +64,7 @@ REFUSED = e.RefundRefused(refund_id=REFUND, payment_id=ONE, code="GENERIC_DECLIN
 LATE_REFUND = e.LateRefundReported(
     refund_id=REFUND, payment_id=ONE, amount=Decimal(4000), processor_reference="ref", at=NOON
 )
+CAME_BACK = e.RefundReversed(refund_id=REFUND, payment_id=ONE, amount=Decimal(4000), code="UNKNOWN", at=NOON)
 REFUSED_AGAIN = e.RefundRefused(refund_id=refund_id(2), payment_id=ONE, code="GENERIC_DECLINE", at=NOON)
 
 ACTION_STEPS = [
@@ -199,6 +200,7 @@ ACTION_STEPS = [
         P.PENDING_REFUND,
         O.REFUND_PROCESSING,
     ),
+    (CAME_BACK, (*REFUNDING, refunded(1, 4000)), P.CAPTURED, O.COMPLETED),
     (DISPUTED[-1], PAID, P.DISPUTED, O.COMPLETED),
     (e.DisputeWon(payment_id=ONE, dispute_id="dsp-1", at=NOON), DISPUTED, P.CAPTURED, O.COMPLETED),
     (

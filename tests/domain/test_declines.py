@@ -27,7 +27,7 @@ CONTRACT = [
 
 
 def test_the_decline_codes_are_those_of_the_contract():
-    assert list(DECLINES) == [*CONTRACT, "INSTALLMENTS_NOT_AVAILABLE"]
+    assert list(DECLINES) == [*CONTRACT, "INSTALLMENTS_NOT_AVAILABLE", "CARD_TOKEN_INVALID"]
 
 
 def test_an_unknown_code_is_a_generic_decline():

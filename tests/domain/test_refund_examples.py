@@ -18,12 +18,22 @@ from tests.domain.builders import (
     refund_requested,
     refunded,
 )
+from tests.domain.scenario import given
 
 from ledger.domain.fold import fold
-from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
+from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, ReverseRefund
 from ledger.domain.orders.decide.outcomes import decide_outcome
-from ledger.domain.orders.decide.refunds import decide_refund
-from ledger.domain.orders.events import AbandonedBecause, CallAbandoned, LateRefundReported, ProcessorCall
+from ledger.domain.orders.decide.refunds import decide_refund, decide_refund_reversal
+from ledger.domain.orders.events import (
+    AbandonedBecause,
+    CallAbandoned,
+    LateRefundReported,
+    OrderCancelled,
+    ProcessorCall,
+    RefundReversed,
+    SettlementListed,
+    SettlementMatched,
+)
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.processor_outcomes import Refunded
 from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
@@ -135,3 +145,29 @@ def test_a_late_refund_of_a_payment_that_was_refunded_otherwise_is_recorded_and_
     payment = order.payments[0]
     assert (payment.status, payment.refunded, payment.refundable) == (PaymentStatus.REFUNDED, 4120, 0)
     assert [refund.status for refund in order.refunds] == [RefundStatus.SUCCEEDED, RefundStatus.SUCCEEDED]
+
+
+def test_a_refund_that_comes_back_is_held_again_and_never_succeeds_later():
+    """The sums follow, another refund in flight goes on, and what the processor reported earlier changes nothing."""
+    command = ReverseRefund(refund_id=refund_id(1), payment_id=payment_id(1), code="UNKNOWN", at=NOON)
+    history = [*COVERED, refund_requested(1, 1000), refunded(1, 1000), refund_requested(1, 2000, 2)]
+    [back] = given(*history).when(command).then_events()
+    assert (type(back), back.amount) == (RefundReversed, 1000)
+    order = folded([*history, back])
+    payment = order.payments[0]
+    assert (payment.status, payment.refunded, payment.refundable) == (PaymentStatus.PENDING_REFUND, 0, 2120)
+    assert [refund.status for refund in order.refunds] == [RefundStatus.FAILED, RefundStatus.PENDING]
+    assert decide_outcome(order, late(1000)) == []
+    order = fold(evolve, order, decide_outcome(order, late(2000, 2)))
+    assert (order.payments[0].status, order.amount_refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 2000)
+    pending = folded([*COVERED, refund_requested(1, 1000)])
+    assert decide_refund_reversal(pending, command) == []
+
+
+def test_a_refund_of_a_settled_payment_that_comes_back_leaves_it_settled_and_reopens_its_order():
+    settled = [created(), *paid(1, 10000), SettlementListed(payment_id=payment_id(1), batch_id="b", at=NOON)]
+    settled += [SettlementMatched(payment_id=payment_id(1), batch_id="b", at=NOON)]
+    command = ReverseRefund(refund_id=refund_id(1), payment_id=payment_id(1), code="UNKNOWN", at=NOON)
+    ended = [refund_requested(1, 10000), refunded(1, 10000), OrderCancelled(at=NOON)]
+    order = folded([*settled, *ended, *decide_refund_reversal(folded([*settled, *ended]), command)])
+    assert (order.payments[0].status, order.net, order.closed) == (PaymentStatus.SETTLED, 10000, False)

@@ -70,7 +70,7 @@ from tests.domain.builders import (
 
 from ledger.domain.orders import events as e
 from ledger.domain.orders import processor_outcomes as o
-from ledger.domain.orders.commands import DisputeStage, RepeatCall, SettlementStage
+from ledger.domain.orders.commands import DisputeStage, RepeatCall, ReverseRefund, SettlementStage
 from ledger.domain.orders.processor_outcomes import Declined, NotSent, Unanswered
 from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 
@@ -919,6 +919,16 @@ _HALF_REFUNDED = (
     refunded(2, 3000),
 )
 
+_ALL_REFUNDED = (created(), *paid(1, 10000), refund_requested(1, 10000), refunded(1, 10000))
+_PART_REFUNDED = (created(), *paid(1, 10000), refund_requested(1, 4000), refunded(1, 4000))
+_PART_OF_LESS_REFUNDED = (
+    *awaiting_deposit(created()),
+    deposited(1, 6000),
+    refund_requested(1, 4000),
+    refunded(1, 4000),
+)
+COMES_BACK = ReverseRefund(refund_id=refund_id(1), payment_id=payment_id(1), code="UNKNOWN", at=NOON)
+
 REPORTED_ROWS: list[Row] = [
     (
         CHR,
@@ -931,6 +941,9 @@ REPORTED_ROWS: list[Row] = [
     (O.REFUNDED, "late deposit", "single", O.PARTIALLY_REFUNDED, _REFUNDED_REFERENCE, deposit(500, name="dep-2")),
     (O.REFUNDED, "late deposit", "split, less", O.PARTIALLY_PAID, _REFUNDED_PART, deposit(500, name="dep-2")),
     (O.REFUNDED, "late deposit", "split, covers", O.COMPLETED, _REFUNDED_PART, deposit(10000, name="dep-2")),
+    (O.REFUNDED, "refund came back", "single", O.COMPLETED, _ALL_REFUNDED, COMES_BACK),
+    (O.PARTIALLY_REFUNDED, "refund came back", "single", O.COMPLETED, _PART_REFUNDED, COMES_BACK),
+    (O.PARTIALLY_REFUNDED, "refund came back", "single, less", O.PARTIALLY_PAID, _PART_OF_LESS_REFUNDED, COMES_BACK),
     (
         O.CANCELLATION_REQUESTED,
         "refund refused",

@@ -175,6 +175,14 @@ ACTIONS: dict[str, Any] = {
     "late-refund-reported.v1": orders.LateRefundReported(
         refund_id=REFUND, payment_id=PAYMENT, amount=AMOUNT, processor_reference="sbx-3", at=AT
     ),
+    "refund-reversed.v1": orders.RefundReversed(
+        refund_id=REFUND,
+        payment_id=PAYMENT,
+        amount=AMOUNT,
+        code="EXPIRED_OR_CANCELED_CARD",
+        at=AT,
+        message="Stripe's refund re_1 failed.",
+    ),
     "call-unanswered.v1": orders.CallUnanswered(
         payment_id=PAYMENT,
         call=orders.ProcessorCall.CAPTURE,

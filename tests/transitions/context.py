@@ -45,6 +45,7 @@ _OPERATION_OF_MESSAGE = {
     e.SettlementRefused: "settlement",
     e.PaymentRefunded: "confirmation",
     e.RefundRefused: "confirmation",
+    e.RefundReversed: "reversal",
 }
 
 

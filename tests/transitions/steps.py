@@ -6,11 +6,17 @@ A step names a payment by `n`, which counts the order's payments from the newest
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from tests.api.bodies import card
 from tests.api.storefront import ORDERS
 from tests.transitions.context import SANDBOX, ScenarioContext
+
+from ledger.background.inbox.delivery import open_delivery
+from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.processors.messages import RefundFailed
 
 Step = Callable[[ScenarioContext], Awaitable[Any]]
 Tender = dict[str, Any]
@@ -187,6 +193,31 @@ def recovery() -> Step:
 def giving_up() -> Step:
     """Runs the recovery after the day for which calls that never arrived are sent again."""
     return lambda context: context.run_recovery(gives_up=True)
+
+
+def refund_comes_back() -> Step:
+    """Lets the processor report that the newest refund, which had succeeded, failed later."""
+
+    async def step(context: ScenarioContext) -> None:
+        ledger, merchant_id = context.store.ledger, context.merchant.merchant_id
+        order_id = UUID((await context.read_order())["id"])
+        refund = (await load_order(ledger, merchant_id, order_id)).refunds[-1]
+        [part] = refund.parts
+        message = RefundFailed(
+            processor="sandbox",
+            message_id=f"{refund.refund_id}:failed",
+            merchant_id=merchant_id,
+            occurred_at=datetime.now(UTC),
+            order_id=order_id,
+            idempotency_key=f"{refund.refund_id}:{part.payment_id}",
+            processor_reference="sbx_1",
+            code="UNKNOWN",
+            is_final=True,
+        )
+        async with open_delivery(str(context.store.settings.database_url), ledger) as delivery:
+            assert (await delivery.deliver(message)).handled_at is not None
+
+    return step
 
 
 def _of(amount: int | None) -> dict[str, int]:

@@ -73,6 +73,8 @@ class RefundFailed(_Sent, frozen=True, kw_only=True, tag="refund-failed"):
     """A pending refund or payout failed.
 
     `returned` is the part of it that went back all the same, and `returned_reference` the processor's id of that part.
+    With `is_final` it failed even if it was reported as succeeded before: the money is the merchant's again, and it
+    never succeeds after that.
     """
 
     idempotency_key: str
@@ -81,6 +83,7 @@ class RefundFailed(_Sent, frozen=True, kw_only=True, tag="refund-failed"):
     message: str | None = None
     returned: Decimal = Decimal(0)
     returned_reference: str | None = None
+    is_final: bool = False
 
 
 class DisputeOpened(_Sent, frozen=True, kw_only=True, tag="dispute-opened"):

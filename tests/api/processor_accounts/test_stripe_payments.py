@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import httpx
 import pytest
@@ -23,7 +25,9 @@ from tests.api.storefront import ORDERS, Merchant, Storefront, opened
 from tests.api.subscriptions.billing import planned
 from tests.background.test_recovery import AFTERWARDS, sweep
 
+from ledger.background.reconciliation.comparison import contrast, records_of
 from ledger.operations.payment_methods.sweep import sweep_cards
+from ledger.operations.pipeline.unit_of_work import load_order
 from ledger.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -174,6 +178,38 @@ async def test_transfers_arrive_in_parts_and_go_back(shop: Shop) -> None:
     control(shop.url, "clock", {"seconds": 10})
     await shop.told()
     assert (await shop.shown("spei"))[0] == "PARTIALLY_REFUNDED"
+
+
+async def test_what_comes_back_and_what_a_bank_takes_back_are_in_the_sums(shop: Shop) -> None:
+    """A refund that had succeeded and fails, also one of Stripe's own pages, and a transfer that its bank reverses."""
+    paid = (await shop.create("paid")).json()["payment"]["processorReference"]
+    await shop.merchant.post(f"{ORDERS}/paid/refund", {"amount": 50_000, "reason": "x"})
+    made = await shop.at_stripe("/v1/refunds", payment_intent=paid, amount=100_000)
+    await shop.told()
+    assert await shop.shown("paid") == ("REFUNDED", "REFUNDED")
+    async with httpx.AsyncClient(base_url=shop.url, auth=("sk_test_fake", "")) as client:
+        refunds = [each["id"] for each in (await client.get("/v1/refunds")).json()["data"]]
+    for refund, status, left in ((made["id"], "PARTIALLY_REFUNDED", 50_000), (refunds[-1], "COMPLETED", 0)):
+        control(shop.url, "refunds", {"refund": refund, "action": "fail", "reason": "expired_or_canceled_card"})
+        await shop.told()
+        order = (await shop.merchant.get(f"{ORDERS}/paid")).json()
+        assert (order["status"], order["amountRefunded"]) == (status, left)
+    merchant_id, now, hour = shop.merchant.merchant_id, datetime.now(UTC), timedelta(hours=1)
+    state = await load_order(shop.store.ledger, merchant_id, UUID(order["id"]))
+    account = await shop.store.ledger.processors.named(merchant_id, "mx")
+    assert account is not None
+    listed = [each async for each in account.processor.records(now - hour, now + hour)]
+    assert [contrast(state, state.payments[0], each) for each in listed] == [None], "the comparison finds no difference"
+    assert {each.idempotency_key for each in records_of(state, merchant_id, "mx", {})} == {listed[0].idempotency_key}
+    await shop.merchant.delete("/api/v1/processor-accounts/sandbox")
+    asked = (await shop.create("spei", paymentMethod={"type": "spei"})).json()
+    clabe = asked["paymentMethod"]["speiDetails"]["clabe"]
+    arrived = control(shop.url, "transfers", {"clabe": clabe, "amount": 150_000, "reference": "1"})
+    await shop.told()
+    control(shop.url, "reversals", {"transaction": arrived["id"]})
+    await shop.told()
+    order = (await shop.merchant.get(f"{ORDERS}/spei")).json()
+    assert (order["status"], order["amountPaid"], order["amountRefunded"]) == ("REFUNDED", 150_000, 150_000)
 
 
 async def test_a_transfer_that_is_paid_in_part_goes_back_when_its_order_is_cancelled(shop: Shop) -> None:

@@ -20,6 +20,7 @@ from tests.domain.builders import (
     paid,
     payment_id,
     reference_open,
+    refund_id,
     refund_requested,
     refunded,
 )
@@ -49,7 +50,7 @@ from ledger.domain.invoices.commands import (
 from ledger.domain.invoices.decide.cancellation import decide_cancellation_outcome, decide_document_cancellation
 from ledger.domain.invoices.decide.stamping import decide_enabling, decide_next
 from ledger.domain.invoices.due import InvoiceTimerKind, invoice_timers
-from ledger.domain.orders.events import DisputeLost, DisputeOpened, PaymentStarted
+from ledger.domain.orders.events import DisputeLost, DisputeOpened, PaymentStarted, RefundReversed
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.invoices.events import DocumentCancellationRequested
 from ledger.domain.orders.invoices.terms import (
@@ -202,6 +203,20 @@ def test_a_lost_dispute_has_no_credit_note():
     lost = DisputeLost(payment_id=payment_id(1), dispute_id="d-1", amount=4000, at=NOON)
     opened = DisputeOpened(payment_id=payment_id(1), dispute_id="d-1", amount=4000, at=NOON)
     assert documents_of(run(bought(opened, lost))) == [INVOICED]
+
+
+def test_a_refund_that_comes_back_leaves_its_credit_note_to_the_merchant():
+    """The note is a document of the log: the merchant cancels it, and a further refund has one of its own."""
+    order = run(bought(*returned(4000)))
+    back = RefundReversed(refund_id=refund_id(1), payment_id=payment_id(1), amount=4000, code="X", at=NOON)
+    order = run(fold(evolve, order, [back]))
+    assert [int(each.total) for each in notes(order)] == [4000]
+    order = cancel(order, Cancelled(), document=order.invoices.credit_notes[0])
+    order = run(fold(evolve, run(order), returned(10000, 2)))
+    assert [int(each.total) for each in notes(order)][-1] == 10000
+    assert not is_due(order)
+    early = fold(evolve, bought(*returned(4000)), [back])
+    assert documents_of(run(early)) == [INVOICED], "no note of a refund that came back before it"
 
 
 def test_refunds_of_an_order_that_an_older_release_invoiced_get_credit_notes_on_request():

@@ -280,8 +280,11 @@ class Double:
         token = form.get("payment_method") or form["confirmation_token"]
         intent["payment_method"] = token.replace("ctoken", "pm")
         if token == "pm_unknown":
+            unknown = {"code": "resource_missing", "param": "payment_method"}
+            raise Refusal(400, type="invalid_request_error", message=f"No such PaymentMethod: '{token}'", **unknown)
+        if token == "pm_used":
             raise Refusal(
-                400, type="invalid_request_error", code="resource_missing", message=f"No such PaymentMethod: '{token}'"
+                400, type="invalid_request_error", message="It was detached from a Customer. It may not be used again."
             )
         if token == "pm_3ds" and "off_session" not in form:
             url = {"redirect_to_url": {"url": "https://hooks.stripe.test/3ds", "return_url": form.get("return_url")}}

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 from tests.processors.stripe.conftest import RETURN_URL, Shop
 from tests.processors.stripe.double import (
     BUSY,
@@ -350,9 +351,23 @@ async def test_declines_are_told_apart(shop: Shop, stripe: StripeProcessor) -> N
     assert isinstance(by_rules, Declined)
     assert (by_rules.code, by_rules.refused_by) == ("SUSPECTED_FRAUD", RefusedBy.RISK)
     unknown = await stripe.authorize(shop.pay("pm_unknown"))
-    assert unknown == Declined(
-        code="GENERIC_DECLINE", message="No such PaymentMethod: '***'", processor_reference="pi_3"
-    )
+    assert isinstance(unknown, Declined)
+    assert (unknown.code, unknown.message) == ("CARD_TOKEN_INVALID", "No such PaymentMethod: '***'")
+    used = await stripe.authorize(shop.pay("pm_used"))
+    assert isinstance(used, Declined)
+    assert used.code == "CARD_TOKEN_INVALID"
+
+
+@pytest.mark.parametrize("path", ["/payment_intents", "/confirm"])
+async def test_what_stripe_refuses_of_a_request_is_no_decline(
+    shop: Shop, stripe: StripeProcessor, double: Double, path: str
+) -> None:
+    """No bank was asked: the request had no effect, and the same payment can be tried again."""
+    double.faults[path] = [REFUSED]
+    with capture_logs() as logs, pytest.raises(ProcessorUnavailable):
+        await stripe.authorize(shop.pay())
+    assert [line["message"] for line in logs] == ["This is not allowed."]
+    assert charged(double) == 0
 
 
 async def test_instalments_are_asked_for_before_the_card_is_charged(

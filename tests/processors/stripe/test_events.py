@@ -72,6 +72,10 @@ async def test_each_transfer_is_one_deposit_of_its_reference(
     [one], [other] = await asked(shop, first), await asked(shop, second)
     assert one.processor_reference != other.processor_reference
     assert await asked(shop, cash(double, customer, -5_000, "applied_to_payment")) == []
+    [lost] = await asked(shop, cash(double, customer, -20_000, "funding_reversed"))
+    assert isinstance(lost, DisputeLost), "a bank that takes a transfer back takes it as a chargeback does"
+    assert (lost.amount, lost.order_id, lost.payment_id) == (20_000, request.order_id, request.payment_id)
+    assert await asked(shop, cash(double, customer, 0, "funding_reversed")) == []
     assert await asked(shop, first, merchant_id=uuid4()) == []  # another merchant's account has the same keys
     double.customers[customer]["metadata"] = {}
     assert await asked(shop, first) == []
@@ -107,6 +111,7 @@ async def test_a_refund_has_an_end(
     refund["status"] = status
     messages = await asked(shop, event)
     assert [type(message) for message in messages] == ([] if kind is None else [kind])
+    assert all(m.is_final for m in messages if isinstance(m, RefundFailed))
     assert {(m.idempotency_key, m.order_id) for m in messages} <= {(request.idempotency_key, request.order_id)}  # type: ignore[union-attr]
     refund["metadata"]["ledger_amount"] = "changed by hand"
     assert len(await asked(shop, event)) == len(messages)

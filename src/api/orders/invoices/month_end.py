@@ -78,7 +78,10 @@ class MissingDocumentLine(Struct, frozen=True, kw_only=True, rename="camel"):
 class MovementAfterGlobal(Struct, frozen=True, kw_only=True, rename="camel"):
     """Money of an order after a global invoice stated the order. It has no document."""
 
-    type: Annotated[MovementType, Meta(description="PAYMENT was received; REFUND and CHARGEBACK were given back.")]
+    type: Annotated[
+        MovementType,
+        Meta(description="PAYMENT and REFUND_REVERSED were received; REFUND and CHARGEBACK were given back."),
+    ]
     order_id: Annotated[UUID, Meta(description="The service's id of the order.")]
     global_invoice_id: Annotated[UUID, Meta(description="The global invoice that states it.")]
     amount: Annotated[Amount, Meta(description="The amount with surcharge, in minor units (cents).")]

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, assert_never, get_args
+from typing import Any, Final, assert_never, get_args
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -20,6 +20,7 @@ import structlog
 
 from ledger.background.inbox.consumer import Applied, DeadLetter, Disposition, Handles, RetryLater
 from ledger.background.inbox.overpayment import NotApplicableYet, refund_overpayment
+from ledger.domain.fold import fold
 from ledger.domain.money import GROSS_MAX, ZERO
 from ledger.domain.orders.commands import (
     DisputeStage,
@@ -27,13 +28,15 @@ from ledger.domain.orders.commands import (
     RecordDispute,
     RecordRefundOutcome,
     RecordSettlement,
+    ReverseRefund,
     SettlementStage,
 )
 from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute, decide_settlement
 from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.orders.decide.references import decide_deposit, takes_exactly
-from ledger.domain.orders.decide.refunds import decide_refund_outcome
+from ledger.domain.orders.decide.refunds import decide_refund_outcome, decide_refund_reversal
 from ledger.domain.orders.events import OrderEvent
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Refunded, RefundRefused
 from ledger.domain.orders.refund import RefundPart, RefundStatus, returned_refund_id
@@ -189,14 +192,12 @@ def _account(message: DepositReceived) -> str | None:
 
 
 def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
-    for refund_id, part in _parts(order):
-        if _key(refund_id, part) == message.idempotency_key:
-            break
-    else:
-        raise NotApplicableYet("its order has no such refund")
-    if not _is_from(message, order.payment(part.payment_id)):
-        raise _Contradicts("the refund is another account's")
+    refund_id, part = _part_of(order, message)
+    if part.came_back:
+        return []  # whatever this message reports is older
     outcome: Refunded | RefundRefused
+    if isinstance(message, RefundFailed) and message.is_final and part.status is RefundStatus.SUCCEEDED:
+        return _came_back(order, refund_id, part, message, at)
     if isinstance(message, RefundConfirmed):
         if message.amount != part.amount:
             raise _Contradicts("its amount is not the refund's")
@@ -217,6 +218,29 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
         if order.refund(returned_id) is None:
             raise NotApplicableYet("a part of the failed refund went back, and another refund or a dispute is open")
     return events
+
+
+def _part_of(order: Order, message: _Refund) -> tuple[UUID, RefundPart]:
+    """Returns the part that a message is about, and its refund. Raises NotApplicableYet, _Contradicts."""
+    for refund_id, part in _parts(order):
+        if _key(refund_id, part) == message.idempotency_key:
+            if not _is_from(message, order.payment(part.payment_id)):
+                raise _Contradicts("the refund is another account's")
+            return refund_id, part
+    raise NotApplicableYet("its order has no such refund")
+
+
+def _came_back(
+    order: Order, refund_id: UUID, part: RefundPart, message: RefundFailed, at: datetime
+) -> list[OrderEvent]:
+    """Returns the events of a refund that fails after it had succeeded, with the part that stays with the payer."""
+    about: dict[str, Any] = {"refund_id": refund_id, "payment_id": part.payment_id, "at": at}
+    outcome = _refusal(order, part, message)
+    events = decide_refund_reversal(order, ReverseRefund(**about, code=message.code, message=message.message))
+    returned = decide_refund_outcome(fold(evolve, order, events), RecordRefundOutcome(**about, outcome=outcome))
+    if message.returned and not returned:
+        raise NotApplicableYet("a part of the refund stays with the payer, and another refund or a dispute is open")
+    return [*events, *returned]
 
 
 def _refusal(order: Order, part: RefundPart, message: RefundFailed) -> RefundRefused:

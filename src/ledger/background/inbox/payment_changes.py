@@ -15,10 +15,10 @@ from typing import Final
 from ledger.background.inbox.consumer import Applied, Disposition, RetryLater
 from ledger.domain.fold import fold
 from ledger.domain.orders.capabilities import AccountRules
-from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
+from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, ReverseRefund
 from ledger.domain.orders.decide.cancellation import needs_release
 from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
-from ledger.domain.orders.decide.refunds import decide_refund, decide_refund_outcome
+from ledger.domain.orders.decide.refunds import decide_refund, decide_refund_outcome, decide_refund_reversal
 from ledger.domain.orders.events import OrderEvent
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
@@ -172,6 +172,15 @@ def _refunded(found: UnrequestedRefund, deadline_at: datetime, order: Order, at:
         )
         events = decide_refund(order, command)
     elif (part := known.part(found.payment_id)) is not None and part.status is RefundStatus.SUCCEEDED:
-        return []
+        return _reversed(found, order, at)
     outcome = RecordRefundOutcome(refund_id=found.refund_id, payment_id=found.payment_id, outcome=found.outcome, at=at)
     return [*events, *decide_refund_outcome(fold(evolve, order, events), outcome)]
+
+
+def _reversed(found: UnrequestedRefund, order: Order, at: datetime) -> list[OrderEvent]:
+    """Returns the event of a refund that succeeded and has come back since, none for one that has not."""
+    if not isinstance(found.outcome, RefundRefused):
+        return []
+    code, message = found.outcome.code, found.outcome.message
+    command = ReverseRefund(refund_id=found.refund_id, payment_id=found.payment_id, code=code, at=at, message=message)
+    return decide_refund_reversal(order, command)

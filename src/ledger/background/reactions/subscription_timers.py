@@ -84,6 +84,7 @@ class SubscriptionOrders:
             "deposit-received.v1",
             "payment-refunded.v1",
             "late-refund-reported.v1",
+            "refund-reversed.v1",
             "dispute-lost.v1",
         }
     )

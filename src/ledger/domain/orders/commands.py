@@ -462,6 +462,16 @@ class RecordRefundOutcome(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class ReverseRefund(Struct, frozen=True, kw_only=True):
+    """Records that one payment's part of a refund, which had succeeded, failed later."""
+
+    refund_id: UUID
+    payment_id: UUID
+    code: str
+    at: datetime
+    message: str | None = None
+
+
 class RepeatCall(Struct, frozen=True, kw_only=True):
     """Sends an open call again under its key. `after` is the deadline of the latest one, as the caller has read it."""
 

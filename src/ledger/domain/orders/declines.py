@@ -27,6 +27,8 @@ GENERIC_DECLINE: Final = "GENERIC_DECLINE"
 PROCESSOR_TIMEOUT: Final = "PROCESSOR_TIMEOUT"
 INSTALLMENTS_NOT_AVAILABLE: Final = "INSTALLMENTS_NOT_AVAILABLE"
 """Beyond the contract's codes: the same card can be approved in one payment, or in another number of months."""
+CARD_TOKEN_INVALID: Final = "CARD_TOKEN_INVALID"  # noqa: S105 - no secret
+"""Beyond the contract's codes: the processor shows only at the charge that a token is used up. No bank was asked."""
 
 _TABLE: Final = (
     Decline("INSUFFICIENT_FUNDS", True, Advice.RETRY_WITH_OTHER_METHOD, "The card has insufficient funds."),
@@ -48,6 +50,7 @@ _TABLE: Final = (
     Decline("DUPLICATE_TRANSACTION", False, Advice.DO_NOT_RETRY, "The same payment was made a moment ago."),
     Decline(GENERIC_DECLINE, True, Advice.RETRY_WITH_OTHER_METHOD, "The payment was declined."),
     Decline(INSTALLMENTS_NOT_AVAILABLE, False, Advice.FIX_DATA, "The card's bank does not offer these instalments."),
+    Decline(CARD_TOKEN_INVALID, False, Advice.FIX_DATA, "The card's token is used up: enter the card again."),
 )
 
 _SPANISH: Final = {
@@ -67,6 +70,7 @@ _SPANISH: Final = {
     "TRANSACTION_NOT_PERMITTED": "La tarjeta no permite este pago.",
     "DUPLICATE_TRANSACTION": "El mismo pago se hizo hace un momento.",
     "GENERIC_DECLINE": "El pago fue rechazado.",
+    "CARD_TOKEN_INVALID": "Vuelve a escribir los datos de la tarjeta.",
     "INSTALLMENTS_NOT_AVAILABLE": "Tu banco no ofrece estos meses sin intereses. Elige otro plazo o un solo pago.",
 }
 _ENGLISH: Final = {
@@ -74,6 +78,7 @@ _ENGLISH: Final = {
     "AUTHENTICATION_FAILED": "Your identity could not be confirmed.",
     "PROCESSOR_TIMEOUT": "The payment was not made. Try again.",
     "ISSUER_UNAVAILABLE": "The card's bank cannot be reached. Try again later.",
+    "CARD_TOKEN_INVALID": "Enter the card again.",
     "INSTALLMENTS_NOT_AVAILABLE": "Your bank does not offer these instalments. Choose others, or pay at once.",
 }
 

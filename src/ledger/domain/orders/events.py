@@ -710,6 +710,21 @@ class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     at: datetime
 
 
+class RefundReversed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A refund that had succeeded failed later: the processor has `amount` (gross) back for the merchant.
+
+    The money is held again. `code` is the processor's reason. An alert is raised on this event: the payer, who may know
+    of the refund, has not got it.
+    """
+
+    refund_id: UUID
+    payment_id: UUID
+    amount: Decimal
+    code: str
+    at: datetime
+    message: str | None = None
+
+
 class CallUnanswered(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A call to the processor got no answer in time: its outcome is unknown.
 
@@ -1011,6 +1026,7 @@ OrderEvent = (
     | RefundRefused
     | RefundReopened
     | LateRefundReported
+    | RefundReversed
     | CallUnanswered
     | CallPostponed
     | CallRepeated
@@ -1075,6 +1091,7 @@ TOPICS: Final[dict[str, type[Struct]]] = {
     "refund-refused.v1": RefundRefused,
     "refund-reopened.v1": RefundReopened,
     "late-refund-reported.v1": LateRefundReported,
+    "refund-reversed.v1": RefundReversed,
     "call-unanswered.v1": CallUnanswered,
     "call-postponed.v1": CallPostponed,
     "call-repeated.v1": CallRepeated,

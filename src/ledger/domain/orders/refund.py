@@ -78,7 +78,8 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     of the part's entry in the payment's history.
 
     A payout has a `destination_type`, and a `destination` unless it is MANUAL, or PAYING_ACCOUNT at a processor that
-    alone knows the account. `by_merchant`: the merchant pays it out, and no processor has it. `paid_at` and
+    alone knows the account. `came_back` is True once its money is held again after a success: it never succeeds later.
+    `by_merchant`: the merchant pays it out, and no processor has it. `paid_at` and
     `payout_reference` are what the merchant has confirmed.
     """
 
@@ -90,6 +91,7 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     processor_reference: str | None = None
     message: str | None = None
     was_not_sent: bool = False
+    came_back: bool = False
     success: RefundSuccess | None = None
     destination_type: DestinationType | None = None
     destination: Destination | None = None

@@ -152,6 +152,15 @@ PAYMENT_EDGES: Final = _edges(
 )
 """The moves of a payment (contract 2.1). FAILED and REFUNDED are final."""
 
+REPORTED_PAYMENT_EDGES: Final = _edges(
+    PaymentStatus,
+    """
+    REFUNDED:           CAPTURED PARTIALLY_CAPTURED PENDING_SETTLEMENT SETTLED PARTIALLY_REFUNDED
+    PARTIALLY_REFUNDED: CAPTURED PARTIALLY_CAPTURED PENDING_SETTLEMENT SETTLED PARTIALLY_REFUNDED
+    """,
+)
+"""The moves of a payment that only a refund which comes back causes. The money is held again."""
+
 ORDER_EDGES: Final = _edges(
     OrderStatus,
     """
@@ -189,11 +198,13 @@ REPORTED_EDGES: Final = _edges(
     """
     PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: COMPLETED
     REFUNDED:               PARTIALLY_REFUNDED PARTIALLY_PAID COMPLETED
+    PARTIALLY_REFUNDED:     PARTIALLY_PAID COMPLETED
     CANCELLATION_REQUESTED: PARTIALLY_REFUNDED
     """,
 )
-"""The moves that only a late report of a processor or a bank causes: money that is reported late, or a refund that
-fails while its order is being cancelled. The money is real, so it moves an order even out of a final status."""
+"""The moves that only a late report of a processor or a bank causes: money that is reported late, a refund that comes
+back, or one that fails while its order is being cancelled. The money is real, so it moves an order even out of a final
+status."""
 
 OLDER_PART_EDGES: Final = _edges(
     OrderStatus,

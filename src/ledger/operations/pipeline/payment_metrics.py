@@ -55,6 +55,7 @@ _COUNTED: Final = frozenset(
         events.LateCaptureReported,
         events.LateAuthorizationReported,
         events.LateRefundReported,
+        events.RefundReversed,
         events.AuthorizationOutcomeUnknown,
         events.AuthorizationAbandoned,
         events.DisputeOpened,
@@ -69,6 +70,7 @@ _CONTRADICTIONS: Final = frozenset(
         events.LateCaptureReported,
         events.LateRefundReported,
         events.RefundReopened,
+        events.RefundReversed,
     }
 )
 """What the ledger records if a processor reports an effect of a call that the ledger had settled otherwise."""

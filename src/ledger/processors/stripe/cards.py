@@ -46,7 +46,7 @@ from ledger.processors.stripe.call_keys import (
     made_about,
     metadata_of,
 )
-from ledger.processors.stripe.declines import declined
+from ledger.processors.stripe.declines import declined, refused
 from ledger.processors.stripe.forms import Form, Value
 from ledger.processors.stripe.intents import (
     CONFIRM,
@@ -86,7 +86,7 @@ class Cards(Intents):
         except Refused as failure:
             if failure.error.type == IDEMPOTENCY_ERROR:
                 raise ProcessorTimedOut("the payment's key came with other parameters before: look it up") from None
-            return declined(failure.error)
+            return refused(failure.error)
         refusal = await self._prepare(intent, request, request.card)
         answer = refusal or await self._confirm(intent, request, request.card)
         return _named(answer, intent.id)
@@ -167,7 +167,9 @@ class Cards(Intents):
             now = refusal.error.payment_intent or refusal.error.setup_intent
             if now is not None and now.status == "canceled":
                 raise ProcessorUnavailable("the payment was fenced before its card arrived") from None
-            return declined(refusal.error)
+            if months is not None and (refusal.error.param or "").startswith(_PLAN):
+                return _without_plan(months, ())
+            return refused(refusal.error)
         available = _months(intent)
         if months is None or months in available:
             return None
@@ -212,7 +214,7 @@ class Cards(Intents):
             answer = await self._answer(now, request)
             if answer is not None:
                 return answer
-        return declined(error, now)
+        return refused(error, now)
 
     async def _read_after(self, intent_id: str, request: Request) -> Intent | None:
         """Reads an intent after its confirmation was sent: if it cannot be read, the outcome is unknown."""

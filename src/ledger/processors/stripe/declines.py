@@ -11,11 +11,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import structlog
+
+from ledger.domain.orders.declines import CARD_TOKEN_INVALID
 from ledger.domain.orders.events import RefusedBy
 from ledger.domain.orders.processor_outcomes import Declined
 from ledger.domain.orders.statuses import Advice
-from ledger.processors.card_data import masked
+from ledger.processors.card_data import masked, masked_text
+from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.stripe.objects import Error, Intent
+
+_log = structlog.get_logger()
 
 _GENERIC: Final = "GENERIC_DECLINE"
 _NAMES: Final = re.compile(r"\b(?:pm|card|src|tok|ctoken|cus)_\w+", re.ASCII)
@@ -99,6 +105,12 @@ BY_RISK_RULES: Final = frozenset({"fraudulent", "merchant_blacklist"})
 """The declines that are Stripe's or the merchant's own rules, not the bank's, by the descriptions of their rows."""
 
 _BLOCKED: Final = "blocked"
+_CARD_ERROR: Final = "card_error"
+"""The type of the error of a card that is declined (docs.stripe.com/api/errors)."""
+_TOKEN_PARAMETERS: Final = frozenset({"confirmation_token", "payment_method", "source"})
+"""The parameters that an error names for a card's token: of the ledger's requests, they have nothing else."""
+_USED_UP: Final = "It may not be used again."
+"""What Stripe writes about a payment method that was charged without a customer; the error may have no code."""
 
 
 def without_names(text: str) -> str:
@@ -120,3 +132,18 @@ def declined(error: Error, intent: Intent | None = None) -> Declined:
         network_advice=ADVICE_CODES.get(error.advice_code or ""),
     )
     return masked(answer)
+
+
+def refused(error: Error, intent: Intent | None = None) -> Declined:
+    """Returns the decline that a refusal means: the card's, or that of a token which cannot be charged.
+
+    Stripe shows only then that a payment method is used up. Whatever else it refuses is a fault of the request or of
+    the account, and no bank was asked. Raises ProcessorUnavailable for that.
+    """
+    if error.type == _CARD_ERROR or error.decline_code is not None or error.code in ERROR_CODES:
+        return declined(error, intent)
+    message = without_names(error.message or "")[:_MESSAGE_MAX]
+    if error.param in _TOKEN_PARAMETERS or _USED_UP in (error.message or ""):
+        return masked(Declined(code=CARD_TOKEN_INVALID, message=message or None))
+    _log.error("stripe_refused_request", code=error.code, param=error.param, message=masked_text(message))
+    raise ProcessorUnavailable(f"Stripe refuses the request: {error.code or error.type}")

@@ -1,7 +1,7 @@
 """What a message of Stripe's is about: asks Stripe for its object, and answers with what is true of it now.
 
 So a message that is doubled, early, late or forged changes nothing. Nothing is found for a message of another kind, or
-about what the ledger did not make. The kinds that are used are those of docs/how-to/connect-stripe.md.
+about what the ledger did not make. The kinds that are used are those of docs/how-to/connect-a-processor.md.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ _PAYMENT_KINDS: Final = frozenset(
 _REFUND_KINDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
 _DISPUTE_KINDS: Final = frozenset({"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed"})
 _PAYOUT_KINDS: Final = frozenset({"payout.paid", "payout.failed", "payout.reconciliation_completed"})
+_FUNDED, _TAKEN_BACK = "funded", "funding_reversed"
+"""The types of a customer's cash balance transaction that an order records."""
 _TRANSFERRED: Final = "customer_cash_balance_transaction.created"
 _KINDS: Final = sorted({_TRANSFERRED, *_PAYMENT_KINDS, *_REFUND_KINDS, *_DISPUTE_KINDS, *_PAYOUT_KINDS})
 """The kinds that are read from Stripe's list: at most 20 can be named (docs.stripe.com/api/events/list)."""
@@ -136,13 +138,23 @@ class Events(Intents):
                 return []
 
     async def _transfer(self, moved: CashTransaction, deadline_at: datetime) -> Sequence[OrderMessage]:
-        """Returns the deposit of a transfer that came to the CLABE of a reference."""
-        if moved.type != "funded":
+        """Returns the deposit of a transfer that came to the CLABE of a reference, or that a bank took it back.
+
+        What a bank takes back leaves the payment as a lost dispute does. Stripe takes what the customer's balance lacks
+        from the merchant's (docs.stripe.com/payments/customer-balance, "Types").
+        """
+        if moved.type not in {_FUNDED, _TAKEN_BACK}:
             return []
         path = f"{CUSTOMERS}/{moved.customer}"
         customer = await self.transport.get(path, {}, Customer, deadline_at=deadline_at)
         if merchant_of(customer.metadata) is None:
             return []
+        if moved.type == _TAKEN_BACK:
+            about = envelope(customer.metadata, moved.id, _time(moved.created))
+            amount = from_units(-moved.net_amount)
+            if amount <= 0:
+                return []
+            return [DisputeLost(**about, dispute_id=moved.id, processor_reference=moved.customer, amount=amount)]
         form: Form = {
             "currency": moved.currency,
             "funding_type": "bank_transfer",
@@ -192,7 +204,11 @@ class Events(Intents):
         ]
 
     async def _refund(self, refund_id: str, deadline_at: datetime) -> Sequence[Finding]:
-        """Returns the end of a refund. One that was made in parts ends when all of them have ended."""
+        """Returns the end of a refund. One that was made in parts ends when all of them have ended.
+
+        A refund that fails is over, also if it had succeeded: Stripe has the money back then
+        (docs.stripe.com/refunds#failed-refunds).
+        """
         refund = await self.transport.get(f"{REFUNDS}/{refund_id}", {}, Refund, deadline_at=deadline_at)
         key, metadata = named_key(refund.metadata), refund.metadata or {}
         if key is None:
@@ -211,7 +227,7 @@ class Events(Intents):
         if isinstance(answer, Refunded):
             return [RefundConfirmed(**about, amount=whole)]
         about |= {"returned": answer.returned, "returned_reference": answer.returned_reference}
-        return [RefundFailed(**about, code=answer.code, message=answer.message)]
+        return [RefundFailed(**about, code=answer.code, message=answer.message, is_final=True)]
 
     async def _unrequested(self, refund: Refund, deadline_at: datetime) -> Sequence[Finding]:
         """Returns a refund made on Stripe's own pages: of a payment of the ledger's, or of a reference's money."""

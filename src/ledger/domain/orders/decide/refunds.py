@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.capabilities import Rules
-from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder
+from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, ReverseRefund
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import (
     require_chargeable,
@@ -34,6 +34,7 @@ from ledger.domain.orders.events import (
     RefundRefused,
     RefundReopened,
     RefundRequested,
+    RefundReversed,
 )
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import NotFound, NotSent, Refunded, RefundPending, Unanswered
@@ -110,12 +111,33 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
     if isinstance(command.outcome, Refusal):
         is_held = _can_give_back(payment) and command.outcome.returned <= payment.refundable
         return with_cancellation_closed(order, _returned(order, payment, part, command) if is_held else [])
-    if not isinstance(command.outcome, Refunded | RefundPending):
+    if part.came_back or not isinstance(command.outcome, Refunded | RefundPending):
         return []
     if not _can_give_back(payment) or part.amount > payment.refundable:
         return _late_refund(part, command)
     reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
     return with_cancellation_closed(order, [reopened, *_pending_part_outcome(payment, part, command)])
+
+
+def decide_refund_reversal(order: Order, command: ReverseRefund) -> list[OrderEvent]:
+    """Records that a part of a refund that had succeeded came back. Returns no events for a part in another status.
+
+    Never refuses. Decide it by what the processor has now, never by an answer that may be older than the success.
+    """
+    refund = order.refund(command.refund_id)
+    part = None if refund is None else refund.part(command.payment_id)
+    if part is None or part.status is not RefundStatus.SUCCEEDED:
+        return []
+    return [
+        RefundReversed(
+            refund_id=command.refund_id,
+            payment_id=command.payment_id,
+            amount=part.amount,
+            code=command.code,
+            at=command.at,
+            message=command.message,
+        )
+    ]
 
 
 def _returned(order: Order, payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:

@@ -23,6 +23,7 @@ from ledger.domain.orders.events import (
     RefundRefused,
     RefundReopened,
     RefundRequested,
+    RefundReversed,
     SettlementListed,
     SettlementMatched,
     SettlementRefused,
@@ -42,6 +43,8 @@ from ledger.domain.orders.refund import (
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, SETTLEMENT_STATUSES, PaymentStatus
 from ledger.domain.orders.terms import DestinationType
+
+_REFUNDED: Final = frozenset({PaymentStatus.REFUNDED, PaymentStatus.PARTIALLY_REFUNDED})
 
 
 def refund_ended(payment: Payment) -> Payment:
@@ -158,6 +161,37 @@ def _refunded_late(order: Order, event: LateRefundReported) -> Order:
     return with_payment(order, event, payment, after)
 
 
+def _refund_reversed(order: Order, event: RefundReversed) -> Order:
+    """Returns the order with the money of a refund held again. It reopens an order that the refund had closed."""
+    payment = order.payment(event.payment_id)
+    reason = event.message or event.code
+    refunds = _with_part(order, payment, event.refund_id, RefundStatus.FAILED, message=reason, came_back=True)
+    order = replace(order, refunds=refunds)
+    parts = (part for refund in order.refunds for part in refund.parts if part.payment_id == event.payment_id)
+    given = sum((part.amount for part in parts if part.status is RefundStatus.SUCCEEDED), ZERO)
+    refunded = min(payment.charged_back + given, payment.captured)
+    status = _status_by_amounts(payment, refunded)
+    entry = HistoryEntry(EntryAction.REFUND, EntryStatus.FAILED, event.amount, event.at, reason, event.refund_id)
+    after = replace(
+        payment,
+        status=status if payment.status in _REFUNDED else payment.status,
+        returns_to=status if payment.returns_to in _REFUNDED else payment.returns_to,
+        refunded=refunded,
+        entries=(*payment.entries, entry),
+        updated_at=event.at,
+    )
+    return replace(with_payment(order, event, payment, after), closed=order.closed and refunded >= payment.refunded)
+
+
+def _status_by_amounts(payment: Payment, refunded: Decimal) -> PaymentStatus:
+    """Returns the status of a payment with captured money by what of it was refunded, and by its settlement batch."""
+    if refunded:
+        return refunded_status(payment.captured, refunded)
+    if payment.batch is not None and payment.batch.status is not PaymentStatus.CAPTURED:
+        return payment.batch.status
+    return PaymentStatus.CAPTURED if payment.captured >= payment.amount else PaymentStatus.PARTIALLY_CAPTURED
+
+
 def _release_call(payment: Payment) -> Intent | None:
     """Returns the open call that releases the payment's rest: the outcome of a refund leaves it open."""
     return payment.intent if payment.is_being_released else None
@@ -257,6 +291,7 @@ def _with_part(
     message: str | None = None,
     *,
     was_not_sent: bool = False,
+    came_back: bool = False,
     success: RefundSuccess | None = None,
 ) -> tuple[Refund, ...]:
     return tuple(
@@ -270,6 +305,7 @@ def _with_part(
                     message=message,
                     before=payment.refunded,
                     was_not_sent=was_not_sent,
+                    came_back=came_back,
                     success=success,
                 )
                 if part.payment_id == payment.payment_id
@@ -332,6 +368,7 @@ EVOLVE: Final[Folds] = {
     RefundRefused: _refund_refused,
     RefundReopened: _refund_reopened,
     LateRefundReported: _refunded_late,
+    RefundReversed: _refund_reversed,
     SettlementListed: on_payment(_settlement_listed),
     SettlementMatched: on_payment(_settlement_matched),
     SettlementRefused: on_payment(_settlement_refused),
