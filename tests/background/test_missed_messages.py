@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 from uuid_utils.compat import uuid7
 
-from ledger.background.inbox.missed import MissedMessages
+from ledger.background.inbox.missed import Fetched, MissedMessages
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import Capabilities
@@ -70,7 +70,8 @@ async def test_an_account_that_hangs_and_one_that_fails_delay_no_other_one() -> 
 
     with capture_logs() as logs:
         async with asyncio.timeout(10):
-            assert await fetching(inbox, hangs=hangs, fails=fails, good=lists_one).fetch() == 1
+            fetched = await fetching(inbox, hangs=hangs, fails=fails, good=lists_one).fetch()
+    assert (fetched.missing, [account for _, account in fetched.unread]) == (1, ["fails"])
     assert inbox.received == ["good"]
     assert [(each["event"], each["account"], each["reason"]) for each in logs] == [
         ("messages_not_fetched", "fails", "ValueError")
@@ -88,5 +89,5 @@ async def test_a_database_that_is_away_ends_the_round_and_a_stop_begins_no_accou
         await fetching(inbox, away=away).fetch()
     stop = asyncio.Event()
     stop.set()
-    assert await fetching(inbox, good=lists_one).fetch(stop=stop) == 0
+    assert await fetching(inbox, good=lists_one).fetch(stop=stop) == Fetched(0, [])
     assert inbox.received == []

@@ -89,12 +89,13 @@ def retry(
 def fetch(data_dir: DataDir = None, json: AsJson = False) -> None:
     """Fetch from the processors of merchants' accounts what they have reported and no message has brought.
 
-    The worker does this every ten minutes. It goes on where the last one ended, at most 29 days back.
+    The worker does this every ten minutes. It goes on where the last one ended, at most 29 days back. Exits 1 if a
+    processor did not list the messages of an account.
     """
     from ledger.background.inbox.delivery import open_delivery
-    from ledger.background.inbox.missed import MissedMessages, ReadMarks
+    from ledger.background.inbox.missed import Fetched, MissedMessages, ReadMarks
 
-    async def work(ledger: Ledger, settings: Settings) -> int:
+    async def work(ledger: Ledger, settings: Settings) -> Fetched:
         assert settings.database_url is not None, "the installation's settings name its database"
         url = settings.database_url
         async with open_delivery(url, ledger) as delivery, ReadMarks(url) as marks:
@@ -102,9 +103,15 @@ def fetch(data_dir: DataDir = None, json: AsJson = False) -> None:
 
     fetched = on_ledger(data_dir, work)
     if json:
-        echo_json({"fetched": fetched})
+        echo_json(
+            {"fetched": fetched.missing, "unread": [{"merchantId": str(m), "account": a} for m, a in fetched.unread]}
+        )
     else:
-        typer.echo(f"{fetched} messages were missing; the worker follows them")
+        typer.echo(f"{fetched.missing} messages were missing; the worker follows them")
+    if fetched.unread:
+        for merchant_id, account in fetched.unread:
+            typer.echo(f"the processor did not list the messages of {account} of merchant {merchant_id}", err=True)
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -15,6 +15,7 @@ from typing import Final
 from uuid import UUID
 
 import structlog
+from msgspec import Struct
 
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
@@ -49,6 +50,16 @@ _MOVE_ON: Final = """
 insert into processor_account_read as r (merchant_id, account, read_until) values (%s, %s, %s)
 on conflict (merchant_id, account) do update set read_until = greatest(r.read_until, excluded.read_until)
 """
+
+
+class Fetched(Struct, frozen=True):
+    """How many messages were missing, and the accounts whose processor did not list its messages.
+
+    Each is a merchant and the name of its account.
+    """
+
+    missing: int
+    unread: Sequence[tuple[UUID, str]]
 
 
 class ReadMarks(DatabaseClient):
@@ -86,16 +97,22 @@ class MissedMessages:
             log_waiting=lambda reason: _log.warning("messages_wait", reason=reason),
         )
 
-    async def fetch(self, *, every: timedelta = timedelta(0), stop: asyncio.Event | None = None) -> int:
-        """Fetches the messages of each account whose list was last read longer than `every` ago; returns how many were
-        missing. An account whose messages cannot be fetched is read the next time. Raises a Fault.
+    async def fetch(self, *, every: timedelta = timedelta(0), stop: asyncio.Event | None = None) -> Fetched:
+        """Fetches the messages of each account whose list was last read longer than `every` ago.
+
+        An account whose messages cannot be fetched is read the next time. Raises a Fault.
         """
-        fetched: list[int] = []
+        missing: list[int] = []
+        unread: list[tuple[UUID, str]] = []
         slots = FairSlots[tuple[UUID, str]](_AT_ONCE, _AT_ONCE_OF_A_MERCHANT)
 
         async def read(account: ProcessorAccount, merchant_id: UUID) -> None:
             if stop is None or not stop.is_set():
-                fetched.append(await self._fetch_alone(account, merchant_id, every))
+                found = await self._fetch_alone(account, merchant_id, every)
+                if found is None:
+                    unread.append((merchant_id, account.name))
+                else:
+                    missing.append(found)
 
         try:
             async for account in self._ledger.processors.every():
@@ -110,10 +127,13 @@ class MissedMessages:
             await slots.drain()
         finally:
             slots.cancel()
-        return sum(fetched)
+        return Fetched(sum(missing), sorted(unread))
 
-    async def _fetch_alone(self, account: ProcessorAccount, merchant_id: UUID, every: timedelta) -> int:
-        """Fetches the messages of one account. Its failures are its own: they are logged. Raises a Fault."""
+    async def _fetch_alone(self, account: ProcessorAccount, merchant_id: UUID, every: timedelta) -> int | None:
+        """Fetches the messages of one account; returns how many were missing, None if they could not be fetched.
+
+        Its failures are its own: they are logged. Raises a Fault.
+        """
         ids = {"merchant_id": str(merchant_id), "account": account.name}
         try:
             return await self._fetch(account, merchant_id, every)
@@ -123,7 +143,7 @@ class MissedMessages:
             raise
         except Exception as fault:  # noqa: BLE001 - an account whose list cannot be read must not stop the others
             _log.error("messages_not_fetched", reason=type(fault).__name__, at=stack_locations(fault), **ids)
-        return 0
+        return None
 
     async def _fetch(self, account: ProcessorAccount, merchant_id: UUID, every: timedelta) -> int:
         now = datetime.now(UTC)
