@@ -15,6 +15,8 @@ import projections
 ROOT = Path(projections.__file__).parent
 READING = {
     "erasures.py",
+    "events/numbered.py",
+    "events/states.py",
     "lists/in_flight.py",
     "lists/pool.py",
     "lists/shared_pages.py",

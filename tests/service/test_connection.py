@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from api.http.middleware import _HEADERS_MAX
-from ledger.asgi import HAS_LEFT, RESPOND
+from ledger.asgi import HAS_LEFT, IS_ENDING, RESPOND
 from ledger.service.http import connection_guard
 from ledger.service.http.connection import HEAD_FIELDS_MAX, Connection, Phase
 from ledger.service.http.connection_guard import ConnectionGuard
@@ -574,4 +574,5 @@ async def test_a_request_has_the_scope_that_uvicorn_makes(connect, app, address)
         del theirs["state"]
         assert callable(ours.pop(RESPOND))
         assert callable(ours.pop(HAS_LEFT))
+        assert callable(ours.pop(IS_ENDING))
         assert ours == theirs

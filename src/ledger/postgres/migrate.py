@@ -19,6 +19,8 @@ from ledger.settings import CannotRun
 
 _LOCK: Final = 0x1ED6E5  # an arbitrary number that must never change: it separates two migrations of one database
 _INCLUDE: Final = "-- include procrastinate"  # the package contains its schema; it is pinned to one release series
+_RECORDS_TABLE: Final = "select to_regclass(quote_ident(current_schema()) || '.schema_migration')"
+
 _TABLE: Final = """
 -- The migrations that were applied to this database.
 create table if not exists schema_migration (
@@ -89,11 +91,14 @@ def migrate(database_url: str, files: Sequence[Migration] | None = None) -> list
 
 
 def _recorded(connection: psycopg.Connection) -> Mapping[int, str]:
-    """Returns the checksums of the applied migrations by number: of none in a database that is still empty."""
-    try:
-        return dict(connection.execute("select number, checksum from schema_migration").fetchall())
-    except psycopg.errors.UndefinedTable:
+    """Returns the checksums of the applied migrations by number: of none where the schema is still empty.
+
+    Looks only in the schema in which the tables are created: another one on the search path may be another ledger's.
+    """
+    found = connection.execute(_RECORDS_TABLE).fetchone()
+    if found is None or found[0] is None:
         return {}
+    return dict(connection.execute("select number, checksum from schema_migration").fetchall())
 
 
 def _apply(connection: psycopg.Connection, migration: Migration) -> bool:
