@@ -195,7 +195,8 @@ async def test_what_never_arrived_is_fetched_once(
         assert ((await fetching.fetch()).missing, len(double.requests) > asked) == (0, True)
         double.key = "sk_test_2"
         refused = await fetching.fetch()
-        assert (refused.missing, refused.unread) == (0, [(merchant.merchant_id, "mx")])
+        assert refused.missing == 0
+        assert (merchant.merchant_id, "mx") in refused.unread
         double.key = "sk_test_1"
 
 
