@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import psycopg
 from msgspec import Struct
 
@@ -76,7 +77,7 @@ class Served(Service):
         )
         if done.returncode:
             raise NotReady(f"ledger messages fetch: {done.stderr.strip()}")
-        return int(done.stdout.partition(":")[2].strip(" }\n"))
+        return int(msgspec.json.decode(done.stdout)["fetched"])
 
 
 async def run(plan: Plan, home: Path) -> Result:
