@@ -29,6 +29,7 @@ EXCUSED = {
     r"400 VALIDATION_ERROR INVALID_\w+ (\S*\.exp\w+|times|settings\.\w+|\w+(Count|Days|Retries|Hours|Seconds)) must be a whole number.*": "a schema's integer may be written 12.0",
     r"400 VALIDATION_ERROR INVALID_FORMAT \S*[eE]mail .*": "some addresses of the right form cannot exist",
     r"400 VALIDATION_ERROR INVALID_FORMAT .* (printable|control) characters": "Unicode decides which characters are printable",
+    r"400 VALIDATION_ERROR INVALID_VALUE \S*cvc is for a saved card alone.*": "a token has the code, and a number its own",
     r"400 VALIDATION_ERROR INVALID_VALUE amount .*": "only some orders are paid in parts, and in multiples of a step",
     r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.type must be card.*": "of the kinds of payment methods, cards are saved",
     r"400 VALIDATION_ERROR \w+ (month|firstDay|periodicity) .*": "a global invoice is of a period that has ended, whose days "
