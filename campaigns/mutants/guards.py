@@ -91,6 +91,14 @@ _SELF_INVOICE: Final = "tests/api/invoices/test_self_invoice.py"
 
 MONEY: Final = (
     Mutant(
+        "second-session-for-the-rest",
+        "the rest of an order of one tender is not charged twice by two sessions of its payer",
+        "src/ledger/domain/orders/decide/payments.py",
+        "    if not order.terms.allow_partials and any(acting):",
+        "    if False:",
+        ("tests/domain/test_charge.py::test_the_rest_is_not_charged_again_while_its_payer_is_authenticated",),
+    ),
+    Mutant(
         "fraction-that-no-processor-moves",
         "no processor is asked for a fraction that it would round",
         f"{_DECIDE}/guards.py",

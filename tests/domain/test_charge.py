@@ -20,6 +20,7 @@ from tests.domain.builders import (
     declined,
     method,
     paid,
+    payer_action_required,
     payment_id,
     reference_requested,
     started,
@@ -29,7 +30,7 @@ from tests.domain.scenario import given
 
 from ledger.domain.orders.events import CancelledBecause, PaymentCancelled
 from ledger.domain.orders.state import LIVE
-from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.rejections import AmountExceedsPending, IdempotencyMismatch, InvalidField, OrderNotPayable
 
 PAYABLE = (OrderStatus.PENDING, OrderStatus.PARTIALLY_PAID, OrderStatus.FAILED, OrderStatus.REFERENCE_GENERATED)
@@ -66,6 +67,18 @@ def test_the_rest_of_a_partial_authorisation_is_charged_with_its_share_of_the_su
     order = given(*HALF_GRANTED).when(charge(2)).then(started(2, 5000, 150), authorization_requested(2, 5150))
     assert order.status is OrderStatus.PARTIALLY_PAID
     assert order.amount_pending == 5150
+
+
+@pytest.mark.parametrize("action", [NextAction.DEVICE_DATA, NextAction.CHALLENGE, NextAction.REDIRECT])
+def test_the_rest_is_not_charged_again_while_its_payer_is_authenticated(action):
+    """Both sessions could end with money: the order is PARTIALLY_PAID, and not ACTION_REQUIRED, meanwhile."""
+    rest = (started(2, 5000, 150), authorization_requested(2, 5150), payer_action_required(2, action))
+    given(*HALF_GRANTED, *rest).when(charge(3)).then_rejected(
+        OrderNotPayable, currentStatus=OrderStatus.PARTIALLY_PAID, allowedStatuses=PAYABLE
+    )
+    given(*HALF_GRANTED, *rest, declined(2)).when(charge(3)).then(
+        started(3, 5000, 150), authorization_requested(3, 5150)
+    )
 
 
 def test_a_part_of_a_split_order_is_charged():

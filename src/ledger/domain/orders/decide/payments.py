@@ -32,7 +32,7 @@ from ledger.domain.orders.events import (
 )
 from ledger.domain.orders.invoices.events import InvoicingEnabled
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import OrderStatus
+from ledger.domain.orders.statuses import NextAction, OrderStatus, PaymentStatus
 from ledger.domain.orders.surcharge import quote
 from ledger.domain.orders.terms import CaptureMethod, MethodType
 from ledger.domain.rejections import (
@@ -147,6 +147,7 @@ def decide_charge(order: Order, command: ChargeOrder) -> list[OrderEvent]:
     if payment.amount is not None:
         _require_part(order, payment.amount)
     _require_status(order, PAYABLE)
+    _require_no_session(order)
     amount = _payment_subtotal(order, payment)
     # The new payment replaces the reference of an order of one tender (N31).
     replaced = cancel_references(order, CancelledBecause.REPLACED, command.at)
@@ -177,6 +178,23 @@ def _require_status(order: Order, allowed: tuple[OrderStatus, ...]) -> None:
     if order.status not in allowed:
         raise OrderNotPayable(
             f"An order that is {order.status} cannot be charged.", currentStatus=order.status, allowedStatuses=allowed
+        )
+
+
+def _require_no_session(order: Order) -> None:
+    """Raises OrderNotPayable while the payer of an order of one tender is asked to act: both payments could be made.
+
+    An order that holds a part of its money is PARTIALLY_PAID meanwhile, a status in which orders are charged.
+    """
+    acting = (
+        payment.status is PaymentStatus.REQUIRES_ACTION and payment.next_action is not NextAction.DISPLAY_REFERENCE
+        for payment in order.payments
+    )
+    if not order.terms.allow_partials and any(acting):
+        raise OrderNotPayable(
+            "The payer is still asked to complete another payment of the order: wait for its end, or cancel it.",
+            currentStatus=order.status,
+            allowedStatuses=PAYABLE,
         )
 
 
