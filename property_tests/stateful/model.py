@@ -82,6 +82,9 @@ class Model:
             return Expected(400, "VALIDATION_ERROR")
         if order.status not in PAYABLE:
             return Expected(409, "ORDER_NOT_PAYABLE")
+        acting = (p.status == "REQUIRES_ACTION" and p.action != "DISPLAY_REFERENCE" for p in order.payments)
+        if not order.split and any(acting):
+            return Expected(409, "ORDER_NOT_PAYABLE")
         part = order.unpaid_subtotal if amount is None else amount
         if part > order.free_subtotal:
             return Expected(422, "AMOUNT_EXCEEDS_PENDING")

@@ -154,7 +154,7 @@ _ORDERS: Final = {
     "refund-refused.v1": _moves(PAYMENT_REFUND_FAILED),
     "refund-reopened.v1": _moves(),
     "late-refund-reported.v1": _moves(PAYMENT_REFUNDED),
-    "refund-reversed.v1": _moves(PAYMENT_REFUND_FAILED),
+    "refund-reversed.v1": _moves(PAYMENT_REFUND_FAILED, ORDER_OVERPAID),
     "call-unanswered.v1": _CALL,
     "call-postponed.v1": _CALL,
     "call-repeated.v1": _CALL,
