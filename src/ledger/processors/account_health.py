@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -115,7 +116,10 @@ class AccountHealth:
             return circuit.failures >= FAILURES_MAX
 
     def _find(self, key: bytes) -> _Circuit | None:
-        for slot in self._places(key):
+        places = self._places(key)
+        if key not in self._table[places.start : places.stop]:  # every payment asks, and hardly one has a circuit
+            return None
+        for slot in places:
             held, failures, open_until, tried_until = _SLOT.unpack_from(self._table, slot)
             if held == key:
                 return _Circuit(slot, failures, open_until, tried_until)
@@ -147,5 +151,6 @@ class AccountHealth:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
 
+@lru_cache(maxsize=4096)
 def _key(merchant_id: UUID, account: str, method: MethodType) -> bytes:
     return blake2b(f"{account}/{method}".encode(), digest_size=16, key=merchant_id.bytes).digest()

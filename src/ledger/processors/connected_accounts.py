@@ -99,13 +99,14 @@ class ConnectedAccounts:
         """Returns what is stored of an account. One that is not known here is read again: another process may just have
         connected it, and have made a payment there.
         """
-        for is_known in (True, False):
-            for account in await self._accounts.stored(merchant_id):
-                if account.name == name:
-                    return account
-            if is_known and name != state.SANDBOX:
-                self._accounts.forget(merchant_id)
-        return None
+        account = await self._known(merchant_id, name)
+        if account is None and name != state.SANDBOX:
+            self._accounts.forget(merchant_id)
+            account = await self._known(merchant_id, name)
+        return account
+
+    async def _known(self, merchant_id: UUID, name: str) -> state.ProcessorAccount | None:
+        return next((each for each in await self._accounts.stored(merchant_id) if each.name == name), None)
 
     async def _open(self, merchant_id: UUID, account: state.ProcessorAccount) -> ProcessorAccount | None:
         if account.processor == state.SANDBOX:
