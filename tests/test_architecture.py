@@ -90,7 +90,8 @@ PACKAGES = {
         (),
     ),
     ("ledger.webhooks",): (  # the only one that connects to addresses of merchants
-        ("ledger.webhooks", "ledger.domain.rejections", "aiohttp", "msgspec", "yarl"),
+        ("ledger.webhooks", "ledger.domain.rejections", "ledger.journal.encryption", "ledger.postgres.connection", "ledger.ttl_cache", "aiohttp", "msgspec",
+         "yarl"),
         (),
     ),
     ("ledger.operations.context.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.context.clock"): (
@@ -103,7 +104,7 @@ PACKAGES = {
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (
-        ("ledger.operations", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
+        ("ledger.operations", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.invoicing", "ledger.notifications", "ledger.webhooks", "ledger.security.api_keys", "ledger.settings", "ledger.domain",
          "ledger.back_off", "ledger.postgres.faults", "ledger.telemetry.logs", "ledger.telemetry.metrics", "ledger.tasks", "ledger.ttl_cache", "msgspec", "structlog",
          "uuid_utils"),
         (r"ledger\.journal\.commit\..*",),
@@ -124,7 +125,7 @@ PACKAGES = {
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.invoicing.line_keys", "ledger.invoicing.logos",
          "ledger.invoicing.self_invoice_links", "ledger.notifications.formats",
          "ledger.security", "ledger.settings",
-         "ledger.asgi", "ledger.slices", "ledger.telemetry", "ledger.tasks", "ledger.ttl_cache", "ledger.domain",
+         "ledger.asgi", "ledger.slices", "ledger.telemetry", "ledger.tasks", "ledger.ttl_cache", "ledger.domain", "ledger.webhooks.urls",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),

@@ -68,6 +68,9 @@ EXCUSED = {
     r"400 VALIDATION_ERROR \w+ (certificate|privateKey|password|image) .*": "schemas do not describe what a file contains",
     r"400 VALIDATION_ERROR INVALID_VALUE settings\.reminderDays .*": "the same as a whole number, in a list",
     r"400 VALIDATION_ERROR INVALID_VALUE substitutedBy .*": "the motive of a cancellation decides whether it is needed",
+    r"400 VALIDATION_ERROR (INVALID_FORMAT|URL_NOT_ALLOWED) url .*": "a format is only a hint, and events are posted to "
+    "the public internet alone",
+    r"422 WEBHOOK_ENDPOINT_LIMIT_REACHED": "a merchant has sixteen endpoints",
     r"413 BODY_TOO_LARGE": "a text may be longer than a body",
     r"422 FISCAL_DATA_INCOMPLETE.*": "the order may have the data that the request lacks",
     r"400 CARD_NUMBER_NOT_ALLOWED .*": "the check digit decides what is a card number",

@@ -85,6 +85,10 @@ from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from api.system.processor_messages import ProcessorMessages
 from api.system.readiness import ReadinessLog
+from api.webhooks import create as create_endpoint
+from api.webhooks import delete as delete_endpoint
+from api.webhooks import list as list_endpoints
+from api.webhooks import rotate as rotate_secret
 from ledger.invoicing.files import FOLDER
 from ledger.invoicing.self_invoice_links import PATH as SELF_INVOICES
 from ledger.processors.merchant_accounts import MESSAGES
@@ -149,6 +153,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         *merchant_routes(settings, holder),
         *account_routes(settings, holder),
         *event_routes(settings, holder),
+        *webhook_routes(settings, holder),
         *signed_routes(settings, holder),
         *sandbox_routes(settings, holder),
         *system_routes(settings, holder),
@@ -279,6 +284,17 @@ def event_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     events = f"{settings.base_path}/v1/events"
     route = partial(_route, holder)
     return [route(events, GET=list_events.LIST_EVENTS), route(f"{events}/{{id}}", GET=show_event.SHOW_EVENT)]
+
+
+def webhook_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of the merchant's webhook endpoints."""
+    endpoints = f"{settings.base_path}/v1/webhook-endpoints"
+    route = partial(_route, holder)
+    return [
+        route(endpoints, GET=list_endpoints.LIST_ENDPOINTS, POST=create_endpoint.CREATE_ENDPOINT),
+        route(f"{endpoints}/{{id}}", GET=list_endpoints.SHOW_ENDPOINT, DELETE=delete_endpoint.DELETE_ENDPOINT),
+        route(f"{endpoints}/{{id}}/rotate-secret", POST=rotate_secret.ROTATE_SECRET),
+    ]
 
 
 def signed_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:

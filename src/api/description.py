@@ -27,6 +27,7 @@ from api.operation import (
     PRODUCTS,
     SANDBOX,
     SUBSCRIPTIONS,
+    WEBHOOKS,
     OperationSpec,
 )
 from api.orders.responses import Declined
@@ -116,6 +117,7 @@ def describe(routes: Iterable[Route]) -> Json:
                 "description": "Connect, check and disconnect the merchant's own accounts with payment processors.",
             },
             {"name": EVENTS, "description": "Follow every change, in the order in which the changes happened."},
+            {"name": WEBHOOKS, "description": "Choose where events are posted, and by which secret they are signed."},
             {
                 "name": PAYMENT_METHODS,
                 "description": "Read, update and delete the cards that payments have saved for a customer.",

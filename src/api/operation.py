@@ -18,6 +18,7 @@ SUBSCRIPTIONS: Final = "Subscriptions"
 MERCHANT: Final = "Merchant"
 PROCESSORS: Final = "Processor accounts"
 EVENTS: Final = "Events"
+WEBHOOKS: Final = "Webhook endpoints"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 

@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -462,6 +462,23 @@ def request_limits(settings: Settings) -> tuple[int, int]:
         _PER_MINUTE[settings.environment] if per_minute is None else per_minute,
         _PER_SECOND[settings.environment] if per_second is None else per_second,
     )
+
+
+def is_private(settings: Settings) -> bool:
+    """Returns whether only this machine reaches the service: it listens on loopback, and has no public address.
+
+    Behind a proxy a service on loopback is public, and has such an address.
+    """
+    proxy = urlsplit(settings.public_url).hostname if settings.public_url else None
+    return _is_loopback(settings.host) and (proxy is None or _is_loopback(proxy))
+
+
+def _is_loopback(host: str) -> bool:
+    """Returns whether only this machine reaches a host: a loopback address, or the name of one."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def webhook_networks(settings: Settings) -> tuple[IPv4Network | IPv6Network, ...]:

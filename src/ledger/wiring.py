@@ -30,6 +30,7 @@ from ledger.operations.calls import CALLS
 from ledger.operations.context.clock import Clock, MerchantClocks
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.context.order_numbers import OrderNumbers
+from ledger.operations.context.webhooks import Webhooks
 from ledger.postgres.connection import connect
 from ledger.postgres.dataloader import DataLoader
 from ledger.processors.account_health import AccountHealth
@@ -47,11 +48,15 @@ from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.processors.stripe.account_kind import StripeKind
 from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
-from ledger.settings import Settings, public_url
+from ledger.settings import Settings, is_private, public_url, webhook_networks
 from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.vault.vault import Vault
+from ledger.webhooks.addresses import Destinations
+from ledger.webhooks.client import WebhookClient
+from ledger.webhooks.endpoint_secrets import EndpointSecretStore
 from projections.inline import Inline
 from projections.processor_accounts import find_accounts, merchants_with_accounts
+from projections.webhook_endpoints import count_endpoints
 
 if TYPE_CHECKING:
     from ledger.tracing.tracing import Tracing
@@ -111,6 +116,7 @@ async def open_ledger(
             vault=vault,
             card_references=CardReferences(accounts.keys.client),
             accounts=accounts,
+            webhooks=_webhooks(settings, url, stack),
             invoicing=_invoicing(settings, secrets, url, stack),
             payer_returns=_payer_returns(settings, secrets),
             health=stack.enter_context(closing(AccountHealth(SHARED_DIRECTORY))),
@@ -173,6 +179,24 @@ def processor_kinds(settings: Settings) -> Kinds:
     if settings.environment != "production":
         kinds.insert(0, account_kind.SandboxKind())
     return {kind.name: kind for kind in kinds}
+
+
+def _webhooks(settings: Settings, url: str, stack: AsyncExitStack) -> Webhooks:
+    """Returns the access to webhooks. It opens no connection before it is used."""
+    sealing = load_sealing_keys(settings, Purpose.WEBHOOK_KEY_WRAPPING)
+    secrets = EndpointSecretStore(url, SealingKeys(sealing, holder="webhook endpoint"))
+    stack.push_async_callback(secrets.stop)
+    destinations = Destinations(
+        is_local=settings.environment == "sandbox" and is_private(settings), networks=webhook_networks(settings)
+    )
+    client = WebhookClient(destinations)
+    stack.push_async_callback(client.close)
+
+    async def count(merchant_id: UUID) -> tuple[int, int]:
+        async with secrets.client.turn() as connection:
+            return await count_endpoints(connection, merchant_id)
+
+    return Webhooks(secrets, client, count)
 
 
 def _payer_returns(settings: Settings, secrets: Secrets) -> PayerReturns | None:

@@ -8,7 +8,8 @@ In reading order:
 - `queries`: every read of a request: point reads, which share round trips, and pages.
 - `orders`: one order, from its state to the bytes that a client reads. `customers`, `payment_methods`, `merchants`: the
   same for their streams. `global_invoices`, `products`, `subscriptions`: their rows and pages of them; the last one
-  with plans. `processor_accounts`: merchants' accounts with processors.
+  with plans. `processor_accounts`: merchants' accounts with processors. `webhook_endpoints`: where their
+  events are posted.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `events`: the feed of public events.
 - `formats`: how times, amounts and numbers are written.

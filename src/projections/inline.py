@@ -29,12 +29,22 @@ from ledger.domain.streams import (
     PROCESSOR_ACCOUNTS,
     PRODUCTS,
     SUBSCRIPTIONS,
+    WEBHOOK_ENDPOINTS,
     Stream,
 )
 from ledger.domain.subscriptions.state import Subscription
+from ledger.domain.webhooks.state import WebhookEndpoint
 from ledger.journal.append import Change
 from ledger.journal.inline import InlineTable, Row
-from projections import customers, global_invoices, merchants, payment_methods, processor_accounts, products
+from projections import (
+    customers,
+    global_invoices,
+    merchants,
+    payment_methods,
+    processor_accounts,
+    products,
+    webhook_endpoints,
+)
 from projections.lists import tally
 from projections.orders import table
 from projections.search import lines
@@ -55,6 +65,7 @@ TABLES: Final[tuple[InlineTable, ...]] = (
     global_invoices.TABLE,
     global_invoices.ORDERS,
     processor_accounts.TABLE,
+    webhook_endpoints.TABLE,
 )
 
 
@@ -141,6 +152,12 @@ def _account_rows(
     return {processor_accounts.TABLE.name: [processor_accounts.row(merchant_id, version, after)]}
 
 
+def _endpoint_rows(
+    merchant_id: UUID, version: int, _: WebhookEndpoint | None, after: WebhookEndpoint
+) -> Mapping[str, Sequence[Row]]:
+    return {webhook_endpoints.TABLE.name: [webhook_endpoints.row(merchant_id, version, after)]}
+
+
 def _no_rows(_: UUID, __: int, ___: Any, ____: Any) -> Mapping[str, Sequence[Row]]:
     return {}
 
@@ -155,6 +172,7 @@ RENDERERS: Final[Mapping[Stream[Any], Callable[[UUID, int, Any, Any], Mapping[st
     SUBSCRIPTIONS: _subscription_rows,
     GLOBAL_INVOICES: _global_invoice_rows,
     PROCESSOR_ACCOUNTS: _account_rows,
+    WEBHOOK_ENDPOINTS: _endpoint_rows,
     DISMISSED_MESSAGES: _no_rows,  # the inbox has the message
     IDEMPOTENCY_RECORDS: _no_rows,  # a repeated request is answered from the log itself
 }

@@ -21,11 +21,20 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.timers import TimerKind
 from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.domain.webhooks.state import WebhookEndpoint
 from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import ReadModelBehind
-from projections import customers, global_invoices, merchants, payment_methods, processor_accounts, products
+from projections import (
+    customers,
+    global_invoices,
+    merchants,
+    payment_methods,
+    processor_accounts,
+    products,
+    webhook_endpoints,
+)
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
 from projections.events import numbered
@@ -100,7 +109,8 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
     _INVOICE,
     _ACCOUNTS,
     _HEAD,
-) = range(11)
+    _ENDPOINTS,
+) = range(12)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
@@ -113,6 +123,7 @@ _POINT_READS: Final = (
     _PointRead(invoices.FIND, invoices.find_parameters, invoices.found),
     _PointRead(processor_accounts.FIND, processor_accounts.find_parameters, processor_accounts.found),
     _PointRead(numbered.FIND_HEAD, numbered.find_head_parameters, numbered.found_head),
+    _PointRead(webhook_endpoints.FIND, webhook_endpoints.find_parameters, webhook_endpoints.found),
 )
 
 
@@ -299,6 +310,11 @@ class Queries:
     async def processor_accounts(self, merchant_id: UUID) -> Sequence[ProcessorAccount]:
         """Returns the merchant's accounts with processors that have a stream, in the order of connection."""
         found: Sequence[ProcessorAccount] | None = await self.points.get((_ACCOUNTS, merchant_id.bytes))
+        return found or ()
+
+    async def webhook_endpoints(self, merchant_id: UUID) -> Sequence[WebhookEndpoint]:
+        """Returns the merchant's webhook endpoints, oldest first, without deleted ones."""
+        found: Sequence[WebhookEndpoint] | None = await self.points.get((_ENDPOINTS, merchant_id.bytes))
         return found or ()
 
     async def log_head(self, merchant_id: UUID) -> int:

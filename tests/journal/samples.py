@@ -49,6 +49,8 @@ from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.processor_accounts import events as accounts
 from ledger.domain.processor_accounts.terms import AccountMethod, AccountMode, AccountTerms
 from ledger.domain.products import events as products
+from ledger.domain.webhooks import events as webhooks
+from ledger.domain.webhooks.terms import DisabledReason, EndpointTerms, Ordering, Payload, Resume
 from ledger.journal.codec import CODEC
 from ledger.journal.encryption.sealing import Seal
 
@@ -79,6 +81,14 @@ PLAN_TERMS = PlanTerms(
     on_retries_exhausted=OnRetriesExhausted.CANCEL,
 )
 ACCOUNT, SECRET = (UUID(f"01890a5d-ac96-774b-bcce-b302099a80{n:02x}") for n in (33, 34))
+ENDPOINT = UUID("01890a5d-ac96-774b-bcce-b302099a8035")
+ENDPOINT_TERMS = EndpointTerms(
+    url="https://shop.example.com/hooks",
+    events=("payment_order.*", "payment.captured"),
+    description="Almacén",
+    ordering=Ordering.STRICT,
+    payload=Payload.THIN,
+)
 ACCOUNT_TERMS = AccountTerms(
     mode=AccountMode.TEST,
     methods=(
@@ -472,6 +482,22 @@ SAMPLES: dict[str, Any] = {
     "processor-account-changed.v1": accounts.ProcessorAccountChanged(account_id=ACCOUNT, terms=ACCOUNT_TERMS, at=LATER),
     "processor-account-disconnected.v1": accounts.ProcessorAccountDisconnected(account_id=ACCOUNT, at=LATER),
     "processor-account-keys-erased.v1": accounts.ProcessorAccountKeysErased(account_id=ACCOUNT, at=LATER),
+    "webhook-endpoint-created.v1": webhooks.WebhookEndpointCreated(
+        endpoint_id=ENDPOINT, number=3, terms=ENDPOINT_TERMS, secret_id=SECRET, at=AT
+    ),
+    "webhook-endpoint-changed.v1": webhooks.WebhookEndpointChanged(
+        endpoint_id=ENDPOINT, terms=EndpointTerms(url="https://shop.example.com/hooks"), at=LATER
+    ),
+    "webhook-secret-rotated.v1": webhooks.WebhookSecretRotated(
+        endpoint_id=ENDPOINT, secret_id=KEY, at=AT, previous_until=LATER
+    ),
+    "webhook-endpoint-disabled.v1": webhooks.WebhookEndpointDisabled(
+        endpoint_id=ENDPOINT, reason=DisabledReason.GONE, at=AT
+    ),
+    "webhook-endpoint-enabled.v1": webhooks.WebhookEndpointEnabled(
+        endpoint_id=ENDPOINT, resume=Resume.NOW, at=LATER, after_sequence=1201
+    ),
+    "webhook-endpoint-deleted.v1": webhooks.WebhookEndpointDeleted(endpoint_id=ENDPOINT, at=LATER),
     "api-key-rotated.v1": merchants.ApiKeyRotated(
         merchant_id=MERCHANT, key_id=KEY, replaced_by=METHOD, expires_at=LATER, at=AT
     ),

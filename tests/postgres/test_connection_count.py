@@ -119,6 +119,8 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])
         assert deps.ledger.accounts is not None
         await asyncio.gather(*[deps.ledger.accounts.keys.open(merchant, uuid4()) for merchant in merchants])
+        assert deps.ledger.webhooks is not None
+        await asyncio.gather(*[deps.ledger.webhooks.count(merchant) for merchant in merchants])
         processor, clock_control = deps.ledger.processors.sandbox, deps.clock_control
         assert isinstance(processor, SandboxProcessor)
         assert clock_control is not None
@@ -140,7 +142,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
 
 
 async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
-    unused = {"ledger-issuers", "ledger-stamping", "ledger-account-keys"}  # nothing was stamped or connected
+    unused = {"ledger-issuers", "ledger-stamping", "ledger-account-keys", "ledger-webhook-secrets"}
     ready, stop = asyncio.Event(), asyncio.Event()
     async with observed(database_url) as seen, asyncio.timeout(120):
         running = asyncio.create_task(worker.run(settings, ready.set, stop))

@@ -24,7 +24,7 @@ from api.http.endpoint import EVENTS, ScopedOperation
 from api.http.request import ApiRequest
 from api.operation import ANY, Json, OperationSpec, codes_of
 from api.response import ApiResponse
-from ledger.domain.public_events.kinds import KINDS, ResourceType, kinds_of, unknown_patterns
+from ledger.domain.public_events.kinds import PATTERNS, kinds_of, unknown_patterns
 from ledger.operations.context.event_feed import FeedBehind
 from projections.events.bodies import EventPayload
 from projections.events.feed import EventPage, RenderedPage
@@ -36,8 +36,6 @@ _WAIT_MAX: Final = 25
 _LOOK_AGAIN_S: Final = 0.2
 _PAYLOADS: Final = get_args(EventPayload)
 
-_PATTERNS: Final = [*[f"{resource_type}.*" for resource_type in ResourceType], *[kind.name for kind in KINDS]]
-
 PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "afterSequence": (
         "Events with a higher number than this. The `lastSequence` of the page before; 0 for the first one.",
@@ -45,7 +43,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     ),
     "type": (
         "One or more kinds, separated by commas; `payment_order.*` means all kinds that begin so.",
-        {"type": "array", "items": {"type": "string", "enum": _PATTERNS}, "minItems": 1},
+        {"type": "array", "items": {"type": "string", "enum": list(PATTERNS)}, "minItems": 1},
     ),
     "paymentOrderId": (
         "Events of this order with its payments and documents, by service id or external id.",

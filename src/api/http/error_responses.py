@@ -86,6 +86,8 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.MethodNotEnabled: 422,
     rejections.CardTokenInvalid: 422,
     rejections.ProcessorAccountNotFound: 404,
+    rejections.WebhookEndpointNotFound: 404,
+    rejections.WebhookEndpointLimitReached: 422,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,
     rejections.AmountNotChargeable: 422,

@@ -12,9 +12,7 @@ import hmac
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
 from prometheus_client import generate_latest
 from starlette.types import Receive, Scope, Send
@@ -24,7 +22,7 @@ from api.http.dependencies import DependencyHolder, not_started
 from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 from ledger.operations.message_delivery import UNMATCHED
 from ledger.postgres.faults import Fault
-from ledger.settings import Settings
+from ledger.settings import Settings, is_private
 from ledger.telemetry import metrics
 from projections.queries import Queries
 
@@ -44,7 +42,7 @@ class Metrics:
     def __init__(self, holder: DependencyHolder, settings: Settings) -> None:
         self._holder = holder
         self._token = settings.metrics_token
-        self._trusts_loopback = _is_local(settings.host) and not _has_proxy(settings)
+        self._trusts_loopback = is_private(settings)
         self._alarm_s = settings.unmatched_alarm_s
         self._margin = timedelta(seconds=settings.recovery_margin_s)
         self._counted_at: float | None = None
@@ -113,21 +111,6 @@ class Metrics:
             _seconds_since(reacted_until),
             archive_failing_s,
         )
-
-
-def _has_proxy(settings: Settings) -> bool:
-    """Returns whether requests may come from other machines although the service listens on loopback: it has a public
-    address.
-    """
-    return not _is_local(urlsplit(settings.public_url).hostname or "localhost")
-
-
-def _is_local(host: str) -> bool:
-    """Returns whether only this machine reaches a host: a loopback address, or the name of one."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _seconds_since(moment: datetime | None, margin: timedelta = timedelta()) -> float:

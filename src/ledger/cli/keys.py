@@ -143,8 +143,8 @@ def revoke(
 
 @app.command(name="rewrap")
 def rewrap_(data_dir: DataDir = None) -> None:
-    """Seal every key of a customer, a saved card, an issuer or an account with the newest sealing key, while the
-    service runs.
+    """Seal every key of a customer, a saved card, an issuer, an account or an endpoint with the newest sealing key,
+    while the service runs.
 
     Run it once every process has the newest key. Afterwards the older ones can be removed from LEDGER_SEALING_KEYS.
     """
@@ -156,6 +156,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
     from ledger.processors.account_keys import PROCESSOR_KEYS
     from ledger.security.secrets import Purpose, load_sealing_keys
     from ledger.vault.rewrapping import CARD_KEYS
+    from ledger.webhooks.endpoint_secrets import WEBHOOK_SECRETS
 
     async def work(settings: Settings) -> tuple[int, int, str]:
         assert settings.database_url is not None, "the installation's settings name its database"
@@ -164,11 +165,14 @@ def rewrap_(data_dir: DataDir = None) -> None:
         issuer_keys = SealingKeys(load_sealing_keys(settings, Purpose.ISSUER_KEY_WRAPPING), holder="issuer")
         account_sealing = load_sealing_keys(settings, Purpose.PROCESSOR_KEY_WRAPPING)
         account_keys = SealingKeys(account_sealing, holder="processor account")
+        webhook_sealing = load_sealing_keys(settings, Purpose.WEBHOOK_KEY_WRAPPING)
+        webhook_keys = SealingKeys(webhook_sealing, holder="webhook endpoint")
         try:
             async with await connect(settings.database_url, "ledger-cli") as connection:
                 count = await rewrap(connection, keys)
                 count += await rewrap(connection, issuer_keys, ISSUER_KEYS)
                 count += await rewrap(connection, account_keys, PROCESSOR_KEYS)
+                count += await rewrap(connection, webhook_keys, WEBHOOK_SECRETS)
             if settings.database_vault_url is None:
                 return count, 0, keys.newest
             async with await connect(settings.database_vault_url, "ledger-cli") as connection:
@@ -178,7 +182,7 @@ def rewrap_(data_dir: DataDir = None) -> None:
 
     count, cards, newest = with_database(data_dir, work)
     typer.echo(
-        f"{count} keys of customers, issuers and accounts were put under the sealing key {newest}; none is under another"
+        f"{count} keys of customers, issuers, accounts and endpoints were put under the sealing key {newest}; none is under another"
     )
     typer.echo(f"{cards} keys of saved cards were put under the newest too")
 

@@ -11,7 +11,8 @@ In reading order:
 - `orders`: payment orders, their payments and refunds. Read this package first.
 - `customers`, `merchants`: who pays, and who collects. `payment_methods`: a customer's saved cards. `products`: what is
   sold. `plans`: what subscriptions charge. `subscriptions`: their periods, invoices and charges.
-  `processor_accounts`: with whom a merchant collects. `idempotency`: requests under an idempotency key (no decider).
+  `processor_accounts`: with whom a merchant collects. `webhooks`: where public events are posted.
+  `idempotency`: requests under an idempotency key (no decider).
 - `invoices`: the terms of electronic invoices, receipts and credit notes, and the division of an amount into taxes.
 - `streams`: every kind of stream with its events, its fold and its claims, as values.
 - `public_events`: what webhooks and the feed of events announce of them.

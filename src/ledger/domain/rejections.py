@@ -208,6 +208,16 @@ class ProcessorAccountNotFound(Rejected):
     code = "PROCESSOR_ACCOUNT_NOT_FOUND"
 
 
+class WebhookEndpointNotFound(Rejected):
+    code = "WEBHOOK_ENDPOINT_NOT_FOUND"
+
+
+class WebhookEndpointLimitReached(Rejected):
+    """The merchant has as many webhook endpoints as it may have."""
+
+    code = "WEBHOOK_ENDPOINT_LIMIT_REACHED"
+
+
 class ProcessorAccountExists(Rejected):
     """The merchant has an account of this name with another processor, or another account at its processor."""
 

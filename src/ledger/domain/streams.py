@@ -52,22 +52,27 @@ from ledger.domain.rejections import (
     ProductNotFound,
     Rejected,
     SubscriptionNotFound,
+    WebhookEndpointNotFound,
 )
 from ledger.domain.subscriptions import events as subscription_events
 from ledger.domain.subscriptions.evolve import evolve as evolve_subscription
 from ledger.domain.subscriptions.state import Subscription
+from ledger.domain.webhooks import events as webhook_events
+from ledger.domain.webhooks.evolve import evolve as evolve_webhook_endpoint
+from ledger.domain.webhooks.state import WebhookEndpoint
 
 S_co = TypeVar("S_co", covariant=True)
 
 
 class ClaimKind(IntEnum):
-    """The kinds of keys. A key is unique within its kind and merchant."""
+    """The kinds of keys. A key is unique within its kind and merchant, and is never given to another stream."""
 
     ORDER_EXTERNAL_ID = 1
     CUSTOMER_EXTERNAL_ID = 2
     PRODUCT_ID = 3
     PLAN_EXTERNAL_ID = 4
     SUBSCRIPTION_EXTERNAL_ID = 5
+    WEBHOOK_ENDPOINT_NUMBER = 6
 
 
 class Stream(Struct, Generic[S_co], frozen=True, kw_only=True, eq=False):
@@ -212,6 +217,18 @@ PROCESSOR_ACCOUNTS: Final = Stream(
     not_found_text="The merchant has no account with a processor under this name.",
 )
 
+WEBHOOK_ENDPOINTS: Final = Stream(
+    name="Webhook endpoint",
+    about="The stream's id is the endpoint's id. No event has a secret.",
+    state=WebhookEndpoint,
+    evolve=evolve_webhook_endpoint,
+    topics=webhook_events.TOPICS,
+    first=(webhook_events.WebhookEndpointCreated,),
+    not_found=WebhookEndpointNotFound,
+    not_found_text="The merchant has no webhook endpoint with this id.",
+    is_hidden=lambda endpoint: endpoint.is_deleted,
+)
+
 DISMISSED_MESSAGES: Final = Stream(
     name="Dismissed message",
     about="The stream's id follows from the processor, the merchant and the message's id.",
@@ -240,6 +257,7 @@ STREAMS: Final[tuple[Stream[Any], ...]] = (
     SUBSCRIPTIONS,
     GLOBAL_INVOICES,
     PROCESSOR_ACCOUNTS,
+    WEBHOOK_ENDPOINTS,
     DISMISSED_MESSAGES,
     IDEMPOTENCY_RECORDS,
 )

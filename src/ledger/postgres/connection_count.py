@@ -29,6 +29,7 @@ _EVERY: Final = Counter(
         "ledger-issuers": 1,
         "ledger-processor-accounts": 1,
         "ledger-account-keys": 1,
+        "ledger-webhook-secrets": 1,
     }
 )
 _EVERY_SANDBOX: Final = Counter({"ledger-sandbox-calls": 4, "ledger-clocks": 1, "ledger-stamping": 1})

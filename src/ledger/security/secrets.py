@@ -36,6 +36,7 @@ class Purpose(StrEnum):
     CARD_FINGERPRINT = "card-fingerprint"
     ISSUER_KEY_WRAPPING = "issuer-key-wrapping"
     PROCESSOR_KEY_WRAPPING = "processor-key-wrapping"
+    WEBHOOK_KEY_WRAPPING = "webhook-key-wrapping"
     FILE_LINKS = "file-links"
     SELF_INVOICE_LINKS = "self-invoice-links"
     PAYER_RETURNS = "payer-returns"

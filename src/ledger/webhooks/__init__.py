@@ -6,6 +6,7 @@ the operator's network.
 In reading order:
 
 - `signing`: secrets of endpoints, and the headers by which a receiver verifies a message.
+- `endpoint_secrets`: these secrets, held sealed.
 - `addresses`: the addresses to which webhooks may be sent. `urls`: the URLs that a merchant may write.
 - `attempts`: how one attempt to deliver a message ended.
 - `client`: checks addresses at each connection, and posts.

@@ -41,6 +41,7 @@ _METHODS: Final = f"{CUSTOMERS}/{{customerId}}/payment-methods"
 _METHOD: Final = "/api/payment-methods/{id}"
 _SUBSCRIPTION: Final = f"{SUBSCRIPTIONS}/{{id}}"
 _ACCOUNTS: Final = "/api/v1/processor-accounts"
+_ENDPOINTS: Final = "/api/v1/webhook-endpoints"
 _TAX_ID: Final = NOTHING("the tax authority's number of a person")
 _PAYMENT: Final = {
     "body.externalId": "payment",
@@ -260,6 +261,11 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("GET", "/api/v1/invoices/global/{id}"): Case({"path.id": "global invoice"}),
     ("GET", "/api/v1/events"): Case({"query.paymentOrderId": "order", "query.subscriptionId": "subscription"}),
     ("GET", "/api/v1/events/{id}"): Case({"path.id": "event"}),
+    ("GET", _ENDPOINTS): Case(),
+    ("POST", _ENDPOINTS): Case(body={"url": "http://127.0.0.1:9/new"}),
+    ("GET", f"{_ENDPOINTS}/{{id}}"): Case({"path.id": "webhook endpoint"}),
+    ("DELETE", f"{_ENDPOINTS}/{{id}}"): Case({"path.id": "webhook endpoint"}),
+    ("POST", f"{_ENDPOINTS}/{{id}}/rotate-secret"): Case({"path.id": "webhook endpoint"}),
     ("GET", _ACCOUNTS): Case(),
     ("GET", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}),
     ("PUT", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}, body={"processor": "sandbox"}),

@@ -30,7 +30,7 @@ KINDS: Final = (
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
     "erasable customer", "document", "document's order", "plan", "subscription",
     "subscription invoice", "global invoice", "processor account", "card session", "card session's method", "card device session", "card device session's method",
-    "event",
+    "event", "webhook endpoint",
 )  # fmt: skip
 
 
@@ -88,8 +88,10 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
     )
     invoices = (await merchant.get(f"{SUBSCRIPTIONS}/{subscription['id']}/invoices")).json()["data"]
     events = (await merchant.get("/api/v1/events?limit=1")).json()["data"]
+    endpoint = await _made(merchant, "/api/v1/webhook-endpoints", {"url": f"http://127.0.0.1:9/{name}"})
     return {
         "event": (events[0]["id"],),
+        "webhook endpoint": (endpoint["id"],),
         "card session": (verified["payerAuthentication"]["authenticationTransactionId"],),
         "card session's method": (verified["id"],),
         "card device session": (looked_at["payerAuthentication"]["referenceId"],),

@@ -46,6 +46,11 @@ class Feed:
         """Disconnects."""
         await self._client.stop()
 
+    async def begin(self, merchant_id: UUID) -> None:
+        """Begins a merchant's feed, if there is none. The worker numbers it."""
+        async with self._client.turn() as connection:
+            await connection.execute(_BEGIN, (merchant_id,))
+
     async def catch_up(self, merchant_id: UUID) -> None:
         """Numbers what a merchant's log holds now, and begins its feed if there is none."""
         until_s = time.monotonic() + _PATIENCE_S

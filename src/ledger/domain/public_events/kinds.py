@@ -290,6 +290,10 @@ KIND_OF: Final[Mapping[str, Kind]] = {each.name: each for each in KINDS}
 """Every kind by its name."""
 
 
+PATTERNS: Final[tuple[str, ...]] = (*[f"{each}.*" for each in ResourceType], *KIND_OF)
+"""All that chooses kinds: the resource types with every action, and the names of the kinds."""
+
+
 def matches(pattern: str, kind: Kind) -> bool:
     """Returns whether a pattern chooses a kind: its name, or its resource type with every action, as in `payment.*`."""
     return pattern in (kind.name, f"{kind.resource_type}.*")

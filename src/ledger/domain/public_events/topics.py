@@ -105,6 +105,7 @@ _LINES_WAIT: Final = Line(why_none="The lines wait for the next invoice: subscri
 _GLOBAL: Final = Line(why_none="A global invoice is the merchant's document for many orders, and has no kind.")
 _MERCHANT: Final = Line(why_none="The merchant and its API keys are no resource of the feed.")
 _ACCOUNT: Final = Line(why_none="An account with a processor is no resource of the feed.")
+_ENDPOINT: Final = Line(why_none="Where events are posted is no resource of the feed.")
 _REQUEST: Final = Line(why_none="The record of a request under its idempotency key shows nothing of its own.")
 
 _ORDERS: Final = {
@@ -293,6 +294,12 @@ _OTHERS: Final = {
     "processor-account-changed.v1": _ACCOUNT,
     "processor-account-disconnected.v1": _ACCOUNT,
     "processor-account-keys-erased.v1": _ACCOUNT,
+    "webhook-endpoint-created.v1": _ENDPOINT,
+    "webhook-endpoint-changed.v1": _ENDPOINT,
+    "webhook-secret-rotated.v1": _ENDPOINT,
+    "webhook-endpoint-disabled.v1": _ENDPOINT,
+    "webhook-endpoint-enabled.v1": _ENDPOINT,
+    "webhook-endpoint-deleted.v1": _ENDPOINT,
     "processor-message-dismissed.v1": Line(why_none="A message of a processor that was dismissed changed nothing."),
     "request-accepted.v1": _REQUEST,
     "request-answered.v1": _REQUEST,

@@ -23,6 +23,10 @@ class FeedBehind(Fault):
 class EventFeed(Protocol):
     """How a request lets the feed catch up (see `background.reactions.feed`)."""
 
+    async def begin(self, merchant_id: UUID) -> None:
+        """Begins a merchant's feed, if it has none: its events are numbered from now on. Raises a Fault."""
+        ...
+
     async def catch_up(self, merchant_id: UUID) -> None:
         """Returns once the feed has the events of every request that was answered before. The first call for a merchant
         begins its feed.

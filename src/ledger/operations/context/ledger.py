@@ -24,6 +24,7 @@ from ledger.operations.context.card_vault import CardVault
 from ledger.operations.context.clock import Clock
 from ledger.operations.context.customer_cache import CustomerCache
 from ledger.operations.context.order_numbers import OrderNumbers
+from ledger.operations.context.webhooks import Webhooks
 from ledger.processors.account_health import AccountHealth
 from ledger.processors.accounts import ProcessorAccounts
 from ledger.processors.card_references import CardReferences
@@ -69,6 +70,7 @@ class Ledger:
         vault: CardVault | None = None,
         card_references: CardReferences | None = None,
         accounts: MerchantAccounts | None = None,
+        webhooks: Webhooks | None = None,
         invoicing: Invoicing | None = None,
         payer_returns: PayerReturns | None = None,
         health: AccountHealth | None = None,
@@ -84,6 +86,7 @@ class Ledger:
         self.vault = vault
         self.card_references = card_references
         self.accounts = accounts
+        self.webhooks = webhooks
         self.invoicing = invoicing
         self.payer_returns = payer_returns
         self.health = health or AccountHealth()

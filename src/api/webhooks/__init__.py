@@ -1,0 +1,7 @@
+"""The endpoints of the merchant's webhook endpoints. Never log or echo a secret, and answer it only where it is made.
+
+In reading order:
+
+- `fields`: what requests contain, and the endpoint that a path names.
+- `create`, `list`, `rotate`, `delete`: what their names mean.
+"""
