@@ -256,7 +256,10 @@ class OrderUnderTest:
         parts = [(refund.refund_id, part) for refund in order.refunds for part in refund.parts]
         if parts:
             refund_id, part = self.draw(st.sampled_from(parts))
-            command = c.ReverseRefund(refund_id=refund_id, payment_id=part.payment_id, code="X", at=self.now)
+            returned = self.draw(st.sampled_from([Decimal(0), Decimal(0), part.amount - order.quantum]))
+            command = c.ReverseRefund(
+                refund_id=refund_id, payment_id=part.payment_id, code="X", at=self.now, returned=returned
+            )
             self._send(decide_refund_reversal, command)
 
     def _overpayment(self, order: Order) -> None:  # noqa: ARG002 - every step's shape

@@ -119,7 +119,8 @@ def page() -> str:
         "an older one does, which may give any status that waits for something.",
         "## Payments",
         "A refund that comes back after it had succeeded takes a payment out of REFUNDED or PARTIALLY_REFUNDED: to "
-        "PARTIALLY_REFUNDED, or to the status that it had before its refunds.",
+        "PARTIALLY_REFUNDED, or to the status that it had before its refunds. While another refund or a dispute is open, it is "
+        "PENDING_REFUND or DISPUTED.",
         _meanings(PaymentStatus, PAYMENT_MEANINGS),
         "### Transitions of a payment",
         _moves(PaymentStatus, PAYMENT_TAKERS),

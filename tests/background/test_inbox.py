@@ -572,6 +572,13 @@ async def test_a_failed_payout_that_is_confirmed_is_recorded_beside_another_one_
     order = await current(ledger, merchant, order)
     assert (order.status, order.amount_refunded) == (OrderStatus.PARTIALLY_REFUNDED, 5_000)
     assert [each.status for each in order.refunds] == ["SUCCEEDED", "FAILED", "SUCCEEDED"]
+    none = RefundFailed(idempotency_key=keys[1], code="X", is_final=True, **about(merchant, order))
+    older = RefundFailed(idempotency_key=keys[1], code="X", is_final=True, **part, **about(merchant, order))
+    for message in (older, none, older, none):
+        assert (await delivery.deliver(msgspec.structs.replace(message, message_id=uuid4().hex))).handled_at is not None
+        order = await current(ledger, merchant, order)
+        assert order.amount_refunded == (5_000 if order.refunds[-1].status == "SUCCEEDED" else 4_000)
+    assert [each.status for each in order.refunds] == ["SUCCEEDED", "FAILED", "FAILED"]
 
 
 async def deposit_at_bank(ledger: Ledger, merchant: Actor, order: Order) -> None:

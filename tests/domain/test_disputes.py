@@ -38,6 +38,7 @@ from tests.domain.transition_rows import (
 
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events as e
+from ledger.domain.orders.decide.refunds import decide_refund_reversal
 from ledger.domain.orders.refund import SettlementBatch
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, REFUNDABLE_STATUSES, OrderStatus, PaymentStatus
 from ledger.domain.rejections import (
@@ -340,3 +341,59 @@ def test_a_dispute_shows_the_payers_reason_until_its_end() -> None:
         for history, expected in ((events, "PENDING"), ([*events, *ended], status)):
             [shown] = [each for each in folded([*PAID, *history]).payments[0].entries if each.action == "DISPUTE"]
             assert (shown.status, shown.reason) == (expected, "PRODUCT_NOT_RECEIVED")
+
+
+@pytest.mark.parametrize("refunded_amount", [10000, 4000])
+@pytest.mark.parametrize("stage", [LOST, WON])
+def test_a_refund_comes_back_before_a_dispute_ends_or_after_that_with_the_same_end(stage, refunded_amount) -> None:
+    """The bank has what it reported either way: a lost dispute takes the money that comes back later."""
+    before = (*PAID, refund_requested(1, refunded_amount), refunded(1, refunded_amount))
+    back = c.ReverseRefund(refund_id=refund_id(1), payment_id=ONE, code="X", at=NOON)
+    ends = set()
+    for commands in ((OPENED, back, stage), (OPENED, stage, back), (stage, back), (back, OPENED, stage)):
+        history = list(before)
+        for command in commands:
+            is_dispute = isinstance(command, c.DisputeStage)
+            history += given(*history).when(dispute(command, 10000) if is_dispute else command).then_events()
+            payment = folded(history).payments[0]
+            assert (payment.status is PaymentStatus.DISPUTED) == (payment.dispute is not None and command is back) or (
+                command is OPENED
+            )
+        order = folded(history)
+        payment = order.payments[0]
+        assert [entry.status for entry in payment.entries if entry.status == "PENDING"] == []
+        ends.add(
+            (order.status, payment.status, order.net, payment.charged_back, payment.refundable, order.overpaid_amount)
+        )
+    held, status, of_order = 10000, PaymentStatus.CAPTURED, OrderStatus.COMPLETED
+    if stage is LOST:
+        held, status, of_order = 0, PaymentStatus.REFUNDED, OrderStatus.REFUNDED
+    assert ends == {(of_order, status, held, 10000 - held, held, 0)}
+
+
+def test_a_lost_dispute_takes_no_more_of_what_comes_back_than_came_back_and_than_the_bank_had_reported() -> None:
+    history = [*PAID, refund_requested(1, 6000), refunded(1, 6000), refund_requested(1, 4000, 2), refunded(1, 4000, 2)]
+    history += given(*history).when(dispute(LOST, 7000)).then_events()
+    history.append(late_capture(1, 5000, 15000))
+    held = []
+    for n in (1, 2):
+        back = c.ReverseRefund(refund_id=refund_id(n), payment_id=ONE, code="X", at=NOON, returned=Decimal(500))
+        history += given(*history).when(back).then_events()
+        held.append(int(folded(history).net))
+    assert held == [5000, 5000 + 3500 - 1500], "of 5,500 and 3,500 that came back, the bank takes 7,000"
+    assert folded(history).payments[0].charged_back == 7000
+    opened_again = [*PAID, refund_requested(1, 6000), refunded(1, 6000)]
+    opened_again += given(*opened_again).when(dispute(LOST, 10000)).then_events()
+    opened_again += [late_capture(1, 5000, 15000), refund_requested(1, 1000, 2)]
+    back = c.ReverseRefund(refund_id=refund_id(1), payment_id=ONE, code="X", at=NOON)
+    with pytest.raises(InvalidOrderState):  # the dispute waits for the other refund, as a new one does
+        decide_refund_reversal(folded(opened_again), back)
+
+
+def test_a_refund_that_comes_back_shows_another_one_under_way() -> None:
+    late = [*PAID, refund_requested(1, 10000), refunded(1, 10000), late_capture(1, 5000, 15000)]
+    history = [*late, refund_requested(1, 5000, 2)]
+    back = c.ReverseRefund(refund_id=refund_id(1), payment_id=ONE, code="X", at=NOON)
+    history += given(*history).when(back).then_events()
+    assert folded(history).payments[0].status is PaymentStatus.PENDING_REFUND
+    assert folded([*history, refunded(1, 5000, 2)]).payments[0].status is PaymentStatus.PARTIALLY_REFUNDED

@@ -138,7 +138,13 @@ async def test_a_payout_in_two_parts_ends_when_both_have(shop: Shop, stripe: Str
     [failed] = await asked(shop, double.happen("refund.failed", second))
     assert isinstance(failed, RefundFailed)
     assert (failed.returned, failed.returned_reference) == (first["amount"], first["id"])
-    assert (failed.code, failed.message_id) == ("FAILED", f"{second['id']}:failed")
+    assert (failed.code, failed.message_id) == ("FAILED", f"{second['id']}:failed:{first['amount']}")
+    first["status"], second["status"] = "failed", "succeeded"
+    one = await asked(shop, double.happen("refund.failed", first))
+    second["status"] = "failed"
+    [both] = await asked(shop, double.happen("refund.failed", second))
+    assert isinstance(both, RefundFailed)
+    assert (both.returned, both.message_id in {failed.message_id, *(each.message_id for each in one)}) == (0, False)
 
 
 @pytest.mark.parametrize(

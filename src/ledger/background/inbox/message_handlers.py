@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, assert_never, get_args
+from typing import Final, assert_never, get_args
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -20,7 +20,6 @@ import structlog
 
 from ledger.background.inbox.consumer import Applied, DeadLetter, Disposition, Handles, RetryLater
 from ledger.background.inbox.overpayment import NotApplicableYet, refund_overpayment
-from ledger.domain.fold import fold
 from ledger.domain.money import GROSS_MAX, ZERO
 from ledger.domain.orders.commands import (
     DisputeStage,
@@ -36,7 +35,6 @@ from ledger.domain.orders.decide.guards import require_multiple
 from ledger.domain.orders.decide.references import decide_deposit, takes_exactly
 from ledger.domain.orders.decide.refunds import decide_refund_outcome, decide_refund_reversal
 from ledger.domain.orders.events import OrderEvent
-from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Refunded, RefundRefused
 from ledger.domain.orders.refund import RefundPart, RefundStatus, returned_refund_id
@@ -193,11 +191,13 @@ def _account(message: DepositReceived) -> str | None:
 
 def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
     refund_id, part = _part_of(order, message)
+    outcome: Refunded | RefundRefused
+    if isinstance(message, RefundFailed) and message.is_final:
+        latest_id, latest = _latest(order, refund_id, part)
+        if latest.status is RefundStatus.SUCCEEDED and message.returned < latest.amount:
+            return _came_back(order, latest_id, latest, message, at)
     if part.came_back:
         return []  # whatever this message reports is older
-    outcome: Refunded | RefundRefused
-    if isinstance(message, RefundFailed) and message.is_final and part.status is RefundStatus.SUCCEEDED:
-        return _came_back(order, refund_id, part, message, at)
     if isinstance(message, RefundConfirmed):
         if message.amount != part.amount:
             raise _Contradicts("its amount is not the refund's")
@@ -230,17 +230,33 @@ def _part_of(order: Order, message: _Refund) -> tuple[UUID, RefundPart]:
     raise NotApplicableYet("its order has no such refund")
 
 
+def _latest(order: Order, refund_id: UUID, part: RefundPart) -> tuple[UUID, RefundPart]:
+    """Returns the part that has what the payer still has of a refund, and its refund: the part itself, or that of the
+    refund which has what went back although it failed.
+    """
+    while True:
+        returned = order.refund(returned_refund_id(refund_id, part.payment_id))
+        found = None if returned is None else returned.part(part.payment_id)
+        if returned is None or found is None:
+            return refund_id, part
+        refund_id, part = returned.refund_id, found
+
+
 def _came_back(
     order: Order, refund_id: UUID, part: RefundPart, message: RefundFailed, at: datetime
 ) -> list[OrderEvent]:
     """Returns the events of a refund that fails after it had succeeded, with the part that stays with the payer."""
-    about: dict[str, Any] = {"refund_id": refund_id, "payment_id": part.payment_id, "at": at}
     outcome = _refusal(order, part, message)
-    events = decide_refund_reversal(order, ReverseRefund(**about, code=message.code, message=message.message))
-    returned = decide_refund_outcome(fold(evolve, order, events), RecordRefundOutcome(**about, outcome=outcome))
-    if message.returned and not returned:
-        raise NotApplicableYet("a part of the refund stays with the payer, and another refund or a dispute is open")
-    return [*events, *returned]
+    command = ReverseRefund(
+        refund_id=refund_id,
+        payment_id=part.payment_id,
+        code=outcome.code,
+        at=at,
+        message=outcome.message,
+        returned=outcome.returned,
+        returned_reference=outcome.returned_reference,
+    )
+    return decide_refund_reversal(order, command)
 
 
 def _refusal(order: Order, part: RefundPart, message: RefundFailed) -> RefundRefused:

@@ -16,6 +16,7 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from ledger.domain.customers.terms import AttemptOutcome
+from ledger.domain.money import ZERO
 from ledger.domain.orders.capabilities import NO_RULES, Candidate, Rules
 from ledger.domain.orders.events import ReminderDroppedBecause
 from ledger.domain.orders.invoices.terms import InvoicingPolicy
@@ -463,13 +464,18 @@ class RecordRefundOutcome(Struct, frozen=True, kw_only=True):
 
 
 class ReverseRefund(Struct, frozen=True, kw_only=True):
-    """Records that one payment's part of a refund, which had succeeded, failed later."""
+    """Records that one payment's part of a refund, which had succeeded, failed later.
+
+    `returned` is the part of it that stays with the payer, and `returned_reference` the processor's id of that part.
+    """
 
     refund_id: UUID
     payment_id: UUID
     code: str
     at: datetime
     message: str | None = None
+    returned: Decimal = ZERO
+    returned_reference: str | None = None
 
 
 class RepeatCall(Struct, frozen=True, kw_only=True):

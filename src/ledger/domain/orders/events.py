@@ -796,8 +796,9 @@ class DisputeWon(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 class DisputeLost(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The merchant lost the dispute, and the bank took `amount` (gross) back: a chargeback.
 
-    It counts as refunded, but it is not a refund. An earlier release stored more than the payment
-    held if a refund had been reported late.
+    It counts as refunded, but it is not a refund. A dispute that took less than the bank reported is opened and lost
+    again if a refund comes back later, and takes of that money. An earlier release stored more than the payment held if
+    a refund had been reported late.
     """
 
     payment_id: UUID

@@ -40,10 +40,14 @@ class Dispute(Struct, frozen=True):
 
 
 class ClosedDispute(Struct, frozen=True):
-    """A dispute that has ended: `lost` is the amount that the bank reported to take, zero if the merchant won."""
+    """A dispute that has ended: `lost` is the amount that the bank reported to take, zero if the merchant won.
+
+    `taken` is what it took of the money that the payment held. It is there again if it takes money that comes back.
+    """
 
     dispute_id: str
     lost: Decimal
+    taken: Decimal = ZERO
 
 
 class SettlementBatch(Struct, frozen=True):

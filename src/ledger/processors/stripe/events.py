@@ -206,7 +206,8 @@ class Events(Intents):
     async def _refund(self, refund_id: str, deadline_at: datetime) -> Sequence[Finding]:
         """Returns the end of a refund. One that was made in parts ends when all of them have ended.
 
-        A refund that fails is over, also if it had succeeded: Stripe has the money back then
+        Its parts can fail one after another, each time with less that stays with the payer: these are messages of their
+        own. A refund that fails is over, also if it had succeeded: Stripe has the money back then
         (docs.stripe.com/refunds#failed-refunds).
         """
         refund = await self.transport.get(f"{REFUNDS}/{refund_id}", {}, Refund, deadline_at=deadline_at)
@@ -226,6 +227,8 @@ class Events(Intents):
         about |= {"idempotency_key": key[1], "processor_reference": named.id}
         if isinstance(answer, Refunded):
             return [RefundConfirmed(**about, amount=whole)]
+        if len(parts) > 1:
+            about["message_id"] += f":{answer.returned}"
         about |= {"returned": answer.returned, "returned_reference": answer.returned_reference}
         return [RefundFailed(**about, code=answer.code, message=answer.message, is_final=True)]
 

@@ -7,10 +7,13 @@ the inbox delivers it again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, assert_never
+from uuid import UUID
 
-from ledger.domain.money import GROSS_MAX, shortest
+from ledger.domain.fold import fold
+from ledger.domain.money import GROSS_MAX, ZERO, shortest
 from ledger.domain.orders.commands import DisputeStage, ExpirePayment, RecordDispute, RecordSettlement, SettlementStage
 from ledger.domain.orders.decide.closing import with_cancellation_closed
 from ledger.domain.orders.decide.guards import require_multiple, require_payment
@@ -27,6 +30,7 @@ from ledger.domain.orders.events import (
     SettlementMatched,
     SettlementRefused,
 )
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import Released
 from ledger.domain.orders.refund import SettlementBatch
@@ -80,6 +84,28 @@ def decide_dispute(order: Order, command: RecordDispute) -> list[OrderEvent]:
             return [*opened, DisputeLost(**about, **_amounts(payment, command.amount or contested))]
         case _:
             assert_never(command.stage)
+
+
+def taken_again(order: Order, payment_id: UUID, came_back: Decimal, at: datetime) -> list[OrderEvent]:
+    """Returns the events of lost disputes that take money which came back from a refund, at most `came_back` (gross).
+
+    A lost dispute takes what is held at its end, and the bank took what it had reported. So what comes back later is
+    the bank's until it has as much. Raises InvalidOrderState while a refund or another dispute is open.
+    """
+    events: list[OrderEvent] = []
+    for dispute in {each.dispute_id: each for each in order.payment(payment_id).decided_disputes}.values():
+        payment = order.payment(payment_id)
+        taken = sum((each.taken for each in payment.decided_disputes if each.dispute_id == dispute.dispute_id), ZERO)
+        amount = min(dispute.lost - taken, came_back, payment.refundable)
+        if amount <= 0:
+            continue
+        _require_disputable(payment)
+        about: dict[str, Any] = {"payment_id": payment_id, "dispute_id": dispute.dispute_id, "at": at}
+        about |= {"amount": shortest(amount), "reported_amount": dispute.lost if dispute.lost > amount else None}
+        again: list[OrderEvent] = [DisputeOpened(**about), DisputeLost(**about)]
+        order, came_back = fold(evolve, order, again), came_back - amount
+        events += again
+    return events
 
 
 def decide_settlement(order: Order, command: RecordSettlement) -> list[OrderEvent]:

@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from ledger.domain.fold import fold
 from ledger.domain.money import ZERO, shortest
 from ledger.domain.orders.capabilities import Rules
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, ReverseRefund
 from ledger.domain.orders.decide.closing import with_cancellation_closed
+from ledger.domain.orders.decide.disputes_and_settlement import taken_again
 from ledger.domain.orders.decide.guards import (
     require_chargeable,
     require_multiple,
@@ -36,6 +38,7 @@ from ledger.domain.orders.events import (
     RefundRequested,
     RefundReversed,
 )
+from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.processor_outcomes import NotFound, NotSent, Refunded, RefundPending, Unanswered
 from ledger.domain.orders.processor_outcomes import RefundRefused as Refusal
@@ -122,22 +125,46 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
 def decide_refund_reversal(order: Order, command: ReverseRefund) -> list[OrderEvent]:
     """Records that a part of a refund that had succeeded came back. Returns no events for a part in another status.
 
-    Never refuses. Decide it by what the processor has now, never by an answer that may be older than the success.
+    What stays with the payer is a refund of its own, and what a bank has reported to take by a lost dispute is taken of
+    the money. Decide it by what the processor has now, never by an answer that may be older than the success.
+
+    Raises InvalidOrderState if one of both follows while another refund or a dispute is open.
     """
-    refund = order.refund(command.refund_id)
+    refund, before = order.refund(command.refund_id), order.payment(command.payment_id)
     part = None if refund is None else refund.part(command.payment_id)
     if part is None or part.status is not RefundStatus.SUCCEEDED:
         return []
-    return [
-        RefundReversed(
-            refund_id=command.refund_id,
-            payment_id=command.payment_id,
-            amount=part.amount,
-            code=command.code,
-            at=command.at,
-            message=command.message,
-        )
-    ]
+    back = RefundReversed(
+        refund_id=command.refund_id,
+        payment_id=command.payment_id,
+        amount=part.amount,
+        code=command.code,
+        at=command.at,
+        message=command.message,
+    )
+    after = evolve(order, back)
+    stays = _stays(after, part, command)
+    after = fold(evolve, after, stays)
+    came_back = before.refunded - after.payment(command.payment_id).refunded
+    taken = taken_again(after, command.payment_id, came_back, command.at)
+    return with_cancellation_closed(order, [back, *stays, *taken])
+
+
+def _stays(order: Order, part: RefundPart, command: ReverseRefund) -> list[OrderEvent]:
+    """Returns the events of what stays with the payer of a refund that came back. Raises InvalidOrderState."""
+    payment = order.payment(command.payment_id)
+    if command.returned and not _can_give_back(payment):
+        raise wrong_state(order, "A part of the refund stays with the payer, and another refund or a dispute is open.")
+    outcome = Refusal(
+        code=command.code,
+        message=command.message,
+        returned=command.returned,
+        returned_reference=command.returned_reference,
+    )
+    failed = RecordRefundOutcome(
+        refund_id=command.refund_id, payment_id=command.payment_id, outcome=outcome, at=command.at
+    )
+    return _returned(order, payment, part, failed)
 
 
 def _returned(order: Order, payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:

@@ -170,17 +170,33 @@ def _refund_reversed(order: Order, event: RefundReversed) -> Order:
     parts = (part for refund in order.refunds for part in refund.parts if part.payment_id == event.payment_id)
     given = sum((part.amount for part in parts if part.status is RefundStatus.SUCCEEDED), ZERO)
     refunded = min(payment.charged_back + given, payment.captured)
-    status = _status_by_amounts(payment, refunded)
     entry = HistoryEntry(EntryAction.REFUND, EntryStatus.FAILED, event.amount, event.at, reason, event.refund_id)
     after = replace(
-        payment,
-        status=status if payment.status in _REFUNDED else payment.status,
-        returns_to=status if payment.returns_to in _REFUNDED else payment.returns_to,
+        _with_money_back(payment, refunded),
         refunded=refunded,
         entries=(*payment.entries, entry),
         updated_at=event.at,
     )
     return replace(with_payment(order, event, payment, after), closed=order.closed and refunded >= payment.refunded)
+
+
+def _with_money_back(payment: Payment, refunded: Decimal) -> Payment:
+    """Returns the payment with the status of what is refunded now.
+
+    A dispute or a refund of late money that was opened in the final status REFUNDED shows from now on.
+    """
+    status = _status_by_amounts(payment, refunded)
+    if payment.dispute is not None:
+        held = payment.captured - refunded - payment.refunding
+        contested = replace(payment.dispute, amount=min(payment.dispute.reported_amount, held))
+        payment = replace(payment, dispute=contested)
+    if payment.status not in _REFUNDED:
+        return replace(payment, returns_to=status if payment.returns_to in _REFUNDED else payment.returns_to)
+    if payment.dispute is not None:
+        return replace(payment, status=PaymentStatus.DISPUTED, returns_to=status)
+    if payment.refunding:
+        return replace(payment, status=PaymentStatus.PENDING_REFUND, returns_to=status)
+    return replace(payment, status=status)
 
 
 def _status_by_amounts(payment: Payment, refunded: Decimal) -> PaymentStatus:

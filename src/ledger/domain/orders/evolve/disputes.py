@@ -68,7 +68,7 @@ def _lost(payment: Payment, event: DisputeLost) -> Payment:
         _dispute_ended(payment, refunded_status(payment.captured, refunded)),
         refunded=refunded,
         charged_back=payment.charged_back + taken,
-        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, _reported(event))),
+        decided_disputes=(*payment.decided_disputes, ClosedDispute(event.dispute_id, _reported(event), taken)),
         entries=entries,
         updated_at=event.at,
     )
