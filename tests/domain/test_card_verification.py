@@ -315,3 +315,20 @@ def test_a_client_that_tests_stolen_cards_is_stopped_for_a_day() -> None:
     with pytest.raises(TooManyCardVerifications, match="could not be sent"):
         decide_verification(down, verify())
     assert decide_verification(down, verify(at=AT + FAILED_WITHIN))
+
+
+def test_a_session_at_its_processor_is_asked_about_after_its_time_and_gets_no_more_of_it() -> None:
+    asked = Challenged(action=PayerStep.CHALLENGE, session=SESSION, session_s=900, processor_reference="seti_1")
+    waiting = then(begun(), asked)[1]
+    end = waiting.verifications[0].action_expires_at
+    assert end is not None
+    with pytest.raises(InvalidPaymentMethodState):
+        decide_resumption(CHALLENGED, resume(PayerStep.CHALLENGE, at=end))
+    resumed = after(*decide_resumption(waiting, resume(PayerStep.CHALLENGE, at=end)), given=waiting)
+    again = then(resumed, asked, key="two")[1]
+    assert again.verifications[0].action_expires_at == end
+    assert decide_verification_expiry(again, ExpireVerification(payment_method_id=ONE, at=end)) != []
+    ends = {"REPLACED": "seti_1", "DELETED": "seti_1", "CUSTOMER_ERASED": "seti_1", "EXPIRED": None}
+    for because, kept in ends.items():
+        ended = CardVerificationEnded(verification_id=CHECK, because=EndedBecause(because), at=end)
+        assert after(ended, given=again).verifications[0].session_reference == kept

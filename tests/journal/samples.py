@@ -354,7 +354,12 @@ SAMPLES: dict[str, Any] = {
         by_token=True,
     ),
     "card-verification-challenged.v1": payment_methods.CardVerificationChallenged(
-        verification_id=ORDER, action=PayerStep.CHALLENGE, expires_at=AT, at=AT, session=SESSION
+        verification_id=ORDER,
+        action=PayerStep.CHALLENGE,
+        expires_at=AT,
+        at=AT,
+        session=SESSION,
+        processor_reference="seti_1",
     ),
     "card-verification-resumed.v1": payment_methods.CardVerificationResumed(
         verification_id=ORDER,

@@ -17,6 +17,7 @@ from ledger.operations.orders.due.remind import reminder_call
 from ledger.operations.orders.invoices.mail import mail_call
 from ledger.operations.orders.invoices.provider_calls import document_call
 from ledger.operations.orders.processor_call import processor_call, withdrawal_call
+from ledger.operations.payment_methods.sessions import withdrawal_of
 from ledger.operations.payment_methods.verification_call import verification_call
 from ledger.operations.pipeline.calls import Call
 from ledger.operations.subscriptions.charge import charge_call
@@ -42,6 +43,7 @@ CALLS: Final[Mapping[type[Any], Callable[..., Call | None]]] = {
     orders.ReminderRequested: reminder_call,
     cards.CardVerificationRequested: verification_call,
     cards.CardVerificationResumed: verification_call,
+    cards.CardVerificationEnded: withdrawal_of,
     subscriptions.ChargeBegun: charge_call,
     notices.NoticeRequested: notice_call,
 }

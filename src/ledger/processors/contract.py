@@ -114,7 +114,7 @@ class Payer(Struct, frozen=True, kw_only=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """The fields of every request to a processor."""
+    """The fields of every request to a processor. `customer_id` is whose card is verified; a payment has an order."""
 
     merchant_id: UUID
     idempotency_key: str
@@ -122,6 +122,7 @@ class Request(Struct, frozen=True, kw_only=True):
     at: datetime | None = None
     order_id: UUID | None = None
     payment_id: UUID | None = None
+    customer_id: UUID | None = None
 
 
 class ForgetCardRequest(Request, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.money import ZERO
-from ledger.domain.orders.processor_outcomes import RefundAnswer
+from ledger.domain.orders.processor_outcomes import CardReference, RefundAnswer
 from ledger.processors.messages import OrderMessage
 
 
@@ -67,4 +67,19 @@ class UnrequestedRefund(Struct, frozen=True, kw_only=True):
     processor_reference: str | None = None
 
 
-Finding = OrderMessage | PaymentState | UnrequestedRefund
+class VerificationState(Struct, frozen=True, kw_only=True):
+    """The verification of a card without a payment, as its processor has it now.
+
+    `processor_reference` names its session. `saved_card` is the card that the processor keeps since, None if it keeps
+    none.
+    """
+
+    merchant_id: UUID
+    customer_id: UUID
+    verification_id: UUID
+    processor_reference: str
+    is_waiting: bool
+    saved_card: CardReference | None = None
+
+
+Finding = OrderMessage | PaymentState | UnrequestedRefund | VerificationState

@@ -20,7 +20,9 @@ from tests.api.storefront import ORDERS
 from tests.operations.test_timers import Ahead
 
 from ledger.domain.orders.timers import TimerKind
+from ledger.operations.context.inputs import Actor
 from ledger.operations.orders.due.timers import run_timer
+from ledger.operations.payment_methods.change import delete_payment_method
 from ledger.operations.pipeline import processor_requests
 from ledger.operations.pipeline.session_end import end_session
 
@@ -244,3 +246,61 @@ async def ended(shop: Shop) -> None:
     while more:
         answer = await shop.merchant.post("/api/sandbox/clock", {"advanceBy": "PT16M"})
         more = answer.status_code in {409, 503} or answer.json()["more"]  # it is moved by others, or took 20 s
+
+
+async def test_a_card_without_an_order_needs_no_return_and_leaves_no_session_at_stripe(shop: Shop) -> None:
+    """The payer passes 3-D Secure and never comes back; another never passes it, or the merchant deletes the card."""
+    names = map(str, range(9))
+
+    async def asked() -> tuple[str, str]:
+        """Asks for a new customer's card. Returns the card's path and the session."""
+        person = {"externalId": next(names), "firstName": "Ana", "lastName": "López", "email": "ana@example.com"}
+        customer = await shop.merchant.post("/api/customers", person)
+        cards = f"/api/customers/{customer.json()['id']}/payment-methods"
+        token = {"account": "mx", "token": "pm_card_authenticationRequired"}
+        body = {"paymentMethod": {"type": "card", "cardTokens": [token]}, "returnUrl": "https://shop.example/x"}
+        made = (await shop.merchant.post(cards, body)).json()
+        return f"{cards}/{made['id']}", made["payerAuthentication"]["authenticationTransactionId"]
+
+    def passes(setup: str, *, passed: bool = True) -> bool:
+        try:
+            control(shop.url, "authentications", {"setup_intent": setup, "passed": passed})
+        except HTTPError:
+            return False
+        return True
+
+    async def status(card: str) -> str:
+        shown = await shop.merchant.get(f"/api/payment-methods/{card.rpartition('/')[2]}")
+        return str(shown.json()["status"]) if shown.status_code == 200 else str(shown.status_code)
+
+    async def delete(card: str) -> None:
+        """Deletes a card in a process whose background work can be waited for."""
+        customer, _, method = card.split("/")[-3:]
+        actor = Actor(merchant_id=shop.merchant.merchant_id)
+        await delete_payment_method(shop.store.ledger, actor, UUID(customer), UUID(method))
+        await shop.store.ledger.drain()
+
+    card, setup = await asked()
+    assert (await status(card), passes(setup)) == ("REQUIRES_ACTION", True)
+    for _ in range(2):
+        await shop.told()
+        assert (await status(card), await shop.references(), await shop.detached()) == ("ACTIVE", 1, 0)
+    failed, setup = await asked()
+    assert passes(setup, passed=False)
+    await shop.told()
+    assert (await status(failed), passes(setup)) == ("FAILED", False)
+    late, setup = await asked()
+    quicker, other = await asked()
+    assert passes(other)
+    await moved_on(shop)
+    assert (await status(late), passes(setup)) == ("EXPIRED", False)
+    assert (await status(quicker), await shop.references()) == ("ACTIVE", 2)
+    deleted, setup = await asked()
+    await delete(deleted)
+    assert not passes(setup)
+    deleted, setup = await asked()
+    fail(shop, "reset_before", "/v1/setup_intents/*", times=2)
+    await delete(deleted)
+    assert passes(setup), "its end was lost"
+    await shop.told()
+    assert (await status(deleted), await shop.references(), await shop.detached()) == ("404", 2, 1)

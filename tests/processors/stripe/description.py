@@ -23,7 +23,7 @@ _OBJECTS = {
     "payment_intent": "id object status created livemode amount amount_capturable amount_received capture_method currency "
     "customer canceled_at cancellation_reason metadata latest_charge last_payment_error next_action payment_method payment_method_options "
     "payment_method_types setup_future_usage",
-    "setup_intent": "id object status created livemode customer metadata last_setup_error next_action payment_method "
+    "setup_intent": "id object status created client_secret livemode customer metadata last_setup_error next_action payment_method "
     "payment_method_options payment_method_types usage",
     "api_errors": "type code decline_code advice_code message param payment_intent setup_intent",
     "payment_intent_next_action": "type redirect_to_url oxxo_display_details display_bank_transfer_instructions "
@@ -77,7 +77,7 @@ _REQUESTS = {
     f"POST {_INTENT}/capture": "amount_to_capture metadata",
     f"POST {_INTENT}/cancel": "cancellation_reason",
     "POST setup_intents": "usage metadata payment_method_types",
-    "POST setup_intents/{intent}": "customer",
+    "POST setup_intents/{intent}": "customer metadata",
     "POST setup_intents/{intent}/confirm": "confirmation_token payment_method return_url expand",
     "POST payment_methods/{payment_method}/detach": "",
     "POST setup_intents/{intent}/cancel": "cancellation_reason",
@@ -87,7 +87,7 @@ _REQUESTS = {
     "GET payment_intents": "created limit starting_after",
     f"GET {_INTENT}": "expand",
     "GET setup_intents": "created limit starting_after",
-    "GET setup_intents/{intent}": "expand",
+    "GET setup_intents/{intent}": "client_secret expand",
     "GET refunds": "payment_intent created limit starting_after",
     "GET customers/{customer}": "",
     "GET payment_methods/{payment_method}": "",

@@ -138,6 +138,7 @@ class Double:
             ("POST", "payment_intents/*"): self._update,
             ("GET", "payment_intents/*"): lambda i, _: self._intent(i),
             ("GET", "payment_intents"): lambda f: self._page(self.intents.values(), f),
+            ("GET", "setup_intents"): lambda f: self._page(self.intents.values(), f),
             ("POST", "setup_intents"): self._create,
             ("POST", "setup_intents/*"): self._update,
             ("POST", "setup_intents/*/confirm"): self._confirm,

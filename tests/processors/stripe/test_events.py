@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from unittest.mock import ANY
 from uuid import uuid4
 
 import pytest
@@ -11,12 +13,13 @@ from msgspec.structs import replace
 from tests.processors.stripe.conftest import Shop
 from tests.processors.stripe.double import FAILS_BEFORE, Double
 from tests.processors.stripe.test_references import _fund, _payout
+from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.payment import EntryAction
-from ledger.domain.orders.processor_outcomes import ReferenceIssued
+from ledger.domain.orders.processor_outcomes import ActionRequired, CardReference, ReferenceIssued, Voided, VoidRefused
 from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import ProcessorTimedOut
-from ledger.processors.findings import Finding, PaymentState, UnrequestedRefund
+from ledger.processors.findings import Finding, PaymentState, UnrequestedRefund, VerificationState
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
@@ -47,7 +50,7 @@ async def found(shop: Shop, event_id: str, **given: Any) -> list[Finding] | None
 
 async def asked(shop: Shop, event_id: str, **given: Any) -> list[OrderMessage]:
     answer = await found(shop, event_id, **given)
-    return [each for each in answer or () if not isinstance(each, PaymentState | UnrequestedRefund)]
+    return [each for each in answer or () if not isinstance(each, PaymentState | UnrequestedRefund | VerificationState)]
 
 
 def cash(double: Double, customer: str, amount: int, kind: str = "funded") -> str:
@@ -315,3 +318,55 @@ async def test_what_stripe_does_not_show_is_asked_for_again(shop: Shop, double: 
     with pytest.raises(ProcessorTimedOut):
         await asked(shop, deposit)
     assert len(await asked(shop, deposit)) == 1
+
+
+async def test_the_verification_of_a_card_is_shown_as_it_stands(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    verification, customer = uuid7(), uuid7()
+    terms: dict[str, Any] = {"amount": Decimal(0), "capture": False, "order_id": None, "payment_id": None}
+    named = {"idempotency_key": str(verification), "customer_id": customer, "save_as": uuid7()}
+    request = shop.pay("pm_3ds", **terms, **named)
+    asked = await stripe.authorize(request)
+    assert isinstance(asked, ActionRequired)
+    intent = double.intents["seti_1"]
+    assert asked.processor_reference == intent["id"], "the payer's act completes it: its session is ended there"
+    about = {"merchant_id": shop.merchant_id, "customer_id": customer, "verification_id": verification}
+    waiting = VerificationState(**about, processor_reference=intent["id"], is_waiting=True)  # type: ignore[arg-type]
+    early = double.happen("setup_intent.succeeded", intent)
+    assert await found(shop, early) == [waiting]
+    other = await stripe.authorize(replace(request, idempotency_key=str(uuid7())))
+    assert isinstance(other, ActionRequired)
+    assert other.processor_reference is not None
+    assert await stripe.void(shop.void(other.processor_reference)) == Voided(processor_reference="seti_6")
+    assert await found(shop, early, object_id="seti_6") == []
+    double.decline(intent["id"], code="setup_intent_authentication_failure")
+    assert await found(shop, early) == [replace(waiting, is_waiting=False)]
+    double.approve(intent["id"])
+    [kept] = double.customers
+    card = CardReference(token="pm_3ds", customer=kept, fingerprint="print-1")
+    done = replace(waiting, is_waiting=False, saved_card=card)
+    for kind in ("succeeded", "setup_failed", "canceled"):
+        assert await found(shop, double.happen(f"setup_intent.{kind}", intent)) == [done]
+    assert await found(shop, early, merchant_id=uuid4()) == []
+    assert await found(shop, double.happen("setup_intent.created", intent)) == []
+    await stripe.authorize(shop.pay())
+    assert await found(shop, early, object_id=list(double.intents)[-1]) == [], "a payment is no verification"
+    assert await stripe.void(shop.void(intent["id"])) == VoidRefused(code="ALREADY_CAPTURED", message=ANY)
+    intent["metadata"].pop("ledger_customer")
+    assert await found(shop, early) == [], "an earlier release made it"
+    intent["metadata"]["ledger_customer"] = str(uuid7())
+    assert await stripe.look_up(shop.question(request)) is not None
+
+
+async def test_the_intent_of_an_earlier_release_is_found_by_listing(
+    shop: Shop, stripe: StripeProcessor, double: Double
+) -> None:
+    terms: dict[str, Any] = {"amount": Decimal(0), "capture": False, "order_id": None, "payment_id": None}
+    request = shop.pay(**terms)
+    answer = await stripe.authorize(request)
+    question = shop.question(request, customer_id=uuid7(), fence=True)
+    assert await stripe.look_up(question) == answer
+    double.intents.clear()
+    with pytest.raises(ProcessorTimedOut):
+        await stripe.look_up(question)

@@ -1,7 +1,7 @@
 """The handler of notices: asks the account's processor for what a message is about, and has the answer recorded.
 
 Never record anything from a notice itself. What the processor answers is a message of the contract, which goes into the
-inbox and is tried like any other, or the state of a payment, which is recorded at once. The notice ends when all of it
+inbox and is tried like any other, or the state of a payment or of a card's verification, which is recorded at once. The notice ends when all of it
 is stored. It is repeated without harm: every answer is named by the processor's ids, not by the notice.
 """
 
@@ -18,9 +18,10 @@ from ledger.background.inbox.payment_changes import (
     record_payment_state,
     record_unrequested_refund,
 )
+from ledger.background.inbox.verification_changes import record_verification_state
 from ledger.operations.context.ledger import Ledger
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
-from ledger.processors.findings import Finding, PaymentState, UnrequestedRefund
+from ledger.processors.findings import Finding, PaymentState, UnrequestedRefund, VerificationState
 from ledger.processors.inbox_store import Inbox
 from ledger.processors.messages import NoticeReceived, OrderMessage
 
@@ -64,6 +65,8 @@ class NoticeHandler:
                 return await record_payment_state(self._ledger, account, finding)
             case UnrequestedRefund():
                 return await record_unrequested_refund(self._ledger, account, finding)
+            case VerificationState():
+                return await record_verification_state(self._ledger, account, finding)
             case message:
                 if await self._is_elsewhere(account, message):
                     return Applied()  # that account gets a message of its own

@@ -22,7 +22,7 @@ from ledger.operations.payment_methods.complete import expire_verification, look
 
 
 class VerificationUnderWay(Exception):
-    """The outcome of a verification's call is not known yet: it is looked up again."""
+    """The outcome of a verification's call, or the end of its session, is not known yet: the processor is asked again."""
 
 
 class VerificationTimers:
@@ -50,7 +50,9 @@ async def _look_up(ledger: Ledger, merchant_id: UUID, stream_id: UUID, method_id
 
 
 async def _expire(ledger: Ledger, merchant_id: UUID, stream_id: UUID, method_id: UUID, _: datetime) -> None:
-    await expire_verification(ledger, merchant_id, stream_id, method_id)
+    """Raises VerificationUnderWay while the processor does not answer, so that the job is tried again."""
+    if not await expire_verification(ledger, merchant_id, stream_id, method_id):
+        raise VerificationUnderWay
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {LOOK_UP: _look_up, EXPIRY: _expire}

@@ -80,11 +80,12 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Challenged(Struct, frozen=True, kw_only=True):
-    """The payer has to act first, within `session_s` seconds."""
+    """The payer has to act first, within `session_s` seconds. `processor_reference` as in the event."""
 
     action: PayerStep
     session: AuthenticationSession
     session_s: int
+    processor_reference: str | None = None
 
 
 class Unknown(Struct, frozen=True, kw_only=True):

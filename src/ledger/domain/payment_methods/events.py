@@ -136,7 +136,8 @@ class CardVerificationRequested(Struct, frozen=True, kw_only=True, omit_defaults
 class CardVerificationChallenged(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The processor required an action of the payer until `expires_at`: device data, a challenge or a redirect.
 
-    `session` contains what the payer's browser needs for it.
+    `session` contains what the payer's browser needs for it. `processor_reference` is the processor's id of a
+    verification that the payer's act completes without a further call: its session is ended there.
     """
 
     verification_id: UUID
@@ -144,6 +145,7 @@ class CardVerificationChallenged(Struct, frozen=True, kw_only=True, omit_default
     expires_at: datetime
     at: datetime
     session: AuthenticationSession | None = None
+    processor_reference: str | None = None
 
 
 class CardVerificationResumed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -19,6 +19,9 @@ from ledger.domain.payment_methods.events import (
 )
 from ledger.domain.payment_methods.state import SavedMethods, Verification, VerificationCall
 from ledger.domain.payment_methods.terms import VerificationEnd
+
+_LEFT_OPEN: Final = frozenset({VerificationEnd.REPLACED, VerificationEnd.DELETED, VerificationEnd.CUSTOMER_ERASED})
+"""The ends that the merchant decides: the processor learns of them afterwards."""
 
 VerificationEvent = (
     CardVerificationRequested
@@ -45,6 +48,7 @@ def evolve_verification(methods: SavedMethods | None, event: VerificationEvent) 
                 "next_action": event.action,
                 "session": event.session,
                 "action_expires_at": event.expires_at,
+                "session_reference": event.processor_reference,
             }
             return _changed(methods, event.verification_id, event, **waits)
         case CardVerificationResumed():
@@ -117,6 +121,8 @@ def _ended(methods: SavedMethods, event: Any, end: VerificationEnd, **changes: A
     """Returns the methods with a verification that has ended. Of its card, it keeps what orders keep."""
     card = replace(_verification(methods, event.verification_id).card, cardholder_name=None)
     gone = {"billing": None, "call": None, "next_action": None, "session": None, "action_expires_at": None}
+    if end not in _LEFT_OPEN:
+        gone["session_reference"] = None
     return _changed(methods, event.verification_id, event, card=card, ended=end, **gone, **changes)
 
 

@@ -63,6 +63,8 @@ class Verification(Struct, frozen=True, kw_only=True):
     """A verification of a card that is to be saved as `payment_method_id`. One that has ended has no personal data.
 
     `next_action` is what it waits for its payer to do, until `action_expires_at` by the merchant's clock.
+    `session_reference` is the processor's id of a verification that the payer's act completes without a further call.
+    One that was not ended at the processor first keeps it.
     """
 
     verification_id: UUID
@@ -78,6 +80,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     next_action: PayerStep | None = None
     session: AuthenticationSession | None = None
     action_expires_at: datetime | None = None
+    session_reference: str | None = None
     ended: VerificationEnd | None = None
     decline_code: str | None = None
     refused_by_risk: bool = False

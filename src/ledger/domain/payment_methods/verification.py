@@ -6,7 +6,7 @@ method gets; a card that is not saved never uses that id again.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ledger.domain.payment_methods.commands import (
@@ -114,8 +114,9 @@ def decide_resumption(methods: SavedMethods, command: ResumeVerification) -> lis
         raise RequestInProgress(
             "Another request continues the verification: read the payment method until it has an outcome."
         )
-    if verification.action_expires_at is not None and command.at >= verification.action_expires_at:
-        raise _waits_for_nothing()
+    ends_at = verification.action_expires_at
+    if ends_at is not None and command.at >= ends_at and verification.session_reference is None:
+        raise _waits_for_nothing()  # a session at its processor is asked about until it has ended there
     session = verification.session
     if command.reference_id is not None and session.reference_id not in {None, command.reference_id}:
         raise InvalidField("referenceId", "must be the reference id of the payment method's session")
@@ -167,8 +168,9 @@ def decide_verification_outcome(methods: SavedMethods, command: RecordVerificati
             return [
                 CardVerificationChallenged(
                     action=_next_step(verification, challenged.action),
-                    expires_at=command.at + timedelta(seconds=challenged.session_s),
+                    expires_at=_session_end(verification, challenged, command),
                     session=challenged.session,
+                    processor_reference=challenged.processor_reference,
                     **about,
                 )
             ]
@@ -218,6 +220,14 @@ def _verified(
     if verification.is_default and not method.is_default:
         events.append(PaymentMethodMadeDefault(payment_method_id=method.payment_method_id, at=command.at))
     return events
+
+
+def _session_end(verification: Verification, challenged: Challenged, command: RecordVerification) -> datetime:
+    """Returns when a payer's time ends. A session that goes on at its processor gets no more of it by being asked."""
+    known, reference = verification.action_expires_at, verification.session_reference
+    if known is not None and reference is not None and reference == challenged.processor_reference:
+        return known
+    return command.at + timedelta(seconds=challenged.session_s)
 
 
 def _next_step(verification: Verification, required: PayerStep) -> PayerStep:

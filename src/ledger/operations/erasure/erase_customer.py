@@ -28,6 +28,7 @@ from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.customers.requests import execute_customer_request
 from ledger.operations.payment_methods.kept_cards import forget_customer
+from ledger.operations.payment_methods.sessions import withdraw_sessions
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.execute_stream import StreamResult
 from ledger.operations.pipeline.unit_of_work import IdempotencyKey, Plan, UnitOfWork
@@ -95,6 +96,7 @@ async def erase_payer(
     if ledger.card_references is not None:
         await ledger.card_references.unsettle_all(actor.merchant_id, customer_id)
         ledger.begin(forget_customer(ledger, actor.merchant_id, customer_id))
+    ledger.begin(withdraw_sessions(ledger, actor.merchant_id, customer_id))
     last = UUID(int=0)
     while order_ids := await orders_of(actor.merchant_id, customer_id, last, _AT_ONCE):
         await asyncio.gather(

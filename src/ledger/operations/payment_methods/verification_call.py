@@ -152,6 +152,7 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
             "idempotency_key": self.call.idempotency_key,
             "deadline_at": self.call.deadline_at,
             "at": self.verification.updated_at,
+            "customer_id": self.verification.customer_id,
         }
 
     def without_answer(self, failure: Failure) -> VerificationOutcome:
@@ -265,5 +266,8 @@ def _outcome(answer: AuthorizationAnswer) -> VerificationOutcome:
                 three_ds_version=required.three_ds_version,
             )
             return Challenged(
-                action=PayerStep(required.next_action), session=session, session_s=required.session_s or CHALLENGE_S
+                action=PayerStep(required.next_action),
+                session=session,
+                session_s=required.session_s or CHALLENGE_S,
+                processor_reference=required.processor_reference,
             )

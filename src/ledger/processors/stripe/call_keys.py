@@ -28,6 +28,7 @@ _LATER: Final = timedelta(minutes=10)
 MERCHANT: Final = "ledger_merchant"
 """The field of the metadata by which an object is known as one of the ledger's."""
 _KEY, _ORDER, _PAYMENT = "ledger_key", "ledger_order", "ledger_payment"
+_CUSTOMER: Final = "ledger_customer"
 CAPTURE_KEY: Final = "ledger_capture"
 VOID_KEY: Final = "ledger_void"
 FENCED: Final = "ledger_fenced"
@@ -49,6 +50,7 @@ def metadata_of(request: Request) -> dict[str, str]:
         _KEY: request.idempotency_key,
         **({} if request.order_id is None else {_ORDER: str(request.order_id)}),
         **({} if request.payment_id is None else {_PAYMENT: str(request.payment_id)}),
+        **({} if request.customer_id is None else {_CUSTOMER: str(request.customer_id)}),
     }
 
 
@@ -119,6 +121,15 @@ def about_of(metadata: Mapping[str, str]) -> dict[str, UUID | None]:
         "merchant_id": _uuid(metadata, MERCHANT),
         "order_id": _uuid(metadata, _ORDER),
         "payment_id": _uuid(metadata, _PAYMENT),
+    }
+
+
+def verification_of(metadata: Mapping[str, str]) -> dict[str, UUID | None]:
+    """Returns the merchant, the customer and the verification that the metadata of a setup intent name."""
+    return {
+        "merchant_id": _uuid(metadata, MERCHANT),
+        "customer_id": _uuid(metadata, _CUSTOMER),
+        "verification_id": _uuid(metadata, _KEY),
     }
 
 

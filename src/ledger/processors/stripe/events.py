@@ -17,7 +17,7 @@ import msgspec
 from ledger.domain.money import ZERO
 from ledger.domain.orders.processor_outcomes import Refunded, RefundPending
 from ledger.processors.contract import ProcessorTimedOut
-from ledger.processors.findings import Finding, PaymentState, Standing, UnrequestedRefund
+from ledger.processors.findings import Finding, PaymentState, Standing, UnrequestedRefund, VerificationState
 from ledger.processors.messages import (
     DepositReceived,
     DisputeLost,
@@ -35,11 +35,13 @@ from ledger.processors.stripe.call_keys import (
     merchant_of,
     named_key,
     unrequested_refund_id,
+    verification_of,
     void_key_of,
 )
+from ledger.processors.stripe.cards import approved
 from ledger.processors.stripe.charges import REFUNDS, refunded
 from ledger.processors.stripe.forms import Form
-from ledger.processors.stripe.intents import CUSTOMERS, Intents
+from ledger.processors.stripe.intents import CUSTOMERS, PAYMENTS, Intents, path_of
 from ledger.processors.stripe.objects import (
     CashTransaction,
     Customer,
@@ -70,13 +72,14 @@ _PAYMENT_KINDS: Final = frozenset(
         "payment_intent.succeeded",
     }
 )
+_SETUP_KINDS: Final = frozenset({"setup_intent.succeeded", "setup_intent.setup_failed", "setup_intent.canceled"})
 _REFUND_KINDS: Final = frozenset({"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"})
 _DISPUTE_KINDS: Final = frozenset({"charge.dispute.created", "charge.dispute.updated", "charge.dispute.closed"})
 _PAYOUT_KINDS: Final = frozenset({"payout.paid", "payout.failed", "payout.reconciliation_completed"})
 _FUNDED, _TAKEN_BACK = "funded", "funding_reversed"
 """The types of a customer's cash balance transaction that an order records."""
 _TRANSFERRED: Final = "customer_cash_balance_transaction.created"
-_KINDS: Final = sorted({_TRANSFERRED, *_PAYMENT_KINDS, *_REFUND_KINDS, *_DISPUTE_KINDS, *_PAYOUT_KINDS})
+_KINDS: Final = sorted({_TRANSFERRED, *_PAYMENT_KINDS, *_SETUP_KINDS, *_REFUND_KINDS, *_DISPUTE_KINDS, *_PAYOUT_KINDS})
 """The kinds that are read from Stripe's list: at most 20 can be named (docs.stripe.com/api/events/list)."""
 _LIST: Final = timedelta(seconds=60)
 _TAKEN: Final = frozenset({"needs_response", "under_review", "won", "lost"})
@@ -130,6 +133,8 @@ class Events(Intents):
                 return await self._transfer(_object(event, CashTransaction), deadline_at)
             case kind if kind in _PAYMENT_KINDS:
                 return await self._payment(notice.object_id, deadline_at)
+            case kind if kind in _SETUP_KINDS:
+                return await self._verification(notice.object_id, deadline_at)
             case kind if kind in _REFUND_KINDS:
                 return await self._refund(notice.object_id, deadline_at)
             case kind if kind.startswith("charge.dispute."):
@@ -200,6 +205,21 @@ class Events(Intents):
                 amount=from_units(intent.amount_received),
                 currency=intent.currency.upper(),
                 processor_reference=charge.id,
+            )
+        ]
+
+    async def _verification(self, intent_id: str, deadline_at: datetime) -> Sequence[Finding]:
+        """Returns the state of the verification of a card that is saved without a payment."""
+        intent = await self.read(intent_id, deadline_at)
+        about = verification_of(intent.metadata)
+        if any(named is None for named in about.values()) or path_of(intent.id).startswith(PAYMENTS):
+            return []
+        return [
+            VerificationState(
+                **about,  # type: ignore[arg-type]
+                processor_reference=intent.id,
+                is_waiting=_standing(intent) is Standing.WAITING,
+                saved_card=approved(intent).saved_card if intent.status == "succeeded" else None,
             )
         ]
 
