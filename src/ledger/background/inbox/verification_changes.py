@@ -26,7 +26,7 @@ _NOT_FORGOTTEN: Final = "the processor does not forget a card that is not saved"
 
 
 async def record_verification_state(ledger: Ledger, account: str, state: VerificationState) -> Disposition:
-    """Records how a verification stands at an account, as far as the log differs. Raises a Fault.
+    """Records the state of a verification at an account, as far as the log differs. Raises a Fault.
 
     The log keeps no verification of a card that was verified again since: there is nothing to record of it.
     """

@@ -22,7 +22,7 @@ from ledger.operations.payment_methods.complete import expire_verification, look
 
 
 class VerificationUnderWay(Exception):
-    """The outcome of a verification's call, or the end of its session, is not known yet: the processor is asked again."""
+    """The outcome of a verification's call or the end of its session is not known yet: it is asked for again."""
 
 
 class VerificationTimers:

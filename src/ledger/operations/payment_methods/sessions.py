@@ -167,7 +167,7 @@ def _withdrawal(ledger: Ledger, merchant_id: UUID, verification: Verification) -
 
 
 def _void(merchant_id: UUID, verification: Verification, reference: str, deadline_at: datetime) -> VoidRequest:
-    """Returns the request that ends a session, under a key of its own: a processor repeats its answer to a known one."""
+    """Returns the request that ends a session, under a new key: a processor repeats its answer to a known one."""
     return VoidRequest(
         merchant_id=merchant_id,
         idempotency_key=str(uuid7()),
