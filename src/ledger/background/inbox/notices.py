@@ -1,8 +1,9 @@
 """The handler of notices: asks the account's processor for what a message is about, and has the answer recorded.
 
 Never record anything from a notice itself. What the processor answers is a message of the contract, which goes into the
-inbox and is tried like any other, or the state of a payment or of a card's verification, which is recorded at once. The notice ends when all of it
-is stored. It is repeated without harm: every answer is named by the processor's ids, not by the notice.
+inbox and is tried like any other, or the state of a payment or of a card's verification, which is recorded at once. The
+notice ends when all of it is stored. It is repeated without harm: every answer is named by the processor's ids, not by
+the notice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records what a processor's answer about the verification of a card shows: that a payer who never came back has acted.
 
-A call without an outcome is the recovery's: wait for it. A card that a quicker payer has saved at the processor, although
-the verification had ended in the log, is forgotten there: no payment method has it.
+A call without an outcome is the recovery's: wait for it. A card that a quicker payer has saved at the processor,
+although the verification had ended in the log, is forgotten there: no payment method has it.
 """
 
 from __future__ import annotations
