@@ -338,13 +338,15 @@ async def test_the_verification_of_a_card_is_shown_as_it_stands(
     other = await stripe.authorize(replace(request, idempotency_key=str(uuid7())))
     assert isinstance(other, ActionRequired)
     assert other.processor_reference is not None
-    assert await stripe.void(shop.void(other.processor_reference)) == Voided(processor_reference="seti_6")
-    assert await found(shop, early, object_id="seti_6") == []
+    ended = await stripe.void(shop.void(other.processor_reference))
+    assert ended == Voided(processor_reference=other.processor_reference)
+    [canceled] = await found(shop, early, object_id=other.processor_reference) or ()
+    assert isinstance(canceled, VerificationState)
+    assert (canceled.is_waiting, canceled.saved_card) == (False, None)
     double.decline(intent["id"], code="setup_intent_authentication_failure")
     assert await found(shop, early) == [replace(waiting, is_waiting=False)]
     double.approve(intent["id"])
-    [kept] = double.customers
-    card = CardReference(token="pm_3ds", customer=kept, fingerprint="print-1")
+    card = CardReference(token="pm_3ds", customer=intent["customer"], fingerprint="print-1")
     done = replace(waiting, is_waiting=False, saved_card=card)
     for kind in ("succeeded", "setup_failed", "canceled"):
         assert await found(shop, double.happen(f"setup_intent.{kind}", intent)) == [done]
