@@ -190,6 +190,7 @@ def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: Field
     if method.card_details is not None or method.options is not None:
         number = _CARD if method.card_details is not None else "paymentMethod.options"
         errors.add(conflicting(_TOKENS, number, "exclude each other: send the card once"))
+    _refuse_saved(method, _TOKENS, errors)
     if method.cvc is not None:
         errors.add(invalid(f"{_METHOD}.cvc", "is for a saved card alone: the token has it, so leave it out"))
     if not sent:
@@ -209,6 +210,13 @@ def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: Field
     return PaymentInput(type=MethodType.CARD, card_tokens=tuple(tokens.values()), persist=bool(method.persist))
 
 
+def _refuse_saved(method: PaymentMethod, other: str, errors: FieldErrors) -> None:
+    """Adds the error of a saved card beside another one: which of them is meant is the client's to say."""
+    if method.type == "card" and method.payment_method_id is not None:
+        why = "exclude each other: send one card, a saved one with the type payment_method_id"
+        errors.add(conflicting(f"{_METHOD}.paymentMethodId", other, why))
+
+
 def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> PaymentInput | None:
     option = None if method.options is None else method.options.card
     details = method.card_details or option
@@ -218,6 +226,7 @@ def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> Pay
         return None
     if option is not None and option is not details:
         details = _merged(details, option)
+    _refuse_saved(method, _CARD if method.card_details is not None else f"{_METHOD}.options", errors)
     number = errors.check(_number, details.number)
     cvc = errors.check(_card_cvc, details.cvc)
     expiry = _expiry(details, today, errors)
@@ -226,7 +235,7 @@ def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> Pay
         persist = errors.check(_persist, method, details)
     if option is not None and method.card_details is not None:
         _require_one_card(method.card_details, option, errors)
-    if number is None or cvc is None or expiry is None:
+    if number is None or cvc is None or expiry is None or errors.has(f"{_METHOD}.paymentMethodId"):
         return None
     month, year = expiry
     card = Card(number=number, exp_month=month, exp_year=year, cvc=cvc, cardholder_name=details.cardholder_name)

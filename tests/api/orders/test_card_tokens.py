@@ -93,6 +93,17 @@ async def test_a_processor_that_cannot_read_a_token_is_a_503_and_nothing_is_reco
     [
         (by_token(cardDetails=card()), "CONFLICTING_FIELDS", {TOKENS, "paymentMethod.cardDetails"}),
         (by_token(options={"card": card()}), "CONFLICTING_FIELDS", {TOKENS, "paymentMethod.options"}),
+        (by_token(paymentMethodId="pm-1"), "CONFLICTING_FIELDS", {TOKENS, "paymentMethod.paymentMethodId"}),
+        (
+            {"type": "card", "cardDetails": card(), "paymentMethodId": "pm-1"},
+            "CONFLICTING_FIELDS",
+            {"paymentMethod.cardDetails", "paymentMethod.paymentMethodId"},
+        ),
+        (
+            {"type": "card", "options": {"card": card()}, "paymentMethodId": "pm-1"},
+            "CONFLICTING_FIELDS",
+            {"paymentMethod.options", "paymentMethod.paymentMethodId"},
+        ),
         (by_token() | {"type": "spei"}, "VALIDATION_ERROR", {TOKENS}),
         (by_token() | {"cardTokens": []}, "VALIDATION_ERROR", {TOKENS}),
         (by_token() | {"cardTokens": "tok_visa"}, "VALIDATION_ERROR", {TOKENS}),
