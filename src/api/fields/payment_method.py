@@ -211,7 +211,7 @@ def _by_tokens(method: PaymentMethod, sent: Sequence[TokenOfCard], errors: Field
 
 
 def _refuse_saved(method: PaymentMethod, other: str, errors: FieldErrors) -> None:
-    """Adds the error of a saved card beside another one: which of them is meant is the client's to say."""
+    """Adds the error of a saved card beside another one: the ledger does not choose between them."""
     if method.type == "card" and method.payment_method_id is not None:
         why = "exclude each other: send one card, a saved one with the type payment_method_id"
         errors.add(conflicting(f"{_METHOD}.paymentMethodId", other, why))
