@@ -2417,4 +2417,108 @@ FEED: Final = (
     ),
 )
 
-MUTANTS: Final = (*MONEY, *IDEMPOTENCY, *FENCE, *SECRETS, *STRIPE, *PUBLIC_EVENTS, *MESSAGES, *WEBHOOKS, *FEED)
+_STANDBY_TESTS: Final = "tests/journal/test_standby.py"
+_ANY_END: Final = f"{_STANDBY_TESTS}::test_a_commit_without_its_standby_is_not_answered_whoever_ends_its_wait"
+_LEFT_WAITING: Final = (
+    f"{_STANDBY_TESTS}::test_neither_a_cancelled_task_nor_a_lost_connection_ends_a_wait_for_the_standby"
+)
+_CALL_EXECUTOR: Final = "src/ledger/processors/sandbox/call_executor.py"
+_FOUND_ANSWERS: Final = (
+    "tests/processors/test_charges.py::test_an_answer_that_is_found_is_returned_once_the_standby_has_it"
+)
+
+STANDBY: Final = (
+    Mutant(
+        "message-that-waits-for-no-standby",
+        "what confirms earlier commits is itself a commit that waits for the standby",
+        "src/ledger/postgres/replication.py",
+        "pg_logical_emit_message(true,",
+        "pg_logical_emit_message(false,",
+        (_ANY_END,),
+    ),
+    Mutant(
+        "found-commit-counts-at-once",
+        "a commit that is found counts only once the standby has it",
+        _GROUP_COMMIT,
+        "            if committed:\n                await wait_for_standbys(connection)\n",
+        "",
+        (f"{_STANDBY_TESTS}::test_a_commit_that_was_found_counts_only_with_the_standby",),
+    ),
+    Mutant(
+        "commit-acknowledged-without-its-standby",
+        "a commit whose wait was cancelled at the server is not answered",
+        "src/ledger/postgres/pipeline.py",
+        "if self._connection.is_unreplicated:",
+        "if False:",
+        (_ANY_END,),
+    ),
+    Mutant(
+        "lost-batch-waits-without-end",
+        "the caller of a commit without its standby learns in time that it is unknown, and makes no call",
+        _GROUP_COMMIT,
+        "call_later(UNKNOWN_MAX_S, reject_batch",
+        "call_later(1e6, reject_batch",
+        (_ANY_END,),
+    ),
+    Mutant(
+        "waiting-backend-ended",
+        "a commit does not become visible without its standby because its connection was lost",
+        "src/ledger/postgres/connection.py",
+        "case when wait_event is distinct from 'SyncRep' then pg_terminate_backend(pid) end",
+        "pg_terminate_backend(pid)",
+        (_LEFT_WAITING,),
+    ),
+    Mutant(
+        "cancelled-task-cancels-the-wait",
+        "a stop does not make a commit visible that waits for its standby",
+        "src/ledger/postgres/connection.py",
+        '        """Does nothing: psycopg calls it when the task that waits for a statement is cancelled."""\n',
+        "        await super().cancel_safe(timeout=timeout or 5.0)\n",
+        (_LEFT_WAITING,),
+    ),
+    Mutant(
+        "new-process-trusts-what-it-finds",
+        "a process that starts writes and answers nothing before the standby has what the log shows",
+        _GROUP_COMMIT,
+        "            timeline = await wait_for_standbys(connection)\n",
+        "            timeline = ''\n",
+        (f"{_STANDBY_TESTS}::test_a_new_process_writes_nothing_before_its_standby_has_what_it_finds",),
+    ),
+    Mutant(
+        "repeated-call-answered-without-the-standby",
+        "the simulated processor repeats no answer that a promotion could lose",
+        _CALL_EXECUTOR,
+        "                await wait_for_standbys(connection)\n                return str(existing[0]), mode\n",
+        "                return str(existing[0]), mode\n",
+        (_FOUND_ANSWERS,),
+    ),
+    Mutant(
+        "call-found-without-the-standby",
+        "the simulated processor finds no call that a promotion could lose",
+        _CALL_EXECUTOR,
+        "            await wait_for_standbys(connection)\n            return str(row[0])\n",
+        "            return str(row[0])\n",
+        (_FOUND_ANSWERS,),
+    ),
+    Mutant(
+        "charge-found-without-the-standby",
+        "the simulated processor finds no charge that a promotion could lose",
+        "src/ledger/processors/sandbox/charge_writer.py",
+        "            if answer is not None:\n                await wait_for_standbys(connection)\n",
+        "",
+        (_FOUND_ANSWERS,),
+    ),
+)
+
+MUTANTS: Final = (
+    *MONEY,
+    *IDEMPOTENCY,
+    *FENCE,
+    *SECRETS,
+    *STRIPE,
+    *PUBLIC_EVENTS,
+    *MESSAGES,
+    *WEBHOOKS,
+    *FEED,
+    *STANDBY,
+)

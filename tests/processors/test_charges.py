@@ -8,8 +8,10 @@ from decimal import Decimal
 import psycopg
 import pytest
 from tests.processors.shop import NOW, Shop, question
+from tests.standbys import waiting_backends, without_standby
 from uuid_utils.compat import uuid7
 
+from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import (
     Approved,
     Captured,
@@ -252,3 +254,20 @@ async def test_a_connection_that_breaks_leaves_the_outcome_unknown_and_the_next_
         await capture
     assert await shop.sandbox.look_up_capture(question(shop.merchant_id, request.idempotency_key)) is None
     assert isinstance(await shop.sandbox.capture(request), Captured)
+
+
+async def test_an_answer_that_is_found_is_returned_once_the_standby_has_it(database_url: str, shop: Shop) -> None:
+    reference = await shop.authorized(idempotency_key="first")
+    capture = shop.capture(reference, idempotency_key="second")
+    answer = await shop.sandbox.capture(capture)
+    first, second = EntryAction.AUTHORIZATION, EntryAction.CAPTURE
+    async with without_standby(database_url):
+        found = [
+            asyncio.create_task(shop.sandbox.look_up(question(shop.merchant_id, "first", step=first))),
+            asyncio.create_task(shop.sandbox.look_up(question(shop.merchant_id, "second", step=second))),
+            asyncio.create_task(shop.sandbox.capture(capture)),
+        ]
+        async with asyncio.timeout(10):
+            while len(await waiting_backends(database_url)) < 1 + len(found):  # with the one that tried
+                assert not any(each.done() for each in found)
+    assert (await asyncio.gather(*found))[1:] == [answer, answer]

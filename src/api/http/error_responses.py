@@ -117,7 +117,10 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
     ProviderUnavailable: ("PROCESSOR_UNAVAILABLE", "The stamping provider cannot be reached."),
     ProviderTimedOut: ("PROCESSOR_UNAVAILABLE", "The stamping provider did not answer; it may still stamp."),
     errors.DatabaseAway: ("DATABASE_UNAVAILABLE", "The database is away; the request may still be carried out."),
-    CommitUnknown: ("DATABASE_UNAVAILABLE", "The service is stopping; the request may have been carried out."),
+    CommitUnknown: (
+        "DATABASE_UNAVAILABLE",
+        "The database has not confirmed the request; it may have been carried out.",
+    ),
     FilesUnavailable: ("DATABASE_UNAVAILABLE", "The store of the documents' files cannot be read."),
     ReadModelBehind: (
         "DATABASE_UNAVAILABLE",

@@ -88,7 +88,7 @@ class ClaimTaken(Conflict):
 
 
 class CommitUnknown(Fault):
-    """The process ends before it could find out whether the command is committed.
+    """The process could not find out in time whether the command is committed, and on the synchronous standby.
 
     A repeated request gets the outcome.
     """

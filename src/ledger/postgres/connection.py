@@ -1,5 +1,7 @@
 """Connections to Postgres: direct, in autocommit, with time-outs, and with plans that use the keys.
 
+They acknowledge no commit that a synchronous standby may lack (see `postgres.replication`).
+
 Never connect through a transaction pooler. A lost connection is resolved by ending its backend by pid, and prepared
 statements belong to their connection.
 """
@@ -12,14 +14,19 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import psycopg
-from psycopg.rows import tuple_row
+from psycopg.abc import PQGen
+from psycopg.pq.abc import PGconn
+from psycopg.rows import AsyncRowFactory, tuple_row
 
 from ledger.back_off import back_off_s
 from ledger.postgres import arrays
 from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
+from ledger.postgres.replication import CommitWarnings, not_replicated
+
+T = TypeVar("T")
 
 # Sequential and bitmap scans are never right for a lookup by key, but a plan that was made for an empty table prefers
 # them and is kept. The time-outs limit the cost of a stuck session to its own request.
@@ -32,6 +39,7 @@ _SETTINGS: Final = {
     "statement_timeout": "10s",
     "lock_timeout": _LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": "10s",
+    "client_min_messages": "warning",  # the one about a commit without its standby has to arrive
 }
 
 _CONNECT_TIMEOUT_S: Final = 5
@@ -50,7 +58,40 @@ _KEEP_ALIVE: Final[dict[str, Any]] = {
 }
 """Detects a server behind a silent network within eleven seconds (libpq's names; in seconds, the last in ms)."""
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+_WAIT_INTERVAL_S: Final = 0.1
+"""psycopg's own pause between looks at an interrupt."""
+
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection whose commits are acknowledged only with their synchronous standby.
+
+    A commit that the server acknowledged without it raises an OperationalError without an SQLSTATE, and closes the
+    connection: as after any lost connection, the commit is unknown.
+
+    A task that is cancelled does not cancel its statement at the server, because the statement may be a commit that
+    waits for the standby, whose wait would be cancelled. psycopg waits for the answer for five seconds, and then closes
+    the connection.
+    """
+
+    def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
+        super().__init__(pgconn, row_factory)
+        self._warnings = CommitWarnings((pgconn.parameter_status(b"application_name") or b"").decode())
+        self.add_notice_handler(self._warnings)
+
+    @property
+    def is_unreplicated(self) -> bool:
+        """Whether the server acknowledged a commit on this connection that a synchronous standby may lack."""
+        return self._warnings.unreplicated
+
+    async def wait(self, gen: PQGen[T], interval: float = _WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
+        result = await super().wait(gen, interval, timeout)
+        if self._warnings.unreplicated:
+            self.pgconn.finish()
+            raise not_replicated()
+        return result
+
+    async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ASYNC109 - psycopg's signature
+        """Does nothing: psycopg calls it when the task that waits for a statement is cancelled."""
 
 
 def session_options(**changes: str) -> str:
@@ -81,7 +122,7 @@ async def connect(
     waits for a client that is stopped in the middle of a transaction. No time-out of an older Postgres applies there.
     """
     arguments = connect_arguments(name, session_options(lock_timeout=lock_timeout))
-    connection = await psycopg.AsyncConnection.connect(url, row_factory=tuple_row, **arguments)
+    connection = await Connection.connect(url, row_factory=tuple_row, **arguments)
     connection.prepare_threshold = 0
     connection.prepared_max = None
     arrays.register(connection)
@@ -194,8 +235,13 @@ def abort_connection(connection: Connection) -> None:
 # The server process of this connection. Its pid may be reused; with its start time it identifies one process for ever.
 _BACKEND: Final = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
 
-# Ends that process, and returns a row while it still exists.
-_TERMINATE: Final = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
+# Ends that process, and returns a row while it still exists. One that waits for a standby is left to it: its commit
+# would become visible without being on the standby.
+_END: Final = """
+select case when wait_event is distinct from 'SyncRep' then pg_terminate_backend(pid) end
+  from pg_stat_activity where pid = %s and backend_start = %s
+"""
+_END_WAITING: Final = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
 
 Backend = tuple[Any, ...]
 """The pid of a server process and the time of its start."""
@@ -208,7 +254,12 @@ async def backend_of(connection: Connection) -> Backend:
     return row
 
 
-async def end_backend(connection: Connection, backend: Backend) -> None:
-    """Ends that server process and returns once it is gone: its uncommitted statements stay uncommitted."""
-    while await (await connection.execute(_TERMINATE, backend)).fetchone() is not None:  # noqa: ASYNC110 - no event
+async def end_backend(connection: Connection, backend: Backend, *, even_if_it_waits: bool = False) -> None:
+    """Ends that server process and returns once it is gone: its uncommitted statements stay uncommitted.
+
+    One that waits for a synchronous standby ends by itself, once the standby has its commit; with `even_if_it_waits`,
+    at once.
+    """
+    end = _END_WAITING if even_if_it_waits else _END
+    while backend and await (await connection.execute(end, backend)).fetchone() is not None:  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.01)

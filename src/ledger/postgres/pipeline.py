@@ -21,6 +21,7 @@ from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from ledger.postgres.connection import Connection, QueryTimeout
+from ledger.postgres.replication import not_replicated
 
 R = TypeVar("R")
 
@@ -48,14 +49,14 @@ class Pipeline:
     """libpq's pipeline on `connection`, with one reader on the event loop for as long as it is open.
 
     It ends with the connection; `on_lost` is then called. A server that leaves the oldest transaction unanswered for as
-    long as `QueryTimeout` waits has its connection cut.
+    long as `QueryTimeout` waits has its connection cut, and so has one that acknowledges a commit without its standby.
 
     libpq holds back the bytes after the last full 8 kB: a larger transaction takes two sends, the second without a turn
     of the event loop after the first. If the socket's buffer is full, further sends follow as the server reads.
     """
 
     def __init__(self, connection: Connection, on_lost: Callable[[], object]) -> None:
-        self._pgconn, self._on_lost = connection.pgconn, on_lost
+        self._connection, self._pgconn, self._on_lost = connection, connection.pgconn, on_lost
         self._transformer, self._timeout = Transformer(connection), QueryTimeout(connection)
         self._prepared: set[bytes] = set()
         self._in_flight: deque[_Transaction[Any]] = deque()
@@ -157,6 +158,8 @@ class Pipeline:
 
     def _answer(self) -> None:
         """Resolves the oldest transaction with its results."""
+        if self._connection.is_unreplicated:
+            raise not_replicated()
         results, self._results = self._results, []
         transaction = self._in_flight[0]
         if error := next((result for result in results if result.status == ExecStatus.FATAL_ERROR), None):

@@ -27,11 +27,15 @@ _log = structlog.get_logger()
 
 _OF_A_MERCHANT: Final = 4
 _LOOK_AGAIN_S: Final = 0.25
+_STOP_PATIENCE_S: Final = 3.0
 _HEARTBEAT_AGAIN_S: Final = (0.0, 0.5, 1.0, 2.0, 2.0)  # in all less than the time after which a worker counts as ended
 
-PLANNING: Final = " ".join(
-    f"-c {name}=off"
-    for name in ("enable_sort", "enable_incremental_sort", "enable_seqscan", "enable_bitmapscan", "jit")
+PLANNING: Final = (
+    " ".join(
+        f"-c {name}=off"
+        for name in ("enable_sort", "enable_incremental_sort", "enable_seqscan", "enable_bitmapscan", "jit")
+    )
+    + " -c client_min_messages=warning"
 )
 """How the queue's connections plan: a plan for an empty table prefers another index and a sort, and is kept for
 long.
@@ -164,15 +168,31 @@ class FairQueue(JobManager):
     async def _fetch(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         self._worker_id = worker_id
         only, full, full_lanes = (None, self._full(), self._full_lanes()) if queues is None else (list(queues), [], [])
-        rows = await self.connector.execute_query_all_async(
-            _FETCH,
-            queues=only,
-            full=full,
-            full_lanes=full_lanes,
-            after=self._last,
-            worker_id=worker_id,
+        fetching = asyncio.ensure_future(
+            self.connector.execute_query_all_async(
+                _FETCH,
+                queues=only,
+                full=full,
+                full_lanes=full_lanes,
+                after=self._last,
+                worker_id=worker_id,
+            )
         )
+        try:
+            rows = await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            await self._put_back(fetching)
+            raise
         return Job.from_row(rows[0]) if rows else None
+
+    async def _put_back(self, fetching: asyncio.Future[list[dict[str, Any]]]) -> None:
+        """Puts back the job that the worker takes as it is stopped. Its commit is not cancelled: it may wait for the
+        synchronous standby. A job whose commit takes longer is found by the worker that runs next.
+        """
+        with suppress(ConnectorException):
+            await asyncio.wait([fetching], timeout=_STOP_PATIENCE_S)
+            if fetching.done() and (rows := fetching.result()):
+                await self.requeue(Job.from_row(rows[0]))
 
     def _full_lanes(self) -> list[str]:
         return full_lanes(self._running.items())

@@ -37,6 +37,7 @@ from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, lane_of
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.background.scheduler.stored_jobs import TASK, job_of, task_of
 from ledger.operations.context.ledger import Ledger
+from ledger.postgres.connection import Connection
 from ledger.telemetry.metrics import JOBS
 
 _log = structlog.get_logger()
@@ -317,5 +318,8 @@ class _Undone(Struct, frozen=True):
 
 
 def _pool(**options: Any) -> AsyncConnectionPool[Any]:
-    """Returns a pool that does not check a connection before each use: the check took half of a job's time."""
-    return AsyncConnectionPool(**options | {"check": None})
+    """Returns a pool that does not check a connection before each use: the check took half of a job's time.
+
+    Its connections wait for the synchronous standby as all others, also at a stop.
+    """
+    return AsyncConnectionPool(**options | {"check": None, "connection_class": Connection})

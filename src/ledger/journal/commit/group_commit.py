@@ -1,7 +1,8 @@
 """The group commit: all commands that are pending become one batch, and a second batch follows before its answer.
 
 Never answer or resend a command whose commit is unknown before the old backend has ended. Until then the backend may
-still commit what it received. Never commit a batch again while another one is in flight: if a batch fails, no batch
+still commit what it received. Never count a commit that was found before an own commit has waited for the synchronous
+standby: a promoted one may lack it. Never commit a batch again while another one is in flight: if a batch fails, no batch
 follows, those in flight are answered first, and then the task settles the faults, one batch at a time.
 
 `journal.commit.writer.Writer` builds on it.
@@ -18,10 +19,12 @@ from functools import partial
 from typing import Final
 
 import psycopg
+import structlog
 from msgspec import Struct
 
-from ledger.journal.append import Append
+from ledger.journal.append import Append, CommitUnknown
 from ledger.postgres.connection import (
+    ANSWER_MAX_S,
     Backend,
     Connection,
     QueryTimeout,
@@ -33,6 +36,9 @@ from ledger.postgres.connection import (
 )
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.postgres.pipeline import Rows
+from ledger.postgres.replication import takes_no_writes, wait_for_standbys
+
+_log = structlog.get_logger()
 
 STOP_PATIENCE_S: Final = 5.0
 """How long `stop` waits for pending commands to be committed."""
@@ -60,6 +66,14 @@ _TRY_AGAIN_ALONE: Final = (*_TRY_AGAIN, psycopg.errors.InvalidSqlStatementName)
 _TRIES: Final = 5
 _ABORT_PATIENCE_S: Final = 1.0
 _LOOK_UP_AGAIN_S: Final = 0.1
+_LOG_AGAIN_S: Final = 10.0
+
+UNKNOWN_MAX_S: Final = ANSWER_MAX_S
+"""How long the callers of a lost batch wait until it is known whether it is committed, and on the standby. Together
+with the time for an answer it is less than a request may take."""
+
+START_MAX_S: Final = 2.0
+"""How long a start waits for the synchronous standby. Without it the service starts, and writes nothing yet."""
 
 
 class PendingAppend(Struct, frozen=True, eq=False):
@@ -68,6 +82,13 @@ class PendingAppend(Struct, frozen=True, eq=False):
     command: Append
     future: asyncio.Future[int]
     submitted_s: float
+
+
+class _Taken(Struct, frozen=True, eq=False):
+    """A batch whose commands are not answered yet, and when it was first sent (seconds of the monotonic clock)."""
+
+    batch: Sequence[PendingAppend]
+    sent_s: float
 
 
 class _Faulted(Struct, frozen=True):
@@ -98,10 +119,13 @@ class GroupCommitter(ABC):
     def __init__(self, url: str, *, batch_max: int = 256, queue_max: int = 10_000) -> None:
         self._url, self._batch_max, self._queue_max = url, batch_max, queue_max
         self._queue: deque[PendingAppend] = deque()
-        self._taken: list[Sequence[PendingAppend]] = []
+        self._taken: list[_Taken] = []  # in the order in which they were sent
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._backend: Backend = ()
+        self._candidate: Backend = ()  # of the newest connection, which may still wait for the standby
+        self._opening: Connection | None = None
+        self._timeline = ""
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._enough = min(ENOUGH, batch_max)
@@ -124,12 +148,24 @@ class GroupCommitter(ABC):
         """How many commands wait."""
         return len(self._queue)
 
+    @property
+    def oldest_commit_s(self) -> float:
+        """How long ago the oldest batch was sent that is not answered, in seconds; 0 if there is none."""
+        return time.monotonic() - self._taken[0].sent_s if self._taken else 0.0
+
     async def start(self) -> None:
-        """Connects and starts the task. Raises psycopg.OperationalError."""
+        """Connects and starts the task. Raises psycopg.OperationalError.
+
+        What an earlier process wrote may not be on the synchronous standby yet. Until it is, nothing is committed.
+        """
         connection = await connect(
             self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S
         )
-        self._adopt(connection, await backend_of(connection))
+        try:
+            await self._confirm(connection, START_MAX_S)
+        except psycopg.Error as fault:
+            self._log_unconfirmed(connection, fault)
+            await connection.close()
         self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def stop(self, patience_s: float = STOP_PATIENCE_S) -> None:
@@ -222,7 +258,7 @@ class GroupCommitter(ABC):
 
     def _send(self, batch: Sequence[PendingAppend]) -> None:
         assert self._connection is not None, "only the task closes the connection, with nothing in flight"
-        self._taken.append(batch)
+        self._taken.append(taken := _Taken(batch, time.monotonic()))
         commands = [pending.command for pending in batch]
         try:
             answer = asyncio.ensure_future(self._execute(self._connection, commands))
@@ -230,12 +266,11 @@ class GroupCommitter(ABC):
             self._fail(batch, fault, is_unknown=self._is_unknown(fault))
         else:
             self._in_flight.add(answer)
-            answer.add_done_callback(partial(self._answered, batch, commands))
+            answer.add_done_callback(partial(self._answered, taken, commands))
 
-    def _answered(
-        self, batch: Sequence[PendingAppend], commands: Sequence[Append], answer: asyncio.Future[Rows]
-    ) -> None:
+    def _answered(self, taken: _Taken, commands: Sequence[Append], answer: asyncio.Future[Rows]) -> None:
         self._in_flight.discard(answer)
+        batch = taken.batch
         if fault := answer.exception():
             assert isinstance(fault, Exception)
             self._fail(batch, fault, is_unknown=self._is_unknown(fault))
@@ -246,7 +281,7 @@ class GroupCommitter(ABC):
         except Exception as fault:  # noqa: BLE001 - whatever it is, the batch is committed
             self._fail(batch, fault, is_unknown=True)
         else:
-            self._taken.remove(batch)
+            self._taken.remove(taken)
             answer_batch(batch, results)
 
     def _fail(self, batch: Sequence[PendingAppend], fault: Exception, *, is_unknown: bool) -> None:
@@ -265,7 +300,8 @@ class GroupCommitter(ABC):
         except BaseException as fault:
             self._closing = True  # a command that is submitted from now on would wait without end
             if self._taken:
-                self._ended([pending for batch in self._taken for pending in batch if not pending.future.done()], fault)
+                taken = [pending for each in self._taken for pending in each.batch]
+                self._ended([pending for pending in taken if not pending.future.done()], fault)
             reject_batch(self._queue, DatabaseUnavailable, f"{self._name} ended before it wrote this")
             self._queue.clear()
             raise
@@ -289,7 +325,8 @@ class GroupCommitter(ABC):
     async def _step_alone(self) -> None:
         """Commits a batch, replaces a lost connection, or waits for a command."""
         if self._queue:
-            self._taken.append(batch := self._take())
+            batch = self._take()
+            self._taken.append(_Taken(batch, time.monotonic()))
             await self._commit(batch)
             self._taken.clear()
         elif self._connection is None or self._connection.closed:
@@ -327,6 +364,8 @@ class GroupCommitter(ABC):
         if self._connection is not None:
             abort_connection(self._connection)
             await asyncio.wait([task], timeout=_ABORT_PATIENCE_S)
+        if self._opening is not None:
+            abort_connection(self._opening)  # else its statement would be waited for
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -355,32 +394,69 @@ class GroupCommitter(ABC):
             await lost.close()
 
     async def _resolve(self, batch: Sequence[PendingAppend]) -> None:
-        """Replaces the connection, and resolves a batch whose commit is unknown with what the database then holds."""
+        """Replaces the connection, and resolves a batch whose commit is unknown with what the database then holds.
+
+        Its callers are not kept waiting for long: what they sent is then unknown, and no call to a processor follows.
+        """
         await self._disconnect()
         self._connection_lost(batch)
-        committed = await self._reconnect([pending.command for pending in batch])
+        reason = "the database does not confirm what it has committed"
+        unknown = asyncio.get_running_loop().call_later(UNKNOWN_MAX_S, reject_batch, batch, CommitUnknown, reason)
+        try:
+            committed = await self._reconnect([pending.command for pending in batch])
+        finally:
+            unknown.cancel()
         answer_batch([batch[n] for n in committed], committed.values())
         self._connection_back(len(committed), [pending for n, pending in enumerate(batch) if n not in committed])
 
     async def _reconnect(self, commands: Sequence[Append]) -> Mapping[int, int]:
         """Connects, for as long as it takes, ends the old backend, and returns what is committed of `commands`."""
+        logged_s = -_LOG_AGAIN_S
         while True:
             connection = await reconnect(
                 self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S
             )
             try:
-                with QueryTimeout(connection):
-                    await end_backend(connection, self._backend)
-                    backend = await backend_of(connection)
-                    committed = await self._find_committed(connection, commands) if commands else {}
+                return await self._confirm(connection, ANSWER_MAX_S, commands)
             except BaseException as fault:
+                if isinstance(fault, psycopg.Error) and time.monotonic() - logged_s >= _LOG_AGAIN_S:
+                    logged_s = time.monotonic()
+                    self._log_unconfirmed(connection, fault)
                 await connection.close()
                 if not isinstance(fault, psycopg.Error):
                     raise
                 await asyncio.sleep(_LOOK_UP_AGAIN_S)  # whatever the server's error is, no command can be answered
-            else:
-                self._adopt(connection, backend)
-                return committed
+
+    async def _confirm(
+        self, connection: Connection, seconds: float, commands: Sequence[Append] = ()
+    ) -> Mapping[int, int]:
+        """Adopts a new connection, and returns what is committed of `commands`, by the old one, and on the standby.
+
+        The standby has to answer before the old backend is ended. Ended while it waits for the standby, it would leave
+        a commit that every process sees and that a promotion loses. Raises psycopg.Error: nothing is known.
+        """
+        self._opening = connection
+        with QueryTimeout(connection, seconds):
+            await end_backend(connection, self._candidate, even_if_it_waits=True)  # it has committed nothing of ours
+            self._candidate = await backend_of(connection)
+            timeline = await wait_for_standbys(connection)
+            await end_backend(connection, self._backend)
+            committed = await self._find_committed(connection, commands) if commands else {}
+            if committed:
+                await wait_for_standbys(connection)
+        if self._timeline and timeline != self._timeline:
+            _log.warning("database_promoted", of=self._name, timeline=timeline, before=self._timeline)
+        self._timeline = timeline
+        self._adopt(connection, self._candidate)
+        self._candidate, self._opening = (), None
+        return committed
+
+    def _log_unconfirmed(self, connection: Connection, fault: psycopg.Error) -> None:
+        """Logs why the database confirms nothing: it is a standby, or has none, or does not answer."""
+        if takes_no_writes(connection, fault):
+            _log.error("database_read_only", of=self._name, reason=type(fault).__name__)
+        else:
+            _log.warning("journal_unconfirmed", of=self._name, reason=type(fault).__name__)
 
 
 def is_rolled_back(fault: Exception) -> bool:

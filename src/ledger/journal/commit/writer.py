@@ -26,6 +26,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Backend, Connection
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.pipeline import Pipeline, Rows, Statement
+from ledger.postgres.replication import COMMIT_A_MESSAGE
 from ledger.telemetry.metrics import BATCH_COMMANDS, BISECTED, COMMIT_SECONDS, CONFLICTS, RECONNECTS
 
 _log = structlog.get_logger()
@@ -35,6 +36,8 @@ _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
 # Past this number a batch writes to all tables, so that no backend keeps a plan for every set that is possible.
 _STATEMENTS_MAX: Final = 16
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
+
+_CONFIRM: Final = Statement(b"ledger_confirm", COMMIT_A_MESSAGE.encode())
 
 _VALUE_REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
 """The database's refusals of a value.
@@ -90,6 +93,21 @@ class Writer(GroupCommitter):
         if self._locked.since and self._locked.refuses(command.merchant_id):
             raise DatabaseUnavailable(LOCKED)
         return super().submit(command)
+
+    async def confirm(self) -> None:
+        """Returns once the synchronous standby has everything that the log shows now. Raises DatabaseUnavailable."""
+        self.require_confirmed()
+        try:
+            await self._pipeline.send([(_CONFIRM, ())], lambda _: None)
+        except psycopg.Error as fault:
+            raise DatabaseUnavailable(type(fault).__name__) from fault
+
+    def require_confirmed(self) -> None:
+        """Raises DatabaseUnavailable while the log may show commits that the synchronous standby lacks, as after a lost
+        connection.
+        """
+        if not self.alive:
+            raise DatabaseUnavailable("the database has not confirmed what it shows: try again later")
 
     # ---------------------------------------------------------------- a batch
 
@@ -195,6 +213,8 @@ class Writer(GroupCommitter):
         if batch:
             reason = type(fault).__name__
             _log.warning("journal_batch_failed", reason=reason, commands=len(batch), requests=request_ids(batch))
+            if isinstance(fault, psycopg.errors.ReadOnlySqlTransaction):
+                _log.error("database_read_only", of=self._name, reason=reason)
             reject_batch(batch, DatabaseUnavailable, reason)
 
     # ---------------------------------------------------------------- between batches

@@ -1,7 +1,7 @@
 """The sandbox's call executor: carries out one call in one transaction, once for its key, and records the answer.
 
 A call's effect and its answer are one commit. A call that was begun is carried out even if its caller has given up,
-as with any processor. Raise `ProcessorUnavailable` only for a transaction that was rolled back.
+as with any processor. An answer that was found is returned once the synchronous standby has it, as a new one is. Raise `ProcessorUnavailable` only for a transaction that was rolled back.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from ledger.domain.money import ZERO, scaled
 from ledger.postgres.connection import Connection, connect
+from ledger.postgres.replication import wait_for_standbys
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.sandbox import charge_rows
 from ledger.processors.sandbox.charge_rows import Mode
@@ -148,7 +149,10 @@ class CallExecutor:
         """Returns the recorded answer of a call, as text. Raises ProcessorUnavailable or ProcessorTimedOut."""
         async with self.connection() as connection:
             row = await fetch_one(connection, _FIND, (merchant_id, kind, idempotency_key))
-            return None if row is None or row[0] == _FENCED else str(row[0])
+            if row is None or row[0] == _FENCED:
+                return None
+            await wait_for_standbys(connection)
+            return str(row[0])
 
     async def fence(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> None:
         """Refuses a call when it arrives; one that is recorded keeps its answer.
@@ -209,6 +213,7 @@ class CallExecutor:
                 return None, mode
             existing = await fetch_one(connection, _FIND, key)
             if existing is not None:
+                await wait_for_standbys(connection)
                 return str(existing[0]), mode
             result = await call.effect(connection)
             return await record(connection, key, call.reference, result), mode

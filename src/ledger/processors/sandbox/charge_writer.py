@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from ledger.postgres.connection import QueryTimeout
+from ledger.postgres.replication import wait_for_standbys
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.sandbox import charge_rows
 from ledger.processors.sandbox.call_executor import CallExecutor, fenced
@@ -108,7 +109,10 @@ class ChargeWriter:
         """Returns the answer recorded for a key. Raises ProcessorUnavailable or ProcessorTimedOut."""
         key = (merchant_id, idempotency_key)
         async with self._executor.connection() as connection:
-            return (await charge_rows.read(connection, [key])).get(key)
+            answer = (await charge_rows.read(connection, [key])).get(key)
+            if answer is not None:
+                await wait_for_standbys(connection)
+            return answer
 
     async def set_mode(self, merchant_id: UUID, mode: Mode, times: int | None) -> None:
         """Sets how the merchant's next `times` calls are treated, all calls if it is None.

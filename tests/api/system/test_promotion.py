@@ -1,0 +1,135 @@
+"""A primary that has lost its standby, and the standby's promotion: what was answered is there, and no more was called."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+from tests.api.bodies import paid_order
+from tests.api.storefront import opened
+from tests.clusters import lay_cluster
+
+from ledger.backup.programs import BASE_BACKUP
+from ledger.journal.commit import group_commit
+from ledger.postgres.connection import QueryTimeout
+from ledger.postgres.embedded import cluster, server
+from ledger.postgres.embedded.account import as_account
+from ledger.postgres.embedded.ownership import own_directory
+from ledger.postgres.embedded.server import EmbeddedServer
+from ledger.postgres.migrate import migrate
+from ledger.processors.sandbox.processor import SandboxProcessor
+from ledger.settings import Settings
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+ANSWER_S = 1.0
+SETTINGS = {"shared_buffers": "32MB", "wal_init_zero": "off"}
+END = "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
+
+
+@pytest.fixture
+def primary(short_dir: Path) -> Iterator[EmbeddedServer]:
+    running = server.start(cluster.open_cluster(lay_cluster(short_dir / "primary")), settings=SETTINGS)
+    yield running
+    running.stop(at_once=True)
+
+
+@pytest.fixture
+def standby(short_dir: Path, primary: EmbeddedServer) -> Iterator[EmbeddedServer]:
+    """A synchronous standby of the primary, made by pg_basebackup."""
+    home = short_dir / "standby"
+    home.mkdir()
+    account = primary.cluster.account
+    for place in (home, home / "run"):
+        own_directory(place, account)
+    made = msgspec.structs.replace(primary.cluster, home=home, log=home / "postgres.log", sockets=home / "run")
+    subprocess.run(
+        [
+            made.binaries / BASE_BACKUP,
+            f"--dbname={primary.url} application_name=second",
+            f"--pgdata={made.directory}",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+        ],
+        check=True,
+        capture_output=True,
+        **as_account(account),
+    )
+    running = EmbeddedServer(made, SETTINGS | {"hot_standby": "on"})
+    start(running)
+    with psycopg.connect(primary.url, autocommit=True) as connection:
+        connection.execute("alter system set synchronous_standby_names = 'second'")
+        connection.execute("select pg_reload_conf()")
+        wait_until(connection, "select sync_state from pg_stat_replication", "sync")
+    yield running
+    running.stop(at_once=True)
+
+
+def start(running: EmbeddedServer) -> None:
+    """Starts a standby, and returns once it answers."""
+    until = time.monotonic() + 30
+    while not server.is_running(running.cluster) and time.monotonic() < until:
+        running.tick()
+        try:
+            psycopg.connect(running.url).close()
+        except psycopg.OperationalError:
+            time.sleep(0.02)
+        else:
+            return
+
+
+def wait_until(connection: psycopg.Connection, query: str, value: object) -> None:
+    until = time.monotonic() + 30
+    while connection.execute(query).fetchone() != (value,):  # type: ignore[arg-type]
+        assert time.monotonic() < until, query
+        time.sleep(0.02)
+
+
+async def test_a_primary_without_its_standby_answers_nothing_that_a_promotion_loses(
+    primary: EmbeddedServer, standby: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QueryTimeout.__init__, "__defaults__", (ANSWER_S,))
+    for name in ("ANSWER_MAX_S", "UNKNOWN_MAX_S", "START_MAX_S"):
+        monkeypatch.setattr(group_commit, name, ANSWER_S)
+    calls: list[object] = []
+    authorize = SandboxProcessor.authorize
+
+    async def counted(self: SandboxProcessor, *args: object, **options: object) -> object:
+        calls.append(args)
+        return await authorize(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SandboxProcessor, "authorize", counted)
+    migrate(primary.url)
+    settings = Settings(database_url=primary.url, data_dir=tmp_path, master_key="11" * 32, request_timeout_s=20.0)
+    async with opened(settings) as store:
+        merchant = await store.register()
+        answered = [await merchant.create(paid_order(externalId=f"a-{n}")) for n in range(3)]
+        assert [answer.status_code for answer in answered] == [201] * 3
+        assert len(calls) == 3
+        standby.stop(at_once=True)
+        lone = [asyncio.create_task(merchant.create(paid_order(externalId=f"b-{n}"))) for n in range(2)]
+        await asyncio.sleep(ANSWER_S / 2)
+        with psycopg.connect(primary.url, autocommit=True) as operator:
+            operator.execute(END)
+            refused = [await answer for answer in lone]
+            refused.append(await merchant.create(paid_order(externalId="b-0")))
+            operator.execute(END)
+            refused.append(await merchant.create(paid_order(externalId="b-0")))
+        assert [answer.status_code for answer in refused] == [503] * 4
+        assert len(calls) == 3
+        primary.stop(at_once=True)
+    start(standby)
+    with psycopg.connect(standby.url, autocommit=True) as promoted:
+        promoted.execute("select pg_promote()")
+        wait_until(promoted, "select pg_is_in_recovery()", value=False)
+        ids = {answer.json()["id"] for answer in answered}
+        kept = promoted.execute(
+            "select distinct stream_id::text from event where stream_id = any(%s::uuid[])", [list(ids)]
+        )
+        assert {stream_id for (stream_id,) in kept} == ids
