@@ -77,7 +77,7 @@ async def test_a_commit_without_its_standby_is_not_answered_whoever_ends_its_wai
             if ended_by != "nobody":
                 fetch(log_url, f"select {ended_by}(%s)", backend)
             with pytest.raises(CommitUnknown):
-                await pending
+                await asyncio.wait_for(pending, 20)
             assert not writer.alive
             with pytest.raises(DatabaseUnavailable):
                 await writer.confirm()

@@ -264,7 +264,7 @@ async def test_an_answer_that_is_found_is_returned_once_the_standby_has_it(datab
     async with without_standby(database_url):
         found = [
             asyncio.create_task(shop.sandbox.look_up(question(shop.merchant_id, "first", step=first))),
-            asyncio.create_task(shop.sandbox.look_up(question(shop.merchant_id, "second", step=second))),
+            asyncio.create_task(shop.sandbox.look_up_capture(question(shop.merchant_id, "second", step=second))),
             asyncio.create_task(shop.sandbox.capture(capture)),
         ]
         async with asyncio.timeout(10):
