@@ -2,8 +2,10 @@
 
 Never answer or resend a command whose commit is unknown before the old backend has ended. Until then the backend may
 still commit what it received. Never count a commit that was found before an own commit has waited for the synchronous
-standby: a promoted one may lack it. Never commit a batch again while another one is in flight: if a batch fails, no batch
-follows, those in flight are answered first, and then the task settles the faults, one batch at a time.
+standby: a promoted one may lack it.
+
+Never commit a batch again while another one is in flight: if a batch fails, no batch follows, those in flight are
+answered first, and then the task settles the faults, one batch at a time.
 
 `journal.commit.writer.Writer` builds on it.
 """

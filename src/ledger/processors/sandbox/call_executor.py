@@ -1,7 +1,8 @@
 """The sandbox's call executor: carries out one call in one transaction, once for its key, and records the answer.
 
 A call's effect and its answer are one commit. A call that was begun is carried out even if its caller has given up,
-as with any processor. An answer that was found is returned once the synchronous standby has it, as a new one is. Raise `ProcessorUnavailable` only for a transaction that was rolled back.
+as with any processor. An answer that was found is returned once the synchronous standby has it, as a new one is. Raise
+`ProcessorUnavailable` only for a transaction that was rolled back.
 """
 
 from __future__ import annotations
