@@ -34,6 +34,7 @@ DATABASE = tuple(
         "dataloader",
         "faults",
         "pipeline",
+        "replication",
         "skip_scan",
     )
 )
