@@ -19,6 +19,7 @@ from tests.processors.stripe.double import (
     HELD,
     IN_USE,
     REFUSED,
+    USED_UP,
     Double,
 )
 from uuid_utils.compat import uuid7
@@ -353,9 +354,10 @@ async def test_declines_are_told_apart(shop: Shop, stripe: StripeProcessor) -> N
     unknown = await stripe.authorize(shop.pay("pm_unknown"))
     assert isinstance(unknown, Declined)
     assert (unknown.code, unknown.message) == ("CARD_TOKEN_INVALID", "No such PaymentMethod: '***'")
-    used = await stripe.authorize(shop.pay("pm_used"))
-    assert isinstance(used, Declined)
-    assert used.code == "CARD_TOKEN_INVALID"
+    for token in USED_UP:
+        used = await stripe.authorize(shop.pay(token))
+        assert isinstance(used, Declined)
+        assert used.code == "CARD_TOKEN_INVALID"
 
 
 @pytest.mark.parametrize("path", ["/payment_intents", "/confirm"])

@@ -51,9 +51,7 @@ async def with_card_of_token(
         _log.warning("card_token_not_read", reason=type(fault).__name__, **ids)
         raise ProcessorUnavailable("the card of the token cannot be read") from fault
     if card is None:
-        field = _FIELD.format(place, "token")
-        problem = f"{field} is no token of a card that can be charged: let the payer enter the card again."
-        return replace(payment, card_refusal=CardTokenInvalid(problem, field=field))
+        return replace(payment, card_refusal=token_invalid(_FIELD.format(place, "token")))
     return replace(
         payment,
         card=token,
@@ -61,6 +59,18 @@ async def with_card_of_token(
         card_fingerprint=card.fingerprint,
         card_summary=card.summary,
     )
+
+
+def token_field(payment: PaymentInput) -> str | None:
+    """Returns the field of the token that is charged, None for a payment without one."""
+    names = [each.account for each in payment.card_tokens]
+    return _FIELD.format(names.index(payment.card_account), "token") if payment.card_account in names else None
+
+
+def token_invalid(field: str) -> CardTokenInvalid:
+    """Returns the rejection of a token by which no card can be charged."""
+    problem = f"{field} is no token of a card that can be charged: let the payer enter the card again."
+    return CardTokenInvalid(problem, field=field)
 
 
 async def with_card_for_order(ledger: Ledger, actor: Actor, reference: str, payment: PaymentInput) -> PaymentInput:

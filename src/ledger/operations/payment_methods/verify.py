@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 
 from ledger.call_failures import Unavailable
 from ledger.domain.idempotency.state import IdempotencyRecord
-from ledger.domain.orders.declines import PROCESSOR_TIMEOUT, decline_of_card
+from ledger.domain.orders.declines import CARD_TOKEN_INVALID, PROCESSOR_TIMEOUT, decline_of_card
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.payment_methods.commands import ResumeVerification, VerifyCard
 from ledger.domain.payment_methods.decide import not_found
@@ -41,7 +41,7 @@ from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor, DeviceDataInput, PaymentInput, ValidateInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.results import RequestTarget
-from ledger.operations.payment_methods.card_tokens import with_card_of_token
+from ledger.operations.payment_methods.card_tokens import token_field, token_invalid, with_card_of_token
 from ledger.operations.payment_methods.kept_cards import method_of_card
 from ledger.operations.payment_methods.save import billing_of, keep_number
 from ledger.operations.payment_methods.verification_call import CURRENCY
@@ -163,7 +163,7 @@ async def _verify(uow: UnitOfWork, reference: str, request: PaymentInput, *, is_
         )
 
     try:
-        return await execute_request(uow, attempt, _CardAnswer(resumes=False))
+        return await execute_request(uow, attempt, _CardAnswer(resumes=False, token_field=token_field(request)))
     except (Rejected, Unavailable):
         if kept is not None:
             await destroy_unused(ledger, uow.merchant_id, *kept)
@@ -226,8 +226,9 @@ class _CardAnswer:
 
     when = AnsweredWhen.AFTER_CALLS
 
-    def __init__(self, *, resumes: bool) -> None:
+    def __init__(self, *, resumes: bool, token_field: str | None = None) -> None:
         self._resumes = resumes
+        self._token_field = token_field
 
     async def after(self, uow: UnitOfWork, plan: Plan) -> CardResult:
         method_id = plan.target.payment_id
@@ -271,6 +272,8 @@ class _CardAnswer:
         if verification.ended not in {VerificationEnd.DECLINED, VerificationEnd.NOT_FOUND}:
             return not_found()
         code = verification.decline_code or PROCESSOR_TIMEOUT
+        if code == CARD_TOKEN_INVALID and self._token_field is not None:
+            return token_invalid(self._token_field)
         reason = decline_of_card(code, verification.network_advice)
         if self._resumes and code == _AUTHENTICATION_FAILED:
             return PayerAuthenticationFailed("The payer could not be authenticated: the card is not saved.")

@@ -109,8 +109,10 @@ _CARD_ERROR: Final = "card_error"
 """The type of the error of a card that is declined (docs.stripe.com/api/errors)."""
 _TOKEN_PARAMETERS: Final = frozenset({"confirmation_token", "payment_method", "source"})
 """The parameters that an error names for a card's token: of the ledger's requests, they have nothing else."""
-_USED_UP: Final = "It may not be used again."
-"""What Stripe writes about a payment method that was charged without a customer; the error may have no code."""
+_USED_UP: Final = "may not be used again"
+"""What Stripe writes, in two sentences so far, about a payment method that was charged without a customer or detached;
+the error may have no code and no parameter.
+"""
 
 
 def without_names(text: str) -> str:
