@@ -138,6 +138,7 @@ PUBLISHABLE: Final = frozenset(
         "POST /v1/test_helpers/confirmation_tokens",
         "GET /v1/payment_intents/{intent}",
         "POST /v1/payment_intents/{intent}/confirm",
+        "GET /v1/setup_intents/{intent}",
     }
 )
 """What Stripe's script does with a publishable key. Its own path for confirmation tokens is not published; the test helper's stands in."""

@@ -76,8 +76,14 @@ def found(call: Call) -> Object:
 
 
 def retrieve(call: Call) -> Object:
-    """Returns one: GET /v1/setup_intents/{intent}."""
-    return found(call)
+    """Returns one: GET /v1/setup_intents/{intent}. A publishable key reads it by its client secret."""
+    intent = found(call)
+    if (call.publishable or call.get("client_secret")) and call.get("client_secret") != intent["client_secret"]:
+        raise invalid(
+            "The client_secret provided does not match the client_secret associated with the SetupIntent.",
+            "client_secret",
+        )
+    return intent
 
 
 def list_all(call: Call) -> Object:

@@ -68,6 +68,11 @@ class Acme:
             problems=problems,
         )
 
+    async def publishable_key_mismatch(self, key: str, keys: AccountKeys, deadline_at: datetime) -> str | None:
+        assert keys.secret_key is not None, "it was checked"
+        assert deadline_at.tzinfo is not None, "deadlines are aware"
+        return "must be a key of the same account" if "foreign" in key else None
+
     def open(self, account: ProcessorAccount, keys: AccountKeys) -> Processor:
         raise NotImplementedError("No payment is made at this processor.")
 

@@ -88,7 +88,10 @@ class ConnectProcessorAccount(Struct, frozen=True, kw_only=True, rename="camel",
     ] = None
     publishable_key: Annotated[
         _PublicText | None,
-        Meta(description="The key for the processor's script in the payer's browser. Everyone can read it."),
+        Meta(
+            description="The key for the processor's script in the payer's browser. Everyone can read it. It must be one "
+            "of the same account as `secretKey`."
+        ),
     ] = None
     methods: Annotated[
         Annotated[list[AccountMethodLimit], Meta(min_length=1, max_length=_METHODS_MAX)] | None,

@@ -86,6 +86,14 @@ class AccountKind(Protocol):
         """
         ...
 
+    async def publishable_key_mismatch(self, key: str, keys: AccountKeys, deadline_at: datetime) -> str | None:
+        """Asks the processor whether a public key is one of the account's until a real time.
+
+        Returns what is wrong with it, which completes the field's name; None if nothing is, or if the processor does
+        not show it. Raises ProcessorUnavailable and ProcessorTimedOut.
+        """
+        ...
+
     def read_message(
         self, headers: Mapping[bytes, bytes], body: bytes, secrets: Sequence[str], now: datetime
     ) -> MessageNotice:

@@ -10,8 +10,8 @@ from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 from tests.api.bodies import paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
-from tests.processors.stripe.double import DECLINED, Double
-from tests.processors.stripe.test_tokens import method
+from tests.processors.stripe.double import DECLINED, USED_UP, Double
+from tests.processors.stripe.test_tokens import confirmation, method
 
 from ledger.settings import Settings
 
@@ -69,6 +69,8 @@ async def test_keys_of_the_wrong_kind_are_named_and_a_refused_one_has_stripes_wo
     ):
         refused = await merchant.put(ONE, BODY | {field.partition("[")[0]: value})
         assert [each["field"] for each in refused.json()["errors"]] == [field], value
+    foreign = await merchant.put(ONE, BODY | {"publishableKey": "pk_test_foreign"})
+    assert (foreign.status_code, [each["field"] for each in foreign.json()["errors"]]) == (400, ["publishableKey"])
     refused = await merchant.put(ONE, BODY | {"secretKey": "sk_test_unknown"})
     assert (refused.status_code, refused.json()["code"]) == (422, "PROCESSOR_KEY_REFUSED")
     assert "sk_test_unknown" not in refused.text
@@ -100,6 +102,44 @@ async def test_payments_go_to_the_account_and_are_captured_and_refunded_there(
     assert [refund["amount"] for refund in double.refunds.values()] == [50_000]
     refused = await merchant.create(paid_order(externalId="late", paymentMethod=token))
     assert (refused.status_code, refused.json()["code"]) == (422, "CARD_TOKEN_INVALID")
+
+
+async def test_a_token_that_is_used_up_moves_nothing(
+    merchant: Merchant, double: Double, monkeypatch: pytest.MonkeyPatch
+):
+    """Stripe shows the use of a confirmation token, and that of a payment method only when it is charged."""
+    assert (await merchant.put(ONE, BODY)).status_code == 201
+    double.tokens["ctoken_3"] = confirmation("ctoken_3", double, payment_intent="pi_1")
+    double.tokens["pm_3"] = method("pm_3")
+    monkeypatch.setitem(USED_UP, "pm_3", USED_UP["pm_used"])
+    tokens = {name: [{"account": "stripe-mx", "token": name}] for name in ("ctoken_3", "pm_3")}
+    shown, hidden = [
+        await merchant.create(paid_order(externalId=name, paymentMethod={"type": "card", "cardTokens": sent}))
+        for name, sent in tokens.items()
+    ]
+    body = hidden.json()
+    assert [shown.json()["code"], body["code"], body["declineCode"], body["advice"], body["retryable"]] == [
+        "CARD_TOKEN_INVALID",
+        "PAYMENT_DECLINED",
+        "CARD_TOKEN_INVALID",
+        "FIX_DATA",
+        False,
+    ]
+    assert shown.json()["field"] == "paymentMethod.cardTokens[0].token"
+    assert (await merchant.get(f"{ORDERS}/ctoken_3")).status_code == 404
+    assert (await merchant.get(f"{ORDERS}/pm_3")).json()["status"] == "FAILED"
+    double.tokens["pm_4"] = method("pm_4")
+    entered = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_4"}]}
+    again = await merchant.create(paid_order(externalId="pm_3", paymentMethod=entered))
+    assert (again.status_code, again.json()["status"]) == (201, "COMPLETED"), "the same order gets a new payment"
+    charged = len(double.transactions)
+    customer = await merchant.post("/api/customers", {"externalId": "ana-3", "firstName": "Ana"})
+    cards = f"/api/customers/{customer.json()['id']}/payment-methods"
+    for sent in tokens.values():
+        refused = await merchant.post(cards, {"paymentMethod": {"type": "card", "cardTokens": sent}})
+        assert (refused.status_code, refused.json()["code"]) == (422, "CARD_TOKEN_INVALID"), "there is no order to fail"
+        assert refused.json()["field"] == "paymentMethod.cardTokens[0].token"
+    assert ((await merchant.get(cards)).json()["data"], len(double.transactions)) == ([], charged)
 
 
 async def test_limits_are_within_what_each_currency_has(merchant: Merchant, double: Double):

@@ -30,6 +30,19 @@ class Refusal(Exception):
         self.status, self.error = status, error
 
 
+USED_UP = {
+    "pm_used": "The provided PaymentMethod was previously used with a PaymentIntent without Customer attachment, shared with a "
+    "connected account without Customer attachment, or was detached from a Customer. It may not be used again. To use a "
+    "PaymentMethod multiple times, you must attach it to a Customer first.",
+    "pm_used_before": "This PaymentMethod was previously used without being attached to a Customer or was detached from a Customer, "
+    "and may not be used again.",
+}
+"""What Stripe writes of used-up payment methods, and wrote before (github.com/stripe/stripe-php/issues/1221)."""
+OWN_PUBLISHABLE = "pk_test_1"
+PUBLISHABLE = {OWN_PUBLISHABLE, "pk_test_foreign"}
+"""A key of the account that pages may have, and one of another account."""
+
+
 class Double:
     """Planned faults are in `faults` by the end of a path, the requests that came in `requests`."""
 
@@ -69,7 +82,10 @@ class Double:
         form = dict(parse_qsl(text or request.query_string))
         self.requests.append((request.method, request.path, form))
         self.headers.append(request.headers)
-        if request.headers.get("Authorization") != f"Bearer {self.key}":
+        authorization = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if authorization in PUBLISHABLE:
+            return self._to_browser(request, form, is_own=authorization == OWN_PUBLISHABLE)
+        if authorization != self.key:
             return _json(
                 401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_***"}}
             )
@@ -99,6 +115,14 @@ class Double:
         if fault == CUT_AFTER:
             return self._cut(request)
         return _json(status, body, {"Idempotent-Replayed": "true"} if replayed else {})
+
+    def _to_browser(self, request: web.Request, form: dict[str, str], *, is_own: bool) -> web.Response:
+        """Answers a publishable key: it reads a setup intent of its own account by the client secret."""
+        intent = self.intents.get(request.path.rpartition("/")[2]) if is_own else None
+        if intent is None or intent.get("client_secret") != form.get("client_secret"):
+            error = {"type": "invalid_request_error", "code": "resource_missing", "message": "No such setupintent"}
+            return _json(404, {"error": error})
+        return _json(200, {name: intent[name] for name in ("id", "object", "status")})
 
     def _answer(
         self, request: web.Request, form: dict[str, str], text: str, fault: str | None
@@ -242,6 +266,7 @@ class Double:
         }
         if is_setup:
             intent |= {"usage": form["usage"], "last_setup_error": None}
+            intent |= {"client_secret": f"{intent['id']}_secret_1"}
         else:
             intent |= {
                 "amount": int(form["amount"]),
@@ -283,10 +308,8 @@ class Double:
         if token == "pm_unknown":
             unknown = {"code": "resource_missing", "param": "payment_method"}
             raise Refusal(400, type="invalid_request_error", message=f"No such PaymentMethod: '{token}'", **unknown)
-        if token == "pm_used":
-            raise Refusal(
-                400, type="invalid_request_error", message="It was detached from a Customer. It may not be used again."
-            )
+        if token in USED_UP:
+            raise Refusal(400, type="invalid_request_error", message=USED_UP[token])
         if token == "pm_3ds" and "off_session" not in form:
             url = {"redirect_to_url": {"url": "https://hooks.stripe.test/3ds", "return_url": form.get("return_url")}}
             intent |= {"status": "requires_action", "next_action": {"type": "redirect_to_url", **url}}

@@ -8,13 +8,13 @@ from decimal import Decimal
 
 import pytest
 from aiohttp.test_utils import TestServer
-from tests.processors.stripe.double import Double
+from tests.processors.stripe.double import FAILS_BEFORE, Double
 from uuid_utils.compat import uuid7
 
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode, AccountTerms
-from ledger.processors.contract import ProcessorUnavailable
+from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.registry import AccountKeys, KeyRefused
 from ledger.processors.stripe.account_kind import StripeKind
 
@@ -80,3 +80,18 @@ async def test_a_key_that_stripe_refuses_is_refused_in_its_words(kind: StripeKin
     with pytest.raises(ProcessorUnavailable):
         await nobody.check(AccountKeys(secret_key="sk_test_1"), _soon())
     await nobody.stop()
+
+
+async def test_a_publishable_key_of_another_account_is_noticed(kind: StripeKind, double: Double):
+    """Such a key reads a setup intent of its own account alone. None is left open, and no customer or card is made."""
+    keys = AccountKeys(secret_key=double.key)
+    assert await kind.publishable_key_mismatch("pk_test_1", keys, _soon()) is None
+    assert "same account" in str(await kind.publishable_key_mismatch("pk_test_foreign", keys, _soon()))
+    assert "refused" in str(await kind.publishable_key_mismatch("pk_test_gone", keys, _soon()))
+    assert [each["status"] for each in double.intents.values()] == 3 * ["canceled"]
+    double.faults["/setup_intents"] = ["REFUSED", FAILS_BEFORE]
+    assert await kind.publishable_key_mismatch("pk_test_foreign", keys, _soon()) is None, "Stripe does not show it"
+    with pytest.raises(ProcessorTimedOut):
+        await kind.publishable_key_mismatch("pk_test_foreign", keys, _soon())
+    double.faults["/cancel"] = [FAILS_BEFORE]
+    assert await kind.publishable_key_mismatch("pk_test_foreign", keys, _soon()), "the answer counts all the same"

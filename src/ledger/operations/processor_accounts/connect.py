@@ -66,6 +66,7 @@ async def _connect(ledger: Ledger, actor: Actor, name: str, request: ConnectInpu
     require_processor(before, request.processor)
     await _require_room(accounts, uow, before)
     facts = await _checked(ledger, accounts, kind, request.keys)
+    await _require_own_publishable_key(ledger, kind, request, before)
     methods = limited(facts.methods, request.methods)
     stream_id = account_id(uow.merchant_id, name)
     kept: UUID | None = None
@@ -176,6 +177,24 @@ async def _checked(ledger: Ledger, accounts: MerchantAccounts, kind: AccountKind
     if problem is not None:
         raise InvalidField("secretKey", problem)
     return facts
+
+
+async def _require_own_publishable_key(
+    ledger: Ledger, kind: AccountKind, request: ConnectInput, before: ProcessorAccount | None
+) -> None:
+    """Raises InvalidField for a publishable key of another account, whose tokens this account could not charge.
+
+    The key that the account has already is not asked about again.
+    """
+    key = request.publishable_key
+    if key is None or (before is not None and before.terms.publishable_key == key):
+        return
+    try:
+        problem = await kind.publishable_key_mismatch(key, request.keys, ledger.call_deadline())
+    except (ProcessorUnavailable, ProcessorTimedOut):
+        raise KeysUnchecked from None
+    if problem is not None:
+        raise InvalidField("publishableKey", problem)
 
 
 async def _present_secret(uow: UnitOfWork, account: ProcessorAccount | None, keys: AccountKeys) -> UUID | None:

@@ -44,6 +44,14 @@ class SandboxKind:
     async def check(self, keys: AccountKeys, deadline_at: datetime) -> AccountFacts:  # noqa: ARG002 - it makes no call
         return AccountFacts(mode=AccountMode.TEST, country=COUNTRY, methods=METHODS)
 
+    async def publishable_key_mismatch(
+        self,
+        key: str,  # noqa: ARG002 - the protocol's parameters
+        keys: AccountKeys,  # noqa: ARG002
+        deadline_at: datetime,  # noqa: ARG002
+    ) -> str | None:
+        return None
+
     def read_message(
         self,
         headers: Mapping[bytes, bytes],  # noqa: ARG002 - no signature is right: its messages do not come by HTTP

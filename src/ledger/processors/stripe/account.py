@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
+from uuid import uuid4
 
 from msgspec import Struct
 
 from ledger.domain.orders.capabilities import MONTHS, MethodCapability
 from ledger.domain.orders.terms import MethodType
-from ledger.processors.contract import Capabilities, ProcessorTimedOut
-from ledger.processors.stripe.objects import Account
+from ledger.processors.contract import Capabilities, ProcessorTimedOut, ProcessorUnavailable
+from ledger.processors.stripe.forms import Form
+from ledger.processors.stripe.intents import SETUPS
+from ledger.processors.stripe.objects import Account, OwnedSetup, SeenSetup
 from ledger.processors.stripe.references import OXXO_MAX, OXXO_MIN
-from ledger.processors.stripe.transport import Refused, Transport
+from ledger.processors.stripe.transport import KeyRefused, Refused, Transport
 from ledger.processors.stripe.units import SMALLEST_CHARGE, UNIT, UNITS_MAX
 
 NAME: Final = "stripe"
@@ -59,6 +63,30 @@ async def check(transport: Transport, deadline_at: datetime) -> Facts:
         problems.insert(0, "The account cannot charge yet: complete its details on Stripe's pages.")
     methods = tuple(offer for offer in methods_of(account.country) if offer.type in active)
     return Facts(account_id=account.id, country=account.country, methods=methods, problems=tuple(problems))
+
+
+async def has_publishable_key(own: Transport, public: Transport, deadline_at: datetime) -> bool | None:
+    """Asks whether a publishable key is one of the account's whose secret key `own` has. Returns None if Stripe does
+    not show it to this secret key.
+
+    Nothing at Stripe names the account of a publishable key. But such a key reads a setup intent of its own account by
+    the intent's client secret (docs.stripe.com/api/setup_intents/retrieve), and no other one. The intent has no card
+    and is cancelled. Raises KeyRefused if Stripe refuses the publishable key, ProcessorTimedOut, ProcessorUnavailable.
+    """
+    form: Form = {"payment_method_types": ["card"], "usage": "on_session"}
+    try:
+        made = await own.post(SETUPS, form, OwnedSetup, key=str(uuid4()), deadline_at=deadline_at)
+    except (Refused, KeyRefused):
+        return None  # a restricted key, or an account without cards
+    path = f"{SETUPS}/{made.id}"
+    try:
+        await public.get(path, {"client_secret": made.client_secret}, SeenSetup, deadline_at=deadline_at)
+    except Refused as refusal:
+        return False if refusal.error.code == "resource_missing" else None
+    finally:
+        with suppress(Refused, ProcessorTimedOut, ProcessorUnavailable):
+            await own.post(f"{path}/cancel", {}, SeenSetup, key=str(uuid4()), deadline_at=deadline_at)
+    return True
 
 
 def methods_of(country: str | None) -> tuple[MethodCapability, ...]:

@@ -78,6 +78,17 @@ class StripeKind:
             problems=found.problems if keys.webhook_secrets else (*found.problems, _MESSAGES_REFUSED),
         )
 
+    async def publishable_key_mismatch(self, key: str, keys: AccountKeys, deadline_at: datetime) -> str | None:
+        from ledger.processors.stripe import account, transport
+
+        assert keys.secret_key is not None, "an account of Stripe has a key"
+        own, public = (transport.Transport(self._open_connections(), each) for each in (keys.secret_key, key))
+        try:
+            is_own = await account.has_publishable_key(own, public, deadline_at)
+        except transport.KeyRefused:
+            return "is refused by Stripe: copy it again from Stripe's pages"
+        return "must be a publishable key of the same account as secretKey" if is_own is False else None
+
     def open(self, account: ProcessorAccount, keys: AccountKeys) -> Processor:
         """Returns the adapter of an account with these keys. Makes no call."""
         from ledger.processors.stripe.account import capabilities_of, methods_of

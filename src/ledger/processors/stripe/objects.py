@@ -206,6 +206,22 @@ class Intent(Struct, frozen=True, kw_only=True):
         return self.last_payment_error or self.last_setup_error
 
 
+class OwnedSetup(Struct, frozen=True, kw_only=True):
+    """A setup intent as the account's secret key sees it: a browser reads it by its client secret."""
+
+    id: str
+    client_secret: str
+
+    def __repr__(self) -> str:
+        return "OwnedSetup(***)"
+
+
+class SeenSetup(Struct, frozen=True, kw_only=True):
+    """A setup intent as a publishable key sees it."""
+
+    id: str
+
+
 class Failure(Struct, frozen=True, kw_only=True):
     """The body of an answer other than 200."""
 
