@@ -1366,7 +1366,7 @@ SECRETS: Final = (
         "long-work-without-a-pause",
         "an import leaves turns of the event loop to other requests",
         "src/ledger/slices.py",
-        "        await asyncio.sleep(spent_s)  # no other work has a slice meanwhile\n",
+        "        await asyncio.sleep(spent_s if self._slices.rests else 0)  # no other work has a slice meanwhile\n",
         "",
         ("tests/test_slices.py::test_the_loop_runs_between_two_slices",),
     ),
@@ -2510,6 +2510,82 @@ STANDBY: Final = (
     ),
 )
 
+_DELIVERIES: Final = "src/ledger/background/deliveries"
+_DELIVERY_TESTS: Final = "tests/background/test_deliveries.py"
+_DECISION_TESTS: Final = "tests/background/test_delivery_decisions.py"
+
+DELIVERIES: Final = (
+    Mutant(
+        "outcomes-without-the-lease",
+        "a worker that was stopped, and whose endpoint another one has, writes nothing",
+        f"{_DELIVERIES}/outcomes.py",
+        " and c.endpoint_id = n.endpoint_id and c.holder = n.holder\n",
+        " and c.endpoint_id = n.endpoint_id\n",
+        (f"{_DELIVERY_TESTS}::test_a_worker_that_lost_its_lease_writes_nothing_and_sends_nothing_more",),
+    ),
+    Mutant(
+        "lease-taken-from-its-holder",
+        "two workers never post to one endpoint at once",
+        f"{_DELIVERIES}/store.py",
+        "where (c.held_until is null or c.held_until < now())",
+        "where true",
+        (f"{_DELIVERY_TESTS}::test_two_workers_share_the_endpoints",),
+    ),
+    Mutant(
+        "cursor-moved-before-the-outcome",
+        "an event whose outcome was not written is sent again after a crash",
+        f"{_DELIVERIES}/session.py",
+        "sequence = self._window[0].sequence - 1 if self._window else self._read_to",
+        "sequence = self._read_to",
+        (f"{_DELIVERY_TESTS}::test_an_attempt_that_hangs_holds_the_cursor_and_nothing_else",),
+    ),
+    Mutant(
+        "recorded-events-sent-again",
+        "what the last holder has written beyond the cursor is not sent again",
+        f"{_DELIVERIES}/session.py",
+        "        if self._matched < _AHEAD_MAX:\n",
+        "        if False:\n",
+        (f"{_DELIVERY_TESTS}::test_an_attempt_that_hangs_holds_the_cursor_and_nothing_else",),
+    ),
+    Mutant(
+        "order-in-a-stream",
+        "two events of one stream are never under way at once",
+        f"{_DELIVERIES}/lines.py",
+        "            self._taken.add(key)\n",
+        "",
+        (f"{_DECISION_TESTS}::test_lines_keep_the_order_in_each_stream_and_lose_nothing",),
+    ),
+    Mutant(
+        "order-in-a-strict-stream",
+        "a STRICT endpoint gets no event before an earlier one of its stream",
+        f"{_DELIVERIES}/lines.py",
+        "        if ordering is Ordering.STRICT:\n",
+        "        if False:\n",
+        (
+            f"{_DECISION_TESTS}::test_an_event_waits_for_an_earlier_one_of_its_stream",
+            f"{_DELIVERY_TESTS}::test_a_strict_endpoint_gets_no_event_before_an_earlier_one_of_its_stream_and_deselected_ones_are_skipped",
+        ),
+    ),
+    Mutant(
+        "webhook-timestamp-of-a-sandbox-clock",
+        "a receiver's verifier accepts an event while the merchant's clock is days ahead",
+        f"{_WEBHOOKS}/client.py",
+        "        at, began = datetime.now(UTC), time.monotonic()\n",
+        "        at, began = datetime.fromtimestamp(2_000_000_000, UTC), time.monotonic()\n",
+        (
+            f"{_DELIVERY_TESTS}::test_a_failed_attempt_is_made_again_with_the_same_bytes_by_the_merchants_clock_and_real_timestamps",
+        ),
+    ),
+    Mutant(
+        "stored-body-of-an-erased-person",
+        "after an erasure no stored body is sent",
+        f"{_DELIVERIES}/store.py",
+        '                      and k.destroyed_at is not null)\n"""\n\n# Ends',
+        '                      and false)\n"""\n\n# Ends',
+        (f"{_DELIVERY_TESTS}::test_the_texts_of_deliveries_lose_an_erased_person_and_are_deleted_after_a_month",),
+    ),
+)
+
 MUTANTS: Final = (
     *MONEY,
     *IDEMPOTENCY,
@@ -2521,4 +2597,5 @@ MUTANTS: Final = (
     *WEBHOOKS,
     *FEED,
     *STANDBY,
+    *DELIVERIES,
 )

@@ -16,9 +16,13 @@ SLICE_S: Final = 0.001
 
 
 class Slices:
-    """The slices of one process. Those who want one get it in their order."""
+    """The slices of one process. Those who want one get it in their order.
 
-    def __init__(self) -> None:
+    A process without requests need not rest between them: other work has its turn all the same.
+    """
+
+    def __init__(self, *, rests: bool = True) -> None:
+        self.rests = rests
         self._lock = asyncio.Lock()
         self.count = 0  # of the pauses
 
@@ -53,7 +57,7 @@ class Slice:
         if spent_s < SLICE_S:
             return
         self._slices.count += 1
-        await asyncio.sleep(spent_s)  # no other work has a slice meanwhile
+        await asyncio.sleep(spent_s if self._slices.rests else 0)  # no other work has a slice meanwhile
         self.has_turn = False
         self._lock.release()
         await self._lock.acquire()

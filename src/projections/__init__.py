@@ -9,7 +9,7 @@ In reading order:
 - `orders`: one order, from its state to the bytes that a client reads. `customers`, `payment_methods`, `merchants`: the
   same for their streams. `global_invoices`, `products`, `subscriptions`: their rows and pages of them; the last one
   with plans. `processor_accounts`: merchants' accounts with processors. `webhook_endpoints`: where their
-  events are posted.
+  events are posted. `webhook_deliveries`: what became of them.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `events`: the feed of public events.
 - `formats`: how times, amounts and numbers are written.

@@ -33,6 +33,7 @@ from projections import (
     payment_methods,
     processor_accounts,
     products,
+    webhook_deliveries,
     webhook_endpoints,
 )
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
@@ -334,6 +335,15 @@ class Queries:
         """Returns the number of payments of all merchants in each status in which a payment waits for a due time."""
         rows = dict(await self._lists.rows(_OPEN_PAYMENTS, {"kinds": list(_STATUS_OF)}))
         return {status.value: rows.get(kind.value, 0) for kind, status in _STATUS_OF.items()}
+
+    async def endpoints_by_status(self) -> dict[str, int]:
+        """Returns the number of webhook endpoints of all merchants in each status."""
+        return {"ENABLED": 0, "DISABLED": 0, **dict(await self._lists.rows(webhook_deliveries.BY_STATUS, {}))}
+
+    async def waiting_deliveries(self) -> tuple[int, datetime | None]:
+        """Returns how many events wait for the enabled endpoints of all merchants, and since when the oldest does."""
+        ((number, oldest),) = await self._lists.rows(webhook_deliveries.WAITING, {})
+        return number, oldest
 
     async def open_calls(self) -> tuple[int, datetime | None]:
         """Returns the number of open calls of all merchants, and the oldest deadline among them in real time."""

@@ -142,7 +142,14 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
 
 
 async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Settings, database_url: str) -> None:
-    unused = {"ledger-issuers", "ledger-stamping", "ledger-account-keys", "ledger-webhook-secrets"}
+    unused = {
+        "ledger-issuers",
+        "ledger-stamping",
+        "ledger-account-keys",
+        "ledger-webhook-secrets",
+        "ledger-feed",
+        "ledger-delivery-outcomes",
+    }
     ready, stop = asyncio.Event(), asyncio.Event()
     async with observed(database_url) as seen, asyncio.timeout(120):
         running = asyncio.create_task(worker.run(settings, ready.set, stop))

@@ -78,21 +78,25 @@ class Metrics:
             await self._count(deps.queries)
             values = await self._measure(deps.queries)
         except Fault:
-            metrics.ORDERS.value = metrics.OPEN_PAYMENTS.value = self._counted_at = None
+            self._counted_at = None
+            _forget_counts()
             values = (None,) * len(metrics.ASKED)
         for gauge, value in zip(metrics.ASKED, values, strict=True):
             gauge.value = value
 
     async def _count(self, queries: Queries) -> None:
-        """Counts orders and payments if the last count is too old. A count that takes too long leaves no numbers."""
+        """Counts orders, payments and webhooks if the last count is too old. One that fails leaves no numbers."""
         if self._counted_at is not None and time.monotonic() - self._counted_at < COUNT_S:
             return
         self._counted_at = time.monotonic()
         try:
             metrics.ORDERS.value = await queries.orders_by_status()
             metrics.OPEN_PAYMENTS.value = await queries.open_payments()
+            metrics.WEBHOOK_ENDPOINTS.value = await queries.endpoints_by_status()
+            metrics.WEBHOOK_WAITING.value, oldest = await queries.waiting_deliveries()
+            metrics.WEBHOOK_WAITING_SECONDS.value = _seconds_since(oldest)
         except Fault:
-            metrics.ORDERS.value = metrics.OPEN_PAYMENTS.value = None
+            _forget_counts()
 
     async def _measure(self, queries: Queries) -> tuple[float | None, ...]:
         """Returns the values of `metrics.ASKED`, in seconds and numbers. Raises a Fault."""
@@ -111,6 +115,11 @@ class Metrics:
             _seconds_since(reacted_until),
             archive_failing_s,
         )
+
+
+def _forget_counts() -> None:
+    metrics.ORDERS.value = metrics.OPEN_PAYMENTS.value = metrics.WEBHOOK_ENDPOINTS.value = None
+    metrics.WEBHOOK_WAITING.value = metrics.WEBHOOK_WAITING_SECONDS.value = None
 
 
 def _seconds_since(moment: datetime | None, margin: timedelta = timedelta()) -> float:

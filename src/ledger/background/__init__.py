@@ -8,6 +8,7 @@ In reading order:
 - `effects`: what a reaction is, and what it can ask for. `reactions`: what follows events. `scheduler`: timers that
   come due, and the queue of jobs that they become. `clock`: moves of a sandbox merchant's clock.
 - `inbox`: messages of processors, from the inbox to the orders.
+- `deliveries`: posts public events to merchants' endpoints.
 - `recovery`: finds the outcomes of processor calls that have none. `reconciliation`: compares the processor's records
   with the log. `erasure`: finishes interrupted erasures.
 - `fair_slots`: work that runs side by side, shared by the merchants. `pace`: renewals begin evenly. `periodic`: the one

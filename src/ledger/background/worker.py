@@ -7,10 +7,12 @@ the same query.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from uuid import UUID
 
+from ledger.background.deliveries.sender import DeliverySender
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.inbox.missed import MissedMessages, ReadMarks
@@ -26,17 +28,33 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.background.scheduler.jobs import Jobs
 from ledger.background.scheduler.lanes import PACED_KINDS
 from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
 from ledger.settings import Settings
+from ledger.slices import Slices
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
 from ledger.wiring import open_ledger, start_tracing
 from projections.erasures import Erasures
+from projections.events.bodies import BodyRenderer
+from projections.events.feed import FeedReader
+from projections.events.states import StateReader
 from projections.orders.open_calls import OpenCalls
 from projections.orders.reconciliation import ReconciliationLog
 from projections.processor_accounts import disconnected_accounts
 from projections.search.compaction import SearchCompactor
+
+
+@asynccontextmanager
+async def _feed(settings: Settings, url: str, ledger: Ledger) -> AsyncIterator[FeedReader]:
+    """Yields the feeds of all merchants. It connects for the first event that is delivered."""
+    bodies = BodyRenderer(settings.environment, settings.base_path, settings.lps_base_path)
+    events = FeedReader(url, StateReader(ledger.journal.reader, Slices(rests=False)), bodies)
+    try:
+        yield events
+    finally:
+        await events.stop()
 
 
 async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event) -> None:
@@ -59,10 +77,12 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         ReconciliationLog(url) as reconciled,
         open_lookup(url) as lookup,
         ReadMarks(url) as marks,
+        _feed(settings, url, ledger) as events,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         numbers = EventNumbers(ledger.journal)
-        reactions = ReactionRunner(url, dispatcher, jobs, numbers)
+        sender = DeliverySender(url, ledger, events)
+        reactions = ReactionRunner(url, dispatcher, jobs, numbers, sender.wake)
         windows = Windows(margin_s=settings.recovery_margin_s, late_s=ledger.call_timeouts.not_found_late_s)
         recovery = Recovery(ledger, open_calls.due, windows)
         reconciliation = Reconciliation(ledger, lookup, reconciled.moved)
@@ -89,6 +109,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             MissedMessages(ledger, delivery.inbox, marks).run,
             partial(run_periodically, partial(delete_applied, delivery.inbox, stop), pause_s=EVERY_S),
             partial(reconciliation.run, reconciled),
+            sender.run,
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine):

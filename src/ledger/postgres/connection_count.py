@@ -61,6 +61,9 @@ _WORKER: Final = Counter(
         "ledger-payment-names": 1,
         "ledger-read-messages": 1,
         "ledger-processor-accounts": 1,  # which merchants have any
+        "ledger-feed": 1,
+        "ledger-deliveries": 1,
+        "ledger-delivery-outcomes": 1,
     }
 )
 

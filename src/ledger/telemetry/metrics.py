@@ -208,6 +208,23 @@ SUBSCRIPTION_NOTICES = _counter(
     "Messages to customers of subscriptions: sent, postponed because the mail server did not accept them, dropped.",
     ("outcome",),
 )
+WEBHOOK_ENDPOINTS = AskedGauges(
+    "ledger_webhook_endpoints",
+    "Webhook endpoints of all merchants by status, without those that were deleted.",
+    "status",
+)
+WEBHOOK_WAITING = AskedGauge(
+    "ledger_webhook_waiting",
+    "Events that wait for an enabled endpoint: those that it has not been sent yet, and deliveries before their next attempt.",
+)
+WEBHOOK_WAITING_SECONDS = AskedGauge(
+    "ledger_webhook_waiting_seconds", "Seconds for which the oldest of these has waited, in real time."
+)
+WEBHOOK_ATTEMPTS = _counter(
+    "ledger_webhook_attempts_total",
+    "Attempts to deliver an event to a merchant's endpoint, by outcome: DELIVERED, else why it failed.",
+    ("outcome",),
+)
 DUE_TIMES = _counter("ledger_due_times_total", "Due times that were reached and became jobs.")
 JOBS = _counter(
     "ledger_jobs_total",

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from ledger.postgres.connection import SharedClient
 from projections.events.bodies import BodyRenderer, EventDocument, other_points, own_points
-from projections.events.numbered import EventQuery, Found, NumberedEvent, find_one, find_page
+from projections.events.numbered import EventQuery, Found, NumberedEvent, find_named, find_one, find_page
 from projections.events.states import StateReader
 
 _RENDERED_AT_ONCE: Final = 100
@@ -61,6 +61,18 @@ class FeedReader:
         """Returns the events after a number without their bodies. Raises a Fault."""
         async with self._client.turn() as connection:
             return await find_page(connection, merchant_id, query)
+
+    async def after(self, merchant_id: UUID, sequence: int, limit: int, kinds: frozenset[str] | None) -> Found:
+        """Returns the next events of these kinds, or of all, after a number. Raises a Fault."""
+        query = EventQuery(
+            after=sequence, limit=limit, kinds=kinds or frozenset(), matches_nothing=kinds == frozenset()
+        )
+        return await self.found(merchant_id, query)
+
+    async def named(self, merchant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, NumberedEvent]:
+        """Returns the merchant's events with these ids, by their ids. Raises a Fault."""
+        async with self._client.turn() as connection:
+            return {event.id: event for event in await find_named(connection, merchant_id, ids)}
 
     async def one(self, merchant_id: UUID, event_id: UUID) -> bytes | None:
         """Returns the body of the event with this id, None if the merchant has none. Raises like `page`."""

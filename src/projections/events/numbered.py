@@ -43,6 +43,7 @@ _OF_KINDS: Final = "and kind = any(%(kinds)s::text[])"
 # One event by its id.
 _BY_ID: Final = "select {columns} from public_event where merchant_id = %s and id = %s"
 _ONE: Final = _BY_ID.format(columns=_COLUMNS)
+_NAMED: Final = f"select {_COLUMNS} from public_event where merchant_id = %s and id = any(%s)"  # noqa: S608 - a constant
 
 # Where merchants' logs end. Each row begins with the number of the key that it answers.
 FIND_HEAD: Final = """
@@ -130,6 +131,12 @@ async def find_one(connection: Connection, merchant_id: UUID, event_id: UUID) ->
     """Returns the event with this id, None if the merchant has none."""
     row = await (await connection.execute(_ONE, (merchant_id, event_id), binary=True)).fetchone()
     return None if row is None or row[_KIND] not in KIND_OF else numbered(row)
+
+
+async def find_named(connection: Connection, merchant_id: UUID, ids: Sequence[UUID]) -> list[NumberedEvent]:
+    """Returns the events of a merchant with these ids, without those of a kind that this release does not know."""
+    rows = await (await connection.execute(_NAMED, (merchant_id, list(ids)), binary=True)).fetchall()
+    return [numbered(row) for row in rows if row[_KIND] in KIND_OF]
 
 
 def numbered(row: Sequence[Any]) -> NumberedEvent:

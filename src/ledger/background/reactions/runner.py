@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -55,14 +55,29 @@ _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
 _ASYNCHRONOUS_COMMIT: Final = "set synchronous_commit = off"
 
 
-class ReactionRunner:
-    """One worker's share of the reactions."""
+OnNumbered = Callable[[Collection[UUID] | None], None]
+"""Is called with merchants whose new events have numbers now, whichever process gave them; None for all merchants."""
 
-    def __init__(self, url: str, dispatcher: Dispatcher, jobs: Jobs, numbers: EventNumbers | None = None) -> None:
+
+def _ignore(_: Collection[UUID] | None) -> None: ...
+
+
+class ReactionRunner:
+    """One worker's share of the reactions. `on_numbered` is called after new events have got their numbers."""
+
+    def __init__(
+        self,
+        url: str,
+        dispatcher: Dispatcher,
+        jobs: Jobs,
+        numbers: EventNumbers | None = None,
+        on_numbered: OnNumbered = _ignore,
+    ) -> None:
         self._url = url
         self._dispatcher = dispatcher
         self._jobs = jobs
         self._numbers = numbers
+        self._on_numbered = on_numbered
         self._grown: set[UUID] = set()
         self._wake = asyncio.Event()
         self._grown_unnumbered: set[UUID] = set()
@@ -141,11 +156,13 @@ class ReactionRunner:
             grown, self._grown_unnumbered = self._grown_unnumbered, set()
             if time.monotonic() >= everywhere_at:
                 if await numbers.sweep(connection):
+                    self._on_numbered(None)
                     await pause(stop, _NUMBERING_REST_S)
                     continue  # a slice of each merchant has been numbered, and there may be more
                 everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
             elif grown:
                 await numbers.sweep(connection, sorted(grown))
+                self._on_numbered(grown)
                 await pause(stop, _NUMBERING_REST_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake_numbering.wait(), max(0.0, everywhere_at - time.monotonic()))

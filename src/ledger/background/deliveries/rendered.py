@@ -1,0 +1,88 @@
+"""The bodies of events that this worker has rendered a moment ago: all endpoints of a merchant get the same.
+
+Never keep a body for long: after an erasure it is rendered without the person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.background.deliveries.event_source import EventSource, FeedEvent
+
+FRESH_S: Final = 1.0
+"""How long after its rendering a body may be sent: the person whom it has may be erased meanwhile."""
+_BYTES_MAX: Final = 32 << 20
+_AT_ONCE_BYTES: Final = 4 << 20
+"""How many bytes are rendered at once."""
+
+_Key = tuple[UUID, bool]  # an event, and whether its body is thin
+
+
+class Body(Struct, frozen=True):
+    """The bytes of an event, and until which monotonic time they may be sent."""
+
+    content: bytes
+    until_s: float
+
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() < self.until_s
+
+
+class RenderedBodies:
+    """The bodies that the sessions of one worker share. A merchant's events are rendered by one session at a time."""
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+        self._bodies: dict[_Key, Body] = {}  # the oldest first
+        self._size = 0
+        self._locks: dict[UUID, tuple[asyncio.Lock, int]] = {}
+
+    async def of(self, merchant_id: UUID, events: Sequence[FeedEvent], *, is_thin: bool) -> dict[UUID, Body]:
+        """Returns the bodies of events by their ids, of the first ones alone if they are large.
+
+        Raises like `EventSource.render`.
+        """
+        lock, users = self._locks.get(merchant_id, (asyncio.Lock(), 0))
+        self._locks[merchant_id] = lock, users + 1
+        try:
+            async with lock:
+                return await self._of(merchant_id, events, is_thin=is_thin)
+        finally:
+            lock, users = self._locks[merchant_id]
+            self._locks[merchant_id] = lock, users - 1
+            if users == 1:
+                del self._locks[merchant_id]
+
+    def clear(self) -> None:
+        """Forgets all bodies."""
+        self._bodies.clear()
+        self._size = 0
+
+    async def _of(self, merchant_id: UUID, events: Sequence[FeedEvent], *, is_thin: bool) -> dict[UUID, Body]:
+        self._drop_old()
+        found = {event.id: self._bodies[event.id, is_thin] for event in events if (event.id, is_thin) in self._bodies}
+        missing = [event for event in events if event.id not in found]
+        if missing:
+            contents = await self._source.render(merchant_id, missing, is_thin=is_thin, bytes_max=_AT_ONCE_BYTES)
+            until_s = time.monotonic() + FRESH_S
+            for event, content in zip(missing, contents, strict=False):  # the others are asked for again
+                found[event.id] = body = Body(content, until_s)
+                self._bodies[event.id, is_thin] = body
+                self._size += len(content)
+        return found
+
+    def _drop_old(self) -> None:
+        """Drops bodies that may not be sent any more, and the oldest if there are too many."""
+        while self._bodies:
+            key, body = next(iter(self._bodies.items()))
+            if body.is_fresh and self._size <= _BYTES_MAX:
+                return
+            del self._bodies[key]
+            self._size -= len(body.content)

@@ -1,0 +1,166 @@
+"""Gives the endpoints that have something to send to sessions, as many at once as this worker takes.
+
+A notification only names the merchants to look at first. Every two seconds all endpoints are looked at, so that a lost
+notification delays an event and loses none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from ledger.background.deliveries.event_source import EventSource
+from ledger.background.deliveries.outcomes import OutcomeWriter
+from ledger.background.deliveries.rendered import RenderedBodies
+from ledger.background.deliveries.retention import delete_old, forget_erased
+from ledger.background.deliveries.session import Session, Tools
+from ledger.background.deliveries.store import Cursor, DeliveryStore
+from ledger.background.periodic import pause, run_periodically
+from ledger.operations.context.ledger import Ledger
+from ledger.postgres.faults import Fault
+from ledger.telemetry.logs import stack_locations
+
+_log = structlog.get_logger()
+
+_LOOK_EVERYWHERE_S: Final = 2.0
+_REST_S: Final = 0.02
+_AGAIN_S: Final = 1.0
+_RENEW_S: Final = 5.0
+_SESSIONS_MAX: Final = 1_000
+_AFTER_FAILURE_S: Final = 60.0
+_FORGET_S: Final = 5.0
+_DELETE_S: Final = 60.0
+
+
+class DeliverySender:
+    """One worker's share of the deliveries. `sessions` are those that run, by endpoint.
+
+    Setting `stop` ends `run` after the attempts that are under way.
+    """
+
+    def __init__(self, url: str, ledger: Ledger, source: EventSource) -> None:
+        self.store, self._writer = DeliveryStore(url), OutcomeWriter(url)
+        self.bodies = RenderedBodies(source)
+        self._tools = Tools(ledger, self.store, self._writer, source, self.bodies)
+        self.sessions: dict[UUID, Session] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed: dict[UUID, float] = {}  # until which monotonic time an endpoint is left alone
+        self._grown: set[UUID] = set()
+        self._everywhere_at = 0.0
+        self._wake = asyncio.Event()
+
+    def wake(self, merchants: Collection[UUID] | None) -> None:
+        """Lets these merchants' endpoints be looked at now, or all: there are new numbers in their feeds."""
+        if merchants is None:
+            self._everywhere_at = 0.0
+        else:
+            self._grown.update(merchants)
+        for session in self.sessions.values():
+            if merchants is None or session.lease.merchant_id in merchants:
+                session.wake()
+        self._wake.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Delivers until `stop` is set."""
+        writing = asyncio.create_task(self._writer.run(), name="webhook-outcomes")
+        beside = [
+            asyncio.create_task(run_periodically(work, stop, pause_s=pause_s, log_waiting=_log_waiting))
+            for work, pause_s in (
+                (self._renew, _RENEW_S),
+                (partial(forget_erased, self.store.client), _FORGET_S),
+                (partial(delete_old, self.store.client), _DELETE_S),
+            )
+        ]
+        claiming = asyncio.create_task(self._claim_all(stop), name="webhook-claims")
+        try:
+            await asyncio.gather(claiming, *beside)
+            for session in self.sessions.values():
+                session.wake()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            for task in (writing, claiming, *beside, *self._tasks):
+                task.cancel()
+            await asyncio.gather(writing, claiming, *beside, *self._tasks, return_exceptions=True)
+            await self._writer.stop()
+            await self.store.stop()
+
+    async def _claim_all(self, stop: asyncio.Event) -> None:
+        stopping = asyncio.create_task(stop.wait())
+        stopping.add_done_callback(lambda _: self._wake.set())
+        try:
+            while not stop.is_set():
+                self._wake.clear()
+                try:
+                    await self._claim(stop)
+                except Fault as fault:
+                    _log_waiting(type(fault).__name__)
+                    await pause(stop, _AGAIN_S)
+                await pause(stop, _REST_S)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), max(0.0, self._everywhere_at - time.monotonic()))
+        finally:
+            stopping.cancel()
+
+    async def _claim(self, stop: asyncio.Event) -> None:
+        """Begins sessions for endpoints with something to do: of the merchants whose logs have grown, or of all."""
+        grown, self._grown = self._grown, set()
+        merchants: Collection[UUID] | None = grown
+        now_s = time.monotonic()
+        if now_s >= self._everywhere_at:
+            merchants, self._everywhere_at = None, now_s + _LOOK_EVERYWHERE_S
+        room = _SESSIONS_MAX - len(self.sessions)
+        if not room or (merchants is not None and not merchants):
+            return
+        self._failed = {endpoint: until for endpoint, until in self._failed.items() if until > now_s}
+        for cursor in await self.store.claim(room, {*self._failed, *self.sessions}, merchants):
+            self._begin(cursor, now_s, stop)
+
+    def _begin(self, cursor: Cursor, taken_s: float, stop: asyncio.Event) -> None:
+        session = Session(self._tools, cursor, taken_s)
+        self.sessions[cursor.lease.endpoint_id] = session
+        task = asyncio.create_task(self._run(session, stop), name="webhook-session")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, session: Session, stop: asyncio.Event) -> None:
+        lease = session.lease
+        try:
+            await session.run(stop)
+        except Exception as fault:  # noqa: BLE001 - an endpoint that fails must not delay the others
+            self._failed[lease.endpoint_id] = time.monotonic() + _AFTER_FAILURE_S
+            _log.error(
+                "webhook_deliveries_failed",
+                endpoint_id=str(lease.endpoint_id),
+                reason=type(fault).__name__,
+                at=stack_locations(fault),
+            )
+        finally:
+            del self.sessions[lease.endpoint_id]
+            if session.is_changed or session.take_growth():  # since the session looked last
+                self._grown.add(lease.merchant_id)
+                self._wake.set()
+
+    async def _renew(self) -> None:
+        """Renews the leases of all sessions. Raises a Fault."""
+        sessions = list(self.sessions.values())
+        if not sessions:
+            return
+        began_s = time.monotonic()
+        held = await self.store.renew([session.lease for session in sessions])
+        for session in sessions:
+            if session.lease.holder in held:
+                session.renewed(began_s)
+            else:
+                session.lose()
+
+
+def _log_waiting(reason: str) -> None:
+    _log.warning("webhook_deliveries_wait", reason=reason)

@@ -1,0 +1,566 @@
+"""Delivers an endpoint's events while its lease lasts.
+
+Everything of a session happens in one task but the attempts and the rendering, which only hand in what they found. So a
+delivery is in one place at a time: in the lines, under way, or among what is being written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import structlog
+from msgspec import Struct
+from uuid_utils.compat import uuid7
+
+from ledger.background.deliveries import health as pacing
+from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, note_attempt
+from ledger.background.deliveries.event_source import EventSource
+from ledger.background.deliveries.lines import Lines
+from ledger.background.deliveries.outcomes import DeliveryRow, Outcomes, OutcomeWriter
+from ledger.background.deliveries.rendered import FRESH_S, Body, RenderedBodies
+from ledger.background.deliveries.store import LEASE_S, Cursor, DeliveryStore, Place
+from ledger.background.reactions.quarantine import UNREADABLE
+from ledger.domain.public_events.kinds import KIND_OF, kinds_of
+from ledger.domain.streams import WEBHOOK_ENDPOINTS
+from ledger.domain.webhooks.state import WebhookEndpoint
+from ledger.domain.webhooks.terms import EndpointStatus, Payload
+from ledger.operations.context.ledger import Ledger
+from ledger.postgres.faults import Fault
+from ledger.telemetry.metrics import WEBHOOK_ATTEMPTS
+from ledger.webhooks.attempts import Attempt
+
+_log = structlog.get_logger()
+
+_AHEAD_MAX: Final = 500
+"""How many events behind the cursor are read."""
+_RENDERED_AT_ONCE: Final = 64
+_RENDERED_MIN: Final = 24
+"""Of how many events the bodies are there before more are rendered: so the attempts do not wait for it."""
+_UNWRITTEN_MAX: Final = 2 * pacing.AT_ONCE
+"""How many attempts are under way or ended and unwritten: so many are made again if the worker is killed."""
+_KEPT_MAX: Final = 2_000
+"""How many deliveries that wait for a retry are kept in memory."""
+_DUE_AT_ONCE: Final = 200
+_TIMEOUT_S: Final = 15.0
+_TIMEOUT_MOVING_S: Final = 2.0
+_LOOK_S: Final = 1.0
+_CLOCK_S: Final = 0.25
+_LINGER_S: Final = 10.0
+"""How long a session keeps a lease while there is nothing to send."""
+_PAUSE_KEPT: Final = timedelta(seconds=2)
+_AGAIN_S: Final = 0.5
+_STOP_S: Final = 3.0
+"""How long attempts that are under way may take once the worker is being stopped."""
+_UNREADABLE_AGAIN: Final = timedelta(seconds=60)
+
+
+class LeaseLost(Exception):
+    """Another worker has the endpoint."""
+
+
+class Tools(Struct, frozen=True):
+    """What the sessions of a worker share."""
+
+    ledger: Ledger
+    store: DeliveryStore
+    writer: OutcomeWriter
+    source: EventSource
+    bodies: RenderedBodies
+
+
+class Session:
+    """One lease on an endpoint, from its taking to its end."""
+
+    def __init__(self, tools: Tools, cursor: Cursor, taken_s: float) -> None:
+        self.lease = cursor.lease
+        self._tools = tools
+        self._cursor = cursor
+        self._held_until_s = taken_s + LEASE_S
+        self._is_lost = False
+        self._woken = asyncio.Event()
+        self._has_grown = False
+        self.is_changed = False
+        """Whether the endpoint was changed since the session began."""
+
+    def wake(self) -> None:
+        """Lets the session look for new events: the merchant's log has grown."""
+        self._has_grown = True
+        self._woken.set()
+
+    def renewed(self, at_s: float) -> None:
+        """Notes that the lease was renewed at a monotonic time."""
+        self._held_until_s = at_s + LEASE_S
+
+    def lose(self) -> None:
+        """Ends the session: another worker has the lease."""
+        self._is_lost = True
+        self._woken.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Delivers until there is nothing to do, the endpoint is changed, the lease is lost or `stop` is set."""
+        merchant_id, endpoint_id = self.lease.merchant_id, self.lease.endpoint_id
+        endpoint, _ = await self._tools.ledger.journal.load(merchant_id, WEBHOOK_ENDPOINTS, endpoint_id)
+        assert endpoint is not None, "a cursor belongs to an endpoint"
+        version = self._cursor.version
+        try:
+            if endpoint.is_deleted:
+                await self._tools.store.skip(self.lease)
+            elif endpoint.status is EndpointStatus.ENABLED and not await self._deliver(endpoint, stop):
+                return  # its log is being numbered, and nothing was done yet
+            version = endpoint.version
+        finally:
+            await self._tools.store.release(self.lease, version)
+
+    async def _deliver(self, endpoint: WebhookEndpoint, stop: asyncio.Event) -> bool:
+        """Delivers to an enabled endpoint. Returns False if its events have no numbers yet."""
+        kinds = None if endpoint.terms.events is None else kinds_of(endpoint.terms.events)
+        sequence, health = self._cursor.sequence, self._cursor.health
+        if sequence is None or self._cursor.version != endpoint.version:
+            sequence = await self._tools.store.begin(self._cursor, endpoint.from_version)
+            if sequence is None:
+                return False
+            await self._tools.store.skip(self.lease, KIND_OF if kinds is None else kinds)
+            # What the merchant has changed may be what was wrong: another address, or a receiver that works again.
+            health = pacing.Health(last_success_at=health.last_success_at)
+        delivering = _Delivering(self, self._tools, endpoint, kinds, sequence, health)
+        with suppress(LeaseLost):
+            await delivering.run(stop)
+        return True
+
+    @property
+    def is_lost(self) -> bool:
+        return self._is_lost
+
+    def outlasts(self, seconds: float) -> bool:
+        """Returns whether no other worker can have the endpoint for so long."""
+        return not self._is_lost and time.monotonic() + seconds < self._held_until_s
+
+    def take_growth(self) -> bool:
+        """Returns whether the log has grown since the last call."""
+        has_grown, self._has_grown = self._has_grown, False
+        return has_grown
+
+    @property
+    def woken(self) -> asyncio.Event:
+        """Set when there may be something to do."""
+        return self._woken
+
+
+class _Delivering:
+    """The deliveries to an enabled endpoint, as it was when the lease was taken."""
+
+    def __init__(
+        self,
+        session: Session,
+        tools: Tools,
+        endpoint: WebhookEndpoint,
+        kinds: frozenset[str] | None,
+        sequence: int,
+        health: pacing.Health,
+    ) -> None:
+        assert tools.ledger.webhooks is not None, "a worker has access to webhooks"
+        self._session, self._lease, self._woken = session, session.lease, session.woken
+        self._store, self._writer, self._source, self._rendered = tools.store, tools.writer, tools.source, tools.bodies
+        self._clock, self._webhooks = tools.ledger.clock, tools.ledger.webhooks
+        self._endpoint, self._kinds = endpoint, kinds
+        self._is_thin = endpoint.terms.payload is Payload.THIN
+        self._health = health
+        self._lines = Lines(endpoint.terms.ordering)
+        self._window: deque[Delivery] = deque()  # the events behind the cursor, the recorded ones at its end left out
+        self._read_to = self._written_to = sequence
+        self._matched = 0  # of the events that were read, also by the holder before
+        self._last_sequence = sequence
+        self._is_moving = self._has_due = False
+        self._now = datetime.now(UTC)
+        self._looked_s = self._clock_s = self._wrote_s = 0.0
+        self._under_way: dict[asyncio.Task[Attempt], Delivery] = {}
+        self._last_begun: datetime | None = None
+        self._rendering: asyncio.Task[None] | None = None
+        self._bodies: dict[UUID, Body] = {}  # of deliveries that wait
+        self._unreadable: set[UUID] = set()
+        self._gathered: dict[UUID, DeliveryRow] = {}
+        self._being_written: dict[UUID, DeliveryRow] = {}
+        self._writing: asyncio.Future[int | None] | None = None
+        self._is_over = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Delivers until there is nothing left to do. Raises LeaseLost."""
+        try:
+            try:
+                await self._work(stop)
+            except UNREADABLE:
+                await self._finish(_TIMEOUT_S)
+                raise
+            await self._finish(_STOP_S if stop.is_set() else _TIMEOUT_S)
+        finally:
+            await self._cancel()
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        """Delivers as long as there is something to do, and for a while after. Raises LeaseLost, one of UNREADABLE."""
+        active_s = time.monotonic()
+        while not stop.is_set() and not self._is_over:
+            self._woken.clear()
+            try:
+                await self._step()
+            except UNREADABLE:
+                raise
+            except Fault as fault:
+                _log.warning("webhook_deliveries_wait", reason=type(fault).__name__)
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            if self._is_busy:
+                active_s = time.monotonic()
+            elif self._is_paused or time.monotonic() - active_s > _LINGER_S:
+                return
+            await self._rest()
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether something is under way, or can be begun within a moment."""
+        is_open = bool(self._under_way or self._rendering or self._writing or self._gathered)
+        return is_open or (not self._is_paused and (self._lines.is_ready or self._last_sequence > self._read_to))
+
+    @property
+    def _is_paused(self) -> bool:
+        """Whether the endpoint fails, and is left alone for a while."""
+        if self._under_way or self._writing or self._gathered:
+            return False
+        until = self._health.paused_until
+        return until is not None and until - datetime.now(UTC) > _PAUSE_KEPT
+
+    async def _step(self) -> None:
+        """Takes in what has ended, looks for more, and begins what may begin. Raises LeaseLost, a Fault."""
+        if self._session.is_lost:
+            raise LeaseLost
+        await self._read_clock()
+        self._take_ended()
+        self._take_rendered()
+        self._take_written()
+        self._lines.wake(self._now)
+        if not self._is_paused:
+            await self._look()
+        self._begin_attempts()
+        self._write()
+
+    async def _read_clock(self) -> None:
+        if time.monotonic() - self._clock_s > _CLOCK_S:
+            self._clock_s = time.monotonic()
+            await self._clock.refresh(self._lease.merchant_id)
+        self._now = self._clock.now(self._lease.merchant_id)
+
+    # What is to be delivered
+
+    async def _look(self) -> None:
+        """Reads events behind the cursor and deliveries that are due, if there may be any."""
+        if self._session.take_growth() or time.monotonic() - self._looked_s > _LOOK_S:
+            self._looked_s = time.monotonic()
+            place = await self._store.place(self._lease, self._now)
+            self._take_place(place)
+        if self._has_due:
+            self._has_due = False
+            await self._read_due()
+        if self._last_sequence > self._read_to and len(self._window) <= _AHEAD_MAX // 2:
+            await self._read_ahead()
+
+    def _take_place(self, place: Place | None) -> None:
+        if place is None or not place.is_held:
+            raise LeaseLost
+        self._last_sequence, self._is_moving, self._has_due = place.last_sequence, place.is_moving, place.has_due
+        if place.version != self._endpoint.version:
+            self._end()
+
+    async def _read_due(self) -> None:
+        known = [*self._gathered, *self._being_written, *self._lines.ids]
+        await self._read_waiting(await self._store.due_streams(self._lease, self._now, known, _DUE_AT_ONCE))
+
+    async def _read_ahead(self) -> None:
+        """Reads the next events of the feed. Those of the holder before that have a row are left out."""
+        page = await self._source.after(
+            self._lease.merchant_id, self._read_to, _AHEAD_MAX - len(self._window), self._kinds
+        )
+        recorded: set[int] = set()
+        if self._matched < _AHEAD_MAX:
+            recorded = await self._store.recorded(self._lease, [event.sequence for event in page.events])
+        fresh = [event for event in page.events if event.sequence not in recorded]
+        await self._read_waiting({event.stream_id for event in fresh})
+        self._matched += len(page.events)
+        self._read_to = page.last_sequence
+        for event in fresh:
+            delivery = Delivery(
+                id=uuid7(),
+                event_id=event.id,
+                sequence=event.sequence,
+                kind=event.kind.name,
+                stream_id=event.stream_id,
+                resource_id=event.resource_id,
+                event=event,
+            )
+            self._window.append(delivery)
+            self._lines.add(delivery, self._now)
+            self._note_waiting(delivery)
+
+    async def _read_waiting(self, streams: Sequence[UUID] | set[UUID]) -> None:
+        """Reads the deliveries of streams that have not ended, without those that are here."""
+        for delivery in await self._store.waiting(self._lease, streams):
+            is_unwritten = delivery.id in self._gathered or delivery.id in self._being_written
+            if not is_unwritten and delivery.id not in self._lines:
+                self._lines.add(delivery, self._now)
+
+    def _note_waiting(self, delivery: Delivery) -> None:
+        """Records a new event that waits for an earlier one of its stream, so that the cursor can pass it."""
+        wakes_at = self._lines.wakes_line_at(delivery.line)
+        if wakes_at is not None and not delivery.is_recorded:
+            delivery.noted_at = wakes_at
+            self._gather(delivery)
+
+    # Attempts
+
+    def _begin_attempts(self) -> None:
+        timeout_s = _TIMEOUT_MOVING_S if self._is_moving else _TIMEOUT_S
+        is_missing = False
+        while self._has_room and not self._is_over and self._session.outlasts(timeout_s + 1):
+            real_now = datetime.now(UTC)
+            if pacing.next_begin(self._health, self._last_begun, real_now) > real_now:
+                return
+            delivery = self._lines.take()
+            if delivery is None:
+                return
+            if delivery.id in self._unreadable:
+                self._postpone(delivery)
+                continue
+            body = self._bodies.pop(delivery.id, None)
+            if body is None or not body.is_fresh:
+                self._lines.give_back(delivery)
+                is_missing = True
+                break
+            delivery.body = body.content
+            self._begin(delivery, timeout_s)
+            self._last_begun = real_now
+        if (is_missing or len(self._bodies) < _RENDERED_MIN) and self._rendering is None and self._lines.is_ready:
+            self._render()
+
+    @property
+    def _has_room(self) -> bool:
+        unwritten = len(self._under_way) + len(self._gathered) + len(self._being_written)
+        at_once = pacing.at_once(self._health)
+        return len(self._under_way) < at_once and unwritten < _UNWRITTEN_MAX
+
+    def _begin(self, delivery: Delivery, timeout_s: float) -> None:
+        task = asyncio.create_task(self._attempt(delivery, timeout_s), name="webhook-attempt")
+        self._under_way[task] = delivery
+        task.add_done_callback(lambda _: self._woken.set())
+
+    async def _attempt(self, delivery: Delivery, timeout_s: float) -> Attempt:
+        assert delivery.body is not None, "only what was rendered is sent"
+        merchant_id = self._lease.merchant_id
+        ids = self._endpoint.secrets_at(datetime.now(UTC))
+        opened = [await self._webhooks.secrets.open(merchant_id, each) for each in ids]
+        secrets = [each for each in opened if each is not None]
+        assert secrets, "an enabled endpoint has a secret"
+        return await self._webhooks.client.post(
+            self._endpoint.terms.url, str(delivery.event_id), delivery.body, secrets, timeout_s=timeout_s
+        )
+
+    def _take_ended(self) -> None:
+        for task in [task for task in self._under_way if task.done()]:
+            delivery = self._under_way.pop(task)
+            try:
+                attempt = task.result()
+            except Exception:
+                self._lines.give_back(delivery)  # nothing was sent
+                raise
+            self._note(delivery, attempt)
+
+    def _note(self, delivery: Delivery, attempt: Attempt) -> None:
+        """Notes the outcome of an attempt, to be written."""
+        WEBHOOK_ATTEMPTS.labels(attempt.outcome).inc()
+        body = None if delivery.attempts or attempt.is_delivered else delivery.body
+        note_attempt(delivery, attempt, self._now, random.uniform(-1, 1))
+        self._health = pacing.after_attempt(
+            self._health, is_delivered=attempt.is_delivered, now=self._now, real_now=datetime.now(UTC)
+        )
+        delivery.noted_at = delivery.due_at
+        delivery.body = None
+        self._gather(delivery, body)
+        if delivery.status is not DeliveryStatus.PENDING:
+            self._lines.end(delivery, self._now)
+            return
+        self._lines.wait(delivery, self._now)
+        for each in self._lines.of(delivery.line):
+            self._note_waiting(each)
+        if len(self._lines) > _KEPT_MAX:
+            self._lines.drop_asleep()
+
+    def _postpone(self, delivery: Delivery) -> None:
+        """Lets a delivery wait whose event cannot be read now: a key is missing, or it is of a newer release."""
+        self._unreadable.discard(delivery.id)
+        delivery.due_at = delivery.noted_at = self._now + _UNREADABLE_AGAIN
+        delivery.first_failed_at = delivery.first_failed_at or self._now
+        self._gather(delivery)
+        self._lines.wait(delivery, self._now)
+        for each in self._lines.of(delivery.line):
+            self._note_waiting(each)
+
+    # Bodies
+
+    def _render(self) -> None:
+        """Begins to render the deliveries that may go next, and those that follow in their streams: they have the same
+        states.
+        """
+        wanted: dict[UUID, Delivery] = {}
+        ready = self._lines.first_ready(_RENDERED_AT_ONCE // 4)
+        for delivery in (*ready, *(each for each in self._window if not each.is_recorded)):
+            if len(wanted) == _RENDERED_AT_ONCE:
+                break
+            body = self._bodies.get(delivery.id)
+            if delivery.body is None and delivery.id not in self._unreadable and not (body and body.is_fresh):
+                wanted[delivery.id] = delivery
+        if wanted:
+            self._rendering = asyncio.create_task(self._render_all(list(wanted.values())), name="webhook-bodies")
+            self._rendering.add_done_callback(lambda _: self._woken.set())
+
+    def _take_rendered(self) -> None:
+        if self._rendering is not None and self._rendering.done():
+            rendering, self._rendering = self._rendering, None
+            self._bodies = {delivery_id: body for delivery_id, body in self._bodies.items() if body.is_fresh}
+            rendering.result()
+
+    async def _render_all(self, wanted: Sequence[Delivery]) -> None:
+        """Gives deliveries their bodies: the stored bytes of those that were attempted before, else new ones."""
+        stored = await self._store.bodies(self._lease, [each.id for each in wanted if each.attempts])
+        until_s = time.monotonic() + FRESH_S
+        self._bodies.update({delivery_id: Body(content, until_s) for delivery_id, content in stored.items()})
+        others = [each for each in wanted if each.id not in stored]
+        nameless = [each.event_id for each in others if each.event is None]
+        events = await self._source.named(self._lease.merchant_id, nameless) if nameless else {}
+        for each in others:
+            each.event = each.event or events[each.event_id]
+            each.resource_id = each.event.resource_id
+        try:
+            await self._render_new(others)
+        except UNREADABLE:
+            for each in others:  # each by itself: another one's may be readable
+                await self._render_alone(each)
+
+    async def _render_alone(self, delivery: Delivery) -> None:
+        try:
+            await self._render_new([delivery])
+        except UNREADABLE as fault:
+            _log.error("webhook_event_unreadable", event_id=str(delivery.event_id), reason=type(fault).__name__)
+            self._unreadable.add(delivery.id)
+
+    async def _render_new(self, deliveries: Sequence[Delivery]) -> None:
+        if deliveries:
+            events = [each.event for each in deliveries]
+            bodies = await self._rendered.of(self._lease.merchant_id, events, is_thin=self._is_thin)
+            self._bodies.update({each.id: bodies[each.event_id] for each in deliveries if each.event_id in bodies})
+
+    # Outcomes
+
+    def _gather(self, delivery: Delivery, body: bytes | None = None) -> None:
+        """Puts a delivery among what is written next. `body`: the bytes of an event whose first attempt failed."""
+        before = self._gathered.get(delivery.id)
+        is_pending = delivery.status is DeliveryStatus.PENDING
+        self._gathered[delivery.id] = DeliveryRow(
+            id=delivery.id,
+            event_id=delivery.event_id,
+            sequence=delivery.sequence,
+            kind=delivery.kind,
+            stream_id=delivery.stream_id,
+            resource_id=delivery.resource_id,
+            is_repeat=delivery.is_repeat,
+            status=delivery.status,
+            next_attempt_at=delivery.noted_at if is_pending else None,
+            first_failed_at=delivery.first_failed_at,
+            attempts=delivery.attempts,
+            body=body if before is None else body or before.body,
+            is_new=not delivery.is_recorded if before is None else before.is_new,
+        )
+        delivery.is_recorded = True
+
+    def _write(self, *, at_once: bool = False) -> None:
+        """Hands in what is gathered, if nothing of this session is being written."""
+        if self._writing is not None:
+            return
+        while self._window and self._window[0].is_recorded:
+            self._window.popleft()
+        sequence = self._window[0].sequence - 1 if self._window else self._read_to
+        is_late = sequence > self._written_to and (at_once or time.monotonic() - self._wrote_s > _LOOK_S)
+        if not self._gathered and not is_late:
+            return
+        self._wrote_s = time.monotonic()
+        self._being_written, self._gathered = self._gathered, {}
+        rows = list(self._being_written.values())
+        self._writing = self._writer.write(Outcomes(self._lease, sequence, self._health, rows))
+        self._written_to = sequence
+        self._writing.add_done_callback(lambda _: self._woken.set())
+
+    def _take_written(self) -> None:
+        if self._writing is None or not self._writing.done():
+            return
+        version, self._writing = self._writing.result(), None
+        self._being_written = {}
+        if version is None:
+            raise LeaseLost
+        if version != self._endpoint.version:
+            self._end()
+
+    def _end(self) -> None:
+        """Ends the session soon: the next one has the endpoint as it is now."""
+        self._is_over = self._session.is_changed = True
+
+    async def _rest(self) -> None:
+        """Waits until there may be something to do."""
+        now_s = time.monotonic()
+        rest_s = max(0.0, _LOOK_S - (now_s - self._looked_s))
+        wakes_at = self._lines.wakes_at
+        if wakes_at is not None:
+            rest_s = min(rest_s, max(0.0, (wakes_at - self._now).total_seconds()))
+        if self._lines.is_ready and self._has_room:
+            real_now = datetime.now(UTC)
+            begin_at = pacing.next_begin(self._health, self._last_begun, real_now)
+            if begin_at > real_now:
+                rest_s = min(rest_s, (begin_at - real_now).total_seconds())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), max(rest_s, 0.001))
+
+    async def _finish(self, within_s: float) -> None:
+        """Lets what is under way end, and writes what is unwritten. Raises LeaseLost."""
+        self._is_over = True
+        until_s = time.monotonic() + within_s
+        while (self._under_way or self._writing or self._gathered) and time.monotonic() < until_s:
+            self._woken.clear()
+            await self._read_clock()
+            self._take_ended()
+            self._take_written()
+            self._write()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), 0.1)
+        for delivery in self._lines.asleep():  # of those that were never attempted, the row may name an earlier time
+            wakes_at = self._lines.wakes_line_at(delivery.line)
+            if delivery.due_at is None and delivery.is_recorded and delivery.noted_at != wakes_at:
+                delivery.noted_at = wakes_at
+                self._gather(delivery)
+        self._write(at_once=True)
+        if self._writing is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self._writing), within_s)
+            self._take_written()
+
+    async def _cancel(self) -> None:
+        """Ends what is still under way: it is attempted again."""
+        tasks: list[asyncio.Task[Attempt] | asyncio.Task[None]] = list(self._under_way)
+        if self._rendering is not None:
+            tasks.append(self._rendering)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)

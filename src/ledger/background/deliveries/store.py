@@ -1,0 +1,338 @@
+"""Leases, cursors and deliveries in the database.
+
+A lease is known by its token. It ends half a minute after it was last renewed. A holder whose lease another one has
+taken can write nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, decode_attempts
+from ledger.background.deliveries.health import Health
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import SharedClient
+
+LEASE_S: Final = 30.0
+"""As the statements have it."""
+
+# Begins the cursors of new endpoints.
+_ADD_CURSORS: Final = """
+insert into webhook_cursor (merchant_id, endpoint_id)
+select merchant_id, endpoint_id from webhook_endpoint e
+ where e.status = 'ENABLED' and not exists (
+   select from webhook_cursor c where c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id) {some}
+on conflict do nothing
+"""
+
+# Takes the leases on endpoints with something to do, that no worker has: the endpoint was changed; it is enabled and
+# has events behind its cursor, or a delivery is due, or its last holder ended without giving the lease back.
+_CLAIM: Final = """
+with due as (
+  select c.merchant_id, c.endpoint_id
+    from webhook_endpoint e
+    join webhook_cursor c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
+    left join event_feed f on f.merchant_id = e.merchant_id
+    left join merchant_clock k on k.merchant_id = e.merchant_id
+   where (c.held_until is null or c.held_until < now())
+     and (c.version <> e.version
+          or e.status = 'ENABLED' and coalesce(c.paused_until, '-infinity') <= now()
+             and (c.holder is not null or c.sequence is null or c.sequence < f.sequence
+                  or c.due_at <= now() + coalesce(k.ahead_us, 0) * interval '1 microsecond'))
+     and e.endpoint_id <> all(%(without)s) {some}
+   limit %(limit)s for update of c skip locked)
+update webhook_cursor c set holder = gen_random_uuid(), held_until = now() + interval '30 seconds'
+  from due d where c.merchant_id = d.merchant_id and c.endpoint_id = d.endpoint_id
+returning c.merchant_id, c.endpoint_id, c.holder, c.sequence, c.origin, c.version, c.failures_in_a_row, c.failing_since,
+          c.last_success_at, c.paused_until
+"""
+_OF_MERCHANTS: Final = "and e.merchant_id = any(%(merchants)s)"
+_STATEMENTS: Final = {
+    is_of_all: (_ADD_CURSORS.format(some=some), _CLAIM.format(some=some))
+    for is_of_all, some in ((True, ""), (False, _OF_MERCHANTS))
+}
+
+# Renews leases, and returns those that are still held.
+_RENEW: Final = """
+update webhook_cursor c set held_until = now() + interval '30 seconds'
+  from unnest(%s::uuid[], %s::uuid[], %s::uuid[]) as n(merchant_id, endpoint_id, holder)
+ where c.merchant_id = n.merchant_id and c.endpoint_id = n.endpoint_id and c.holder = n.holder
+returning c.holder
+"""
+
+# Gives a lease back, with the version of the endpoint that was acted on, and when the next delivery is due.
+_RELEASE: Final = """
+update webhook_cursor c set holder = null, held_until = null, version = greatest(c.version, %(version)s), due_at = (
+  select min(next_attempt_at) from webhook_delivery
+   where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING')
+ where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and holder = %(holder)s
+"""
+
+# The position behind which an endpoint gets events.
+_ORIGIN: Final = "select position from event where merchant_id = %s and stream_id = %s and version = %s"
+
+# Begins the numbering of a merchant's events, unless it has begun.
+_NUMBER: Final = """
+insert into event_feed (merchant_id, sequence, past)
+select h.merchant_id, n.behind, h.position from merchant_head h cross join event_numbers n where h.merchant_id = %s
+on conflict do nothing
+"""
+
+# The number of the last event at or before a position; none until the log is numbered up to it. After a restore there
+# may be a gap before the next event.
+_NUMBER_AT: Final = """
+select coalesce(
+  (select sequence from public_event where merchant_id = %(merchant_id)s and until_position <= %(origin)s
+    order by sequence desc limit 1),
+  (select sequence - 1 from public_event where merchant_id = %(merchant_id)s order by sequence limit 1),
+  f.sequence)
+  from event_feed f where f.merchant_id = %(merchant_id)s and f.position >= %(origin)s
+"""
+
+# Puts a cursor where its endpoint begins, or goes on after it skipped what it had missed. A cursor never goes back.
+_BEGIN: Final = """
+update webhook_cursor set sequence = greatest(sequence, %(sequence)s), origin = %(origin)s
+ where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and holder = %(holder)s
+returning sequence
+"""
+
+# What a session looks at while it has a lease: whether it has it, the endpoint's version, the last number of the feed,
+# whether a sandbox clock is being moved, and whether a delivery is due.
+_PLACE: Final = """
+select c.holder = %(holder)s, e.version, f.sequence,
+       exists (select from merchant_clock where merchant_id = %(merchant_id)s and moving_until > now()),
+       exists (select from webhook_delivery where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
+                  and status = 'PENDING' and next_attempt_at <= %(now)s)
+  from webhook_cursor c
+  join webhook_endpoint e on e.merchant_id = c.merchant_id and e.endpoint_id = c.endpoint_id
+  join event_feed f on f.merchant_id = c.merchant_id
+ where c.merchant_id = %(merchant_id)s and c.endpoint_id = %(endpoint_id)s
+"""
+
+_COLUMNS: Final = "id, event_id, sequence, kind, stream_id, is_repeat, next_attempt_at, first_failed_at, attempts::text"
+# The streams of deliveries that are due.
+_DUE_STREAMS: Final = """
+select distinct stream_id from (
+  select stream_id from webhook_delivery
+   where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING'
+     and next_attempt_at <= %(now)s and id <> all(%(known)s) order by next_attempt_at limit %(limit)s) d
+"""
+# The deliveries of streams that have not ended, in their order.
+_WAITING: Final = f"""
+select {_COLUMNS} from webhook_delivery
+ where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and stream_id = any(%(streams)s)
+   and status = 'PENDING' order by sequence limit %(limit)s
+"""  # noqa: S608 - constants
+_WAITING_MAX: Final = 2_000
+
+# Which of these events have a row although the cursor is before them.
+_RECORDED: Final = """
+select sequence from webhook_delivery
+ where merchant_id = %s and endpoint_id = %s and sequence = any(%s) and not is_repeat
+"""
+
+# The bytes of events whose first attempt failed, without those of an erased person.
+_BODIES: Final = """
+select d.id, d.body from webhook_delivery d
+ where d.merchant_id = %s and d.endpoint_id = %s and d.id = any(%s) and d.body is not null
+   and not exists (select from data_key k where k.merchant_id = d.merchant_id and k.customer_id = d.customer_id
+                      and k.destroyed_at is not null)
+"""
+
+# Ends deliveries that will not be attempted: of kinds that were deselected, or all.
+_SKIP: Final = """
+with chosen as (
+  select id from webhook_delivery
+   where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING' {some} limit 5000
+     for update)
+update webhook_delivery d set status = 'SKIPPED', next_attempt_at = null, body = null
+  from chosen where d.merchant_id = %(merchant_id)s and d.endpoint_id = %(endpoint_id)s and d.id = chosen.id
+   and exists (select from webhook_cursor where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
+                  and holder = %(holder)s)
+"""
+_SKIP_ALL: Final = _SKIP.format(some="")
+_SKIP_KINDS: Final = _SKIP.format(some="and kind <> all(%(kinds)s)")
+
+# Lets the deliveries be looked at again that wait for their order in a stream: what they wait for may have ended.
+_RECONSIDER: Final = """
+update webhook_delivery set next_attempt_at = now()
+ where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING'
+   and first_failed_at is null and next_attempt_at > now()
+"""
+
+
+class Lease(Struct, frozen=True):
+    """The right to deliver to an endpoint. `holder` is its token."""
+
+    merchant_id: UUID
+    endpoint_id: UUID
+    holder: UUID
+
+
+class Cursor(Struct, frozen=True):
+    """Where the deliveries to an endpoint are when its lease is taken."""
+
+    lease: Lease
+    sequence: int | None
+    origin: int
+    version: int
+    health: Health
+
+
+class Place(Struct, frozen=True):
+    """What a session looks at: see the statement. `is_moving`: the merchant's sandbox clock is being moved."""
+
+    is_held: bool
+    version: int
+    last_sequence: int
+    is_moving: bool
+    has_due: bool
+
+
+class DeliveryStore:
+    """The deliveries of all merchants' endpoints, at one connection. Every method raises a Fault."""
+
+    def __init__(self, url: str) -> None:
+        self.client = SharedClient(url, "ledger-deliveries")
+
+    async def stop(self) -> None:
+        await self.client.stop()
+
+    async def claim(
+        self, limit: int, without: Collection[UUID], merchants: Collection[UUID] | None = None
+    ) -> list[Cursor]:
+        """Takes the leases on at most `limit` endpoints with something to do, of these merchants or of all.
+
+        Leaves out the endpoints `without`.
+        """
+        add, claim = _STATEMENTS[merchants is None]
+        values = {"limit": limit, "without": list(without), "merchants": list(merchants or ())}
+        async with self.client.turn() as connection:
+            await connection.execute(add.encode(), values)
+            rows = await (await connection.execute(claim.encode(), values)).fetchall()
+        return [_cursor(row) for row in rows]
+
+    async def renew(self, leases: Sequence[Lease]) -> set[UUID]:
+        """Renews leases. Returns the tokens of those that are held."""
+        merchants = ENCODE_ARRAY["uuid"]([lease.merchant_id.bytes for lease in leases])
+        endpoints = ENCODE_ARRAY["uuid"]([lease.endpoint_id.bytes for lease in leases])
+        holders = ENCODE_ARRAY["uuid"]([lease.holder.bytes for lease in leases])
+        async with self.client.turn() as connection:
+            rows = await connection.execute(_RENEW, (merchants, endpoints, holders))
+            return {holder for (holder,) in await rows.fetchall()}
+
+    async def release(self, lease: Lease, version: int) -> None:
+        """Gives a lease back. `version` is that of the endpoint which the holder has acted on."""
+        async with self.client.turn() as connection:
+            await connection.execute(_RELEASE, {**_key(lease), "version": version})
+
+    async def begin(self, cursor: Cursor, from_version: int) -> int | None:
+        """Puts a cursor behind the event of the endpoint's stream from which on it gets events, and returns it. None if
+        the log is not numbered so far yet, or the lease is lost.
+        """
+        lease = cursor.lease
+        async with self.client.turn() as connection:
+            found = await connection.execute(_ORIGIN, (lease.merchant_id, lease.endpoint_id, from_version))
+            row = await found.fetchone()
+            assert row is not None, "the endpoint's stream has this version"
+            values = {**_key(lease), "origin": row[0]}
+            if cursor.sequence is not None and cursor.origin == row[0]:
+                return cursor.sequence
+            await connection.execute(_NUMBER, (lease.merchant_id,))
+            number = await (await connection.execute(_NUMBER_AT, values)).fetchone()
+            if number is None:
+                return None
+            begun = await (await connection.execute(_BEGIN, {**values, "sequence": number[0]})).fetchone()
+            return None if begun is None else begun[0]
+
+    async def place(self, lease: Lease, now: datetime) -> Place | None:
+        """Returns what a session looks at; None if the endpoint has no feed yet."""
+        async with self.client.turn() as connection:
+            row = await (await connection.execute(_PLACE, {**_key(lease), "now": now})).fetchone()
+        return None if row is None else Place(bool(row[0]), *row[1:])
+
+    async def due_streams(self, lease: Lease, now: datetime, known: Collection[UUID], limit: int) -> list[UUID]:
+        """Returns the streams of deliveries that are due, without those that are known."""
+        values = {**_key(lease), "now": now, "known": list(known), "limit": limit}
+        async with self.client.turn() as connection:
+            rows = await connection.execute(_DUE_STREAMS, values)
+            return [stream_id for (stream_id,) in await rows.fetchall()]
+
+    async def waiting(self, lease: Lease, streams: Collection[UUID]) -> list[Delivery]:
+        """Returns the deliveries of these streams that have not ended, in their order."""
+        if not streams:
+            return []
+        values = {**_key(lease), "streams": list(streams), "limit": _WAITING_MAX}
+        async with self.client.turn() as connection:
+            rows = await (await connection.execute(_WAITING, values)).fetchall()
+        return [_delivery(row) for row in rows]
+
+    async def recorded(self, lease: Lease, sequences: Collection[int]) -> set[int]:
+        """Returns which of these numbers have a delivery already."""
+        if not sequences:
+            return set()
+        values = (lease.merchant_id, lease.endpoint_id, ENCODE_ARRAY["int8"](list(sequences)))
+        async with self.client.turn() as connection:
+            rows = await connection.execute(_RECORDED, values)
+            return {sequence for (sequence,) in await rows.fetchall()}
+
+    async def bodies(self, lease: Lease, ids: Sequence[UUID]) -> dict[UUID, bytes]:
+        """Returns the stored bytes of deliveries, as far as there are any."""
+        if not ids:
+            return {}
+        async with self.client.turn() as connection:
+            rows = await connection.execute(_BODIES, (lease.merchant_id, lease.endpoint_id, list(ids)), binary=True)
+            return {delivery_id: bytes(body) for delivery_id, body in await rows.fetchall()}
+
+    async def skip(self, lease: Lease, kinds: Collection[str] | None = None) -> None:
+        """Ends the deliveries to an endpoint that wait: those of other kinds than `kinds`, or all."""
+        statement = _SKIP_ALL if kinds is None else _SKIP_KINDS
+        values = {**_key(lease), "kinds": list(kinds or ())}
+        async with self.client.turn() as connection:
+            while (await connection.execute(statement.encode(), values)).rowcount:
+                pass
+            await connection.execute(_RECONSIDER, values)
+
+
+def _key(lease: Lease) -> dict[str, Any]:
+    return {"merchant_id": lease.merchant_id, "endpoint_id": lease.endpoint_id, "holder": lease.holder}
+
+
+def _cursor(row: Sequence[Any]) -> Cursor:
+    merchant_id, endpoint_id, holder, sequence, origin, version, failures, failing_since, success, paused = row
+    health = Health(
+        failures=failures,
+        failing_since=_utc(failing_since),
+        last_success_at=_utc(success),
+        paused_until=_utc(paused),
+    )
+    return Cursor(Lease(merchant_id, endpoint_id, holder), sequence, origin, version, health)
+
+
+def _delivery(row: Sequence[Any]) -> Delivery:
+    delivery_id, event_id, sequence, kind, stream_id, is_repeat, next_at, first_failed_at, attempts = row
+    tried = decode_attempts(attempts)
+    return Delivery(
+        id=delivery_id,
+        event_id=event_id,
+        sequence=sequence,
+        kind=kind,
+        stream_id=stream_id,
+        is_repeat=is_repeat,
+        is_recorded=True,
+        status=DeliveryStatus.PENDING,
+        # One that was never attempted waits for its order in the stream alone.
+        due_at=_utc(next_at) if tried or first_failed_at is not None else None,
+        first_failed_at=_utc(first_failed_at),
+        noted_at=_utc(next_at),
+        attempts=tried,
+    )
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.astimezone(UTC)
