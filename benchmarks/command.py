@@ -14,7 +14,8 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day or processors; without it, all of them."
+            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day, processors or "
+            "webhooks; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -25,12 +26,15 @@ def bench(
     subscriptions: Annotated[
         int | None, typer.Option(min=1, help="How many subscriptions are due at one moment. [default: 1000 and 10000]")
     ] = None,
+    missed: Annotated[
+        int, typer.Option(min=100, help="How many messages the endpoints of `webhooks` get that are enabled again.")
+    ] = 10_000,
     node_modules: Annotated[
         Path | None, typer.Option(help="The folder with the npm packages of message-db and Emmett, for `peers`.")
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="The SVG file that `growth` draws its curves into.")] = None,
 ) -> None:
-    """Measure the journal, HTTP, lists, documents, renewals and processors, in turn with their limits. Takes minutes."""
+    """Measure the journal, HTTP, lists, documents, renewals, processors and webhooks, in turn with their limits. Takes minutes."""
     from benchmarks.run import bench as measure
     from ledger.cli.installation import settings_from
 
@@ -42,6 +46,7 @@ def bench(
         rounds=rounds,
         events=events,
         subscriptions=subscriptions,
+        missed=missed,
         node_modules=node_modules,
         picture=picture,
     )

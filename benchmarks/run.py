@@ -16,18 +16,32 @@ from msgspec import Struct
 from benchmarks.measure import report
 from benchmarks.measure.report import Report
 from benchmarks.scratch import scratch_database, scratch_server
-from benchmarks.suites import ceiling, documents, growth, http, journal, peers, processors, profile, renewals, search
+from benchmarks.suites import (
+    ceiling,
+    documents,
+    growth,
+    http,
+    journal,
+    peers,
+    processors,
+    profile,
+    renewals,
+    search,
+    webhooks,
+)
 from ledger.settings import CannotRun, Settings
 
 
 class Sizes(Struct, frozen=True):
     """How many events the largest size has, and how many subscriptions are due at once; None is the suite's own.
 
-    `node_modules` is the folder with the npm packages of the journal's peers, `picture` the file of a picture.
+    `missed` is how many messages an endpoint gets that is enabled again. `node_modules` is the folder with the npm
+    packages of the journal's peers, `picture` the file of a picture.
     """
 
     events: int = growth.EVENTS
     subscriptions: int | None = None
+    missed: int = webhooks.MISSED
     node_modules: Path | None = None
     picture: Path | None = None
 
@@ -87,6 +101,10 @@ def _documents(server_url: str, settings: Settings, seconds: float, rounds: int,
         return [documents.report(url, settings, Path(folder), seconds, rounds)]
 
 
+def _webhooks(server_url: str, settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    return webhooks.reports(server_url, settings, seconds, rounds, sizes.missed)
+
+
 def _processors(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     return processors.reports(server_url, settings, seconds, rounds)
 
@@ -103,6 +121,7 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "renewals": _renewals,
     "renewal-day": _renewal_day,
     "processors": _processors,
+    "webhooks": _webhooks,
 }
 
 
@@ -115,6 +134,7 @@ def bench(
     rounds: int = 3,
     events: int = growth.EVENTS,
     subscriptions: int | None = None,
+    missed: int = webhooks.MISSED,
     node_modules: Path | None = None,
     picture: Path | None = None,
 ) -> None:
@@ -122,13 +142,14 @@ def bench(
 
     Each sample takes `seconds`, each comparison `rounds` samples; `events` is what the largest size of `growth` has,
     whose picture is drawn into the file `picture`; `subscriptions` is how many are due at once (None: 1,000, and 10,000
-    on the renewal day); `node_modules` is the folder with the peers' npm packages (None: that of the working
+    on the renewal day); `missed` is how many messages the endpoints of `webhooks` get that are enabled again;
+    `node_modules` is the folder with the peers' npm packages (None: that of the working
     directory). Raises CannotRun for an unknown name, or if a program or a server is missing.
     """
     if name is not None and name not in BENCHMARKS:
         raise CannotRun(f"there is no benchmark {name}; there are {', '.join(BENCHMARKS)}")
     reports: list[Report] = []
-    sizes = Sizes(events, subscriptions, node_modules, picture)
+    sizes = Sizes(events, subscriptions, missed, node_modules, picture)
     with scratch_server(settings) as server_url:
         machine = report.machine(server_url)
         for benchmark in [name] if name is not None else BENCHMARKS:

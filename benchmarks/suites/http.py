@@ -70,7 +70,7 @@ class Service:
 
     def __init__(self, process: subprocess.Popen[str], port: int, base_path: str, merchant_id: UUID, key: str) -> None:
         self.process = process
-        self._port, self._base_path = port, base_path
+        self._port, self.base_path = port, base_path
         self._orders = f"{base_path}/v2/payment-orders"
         self._headers = {"x-api-key": key}
         self._numbers = count(1)
@@ -78,7 +78,12 @@ class Service:
 
     def of_merchant(self, merchant_id: UUID, key: str) -> Service:
         """Returns the same running service as another merchant uses it."""
-        return Service(self.process, self._port, self._base_path, merchant_id, key)
+        return Service(self.process, self._port, self.base_path, merchant_id, key)
+
+    @property
+    def address(self) -> str:
+        """The address of the API, with its base path."""
+        return f"http://127.0.0.1:{self._port}{self.base_path}"
 
     @property
     def orders(self) -> str:
@@ -123,7 +128,7 @@ class Service:
     def post_each(self, path: str, body: str, values: Sequence[str], in_flight: int = IN_FLIGHT) -> Sample:
         """POSTs the body once with each of these values as `ORDER`. Raises CannotRun if an answer is not 201."""
         one = self._load(
-            [Step(path=f"{self._base_path}{path}", body=body, expect=201)], _FILL_MAX_S, in_flight, values, 1
+            [Step(path=f"{self.base_path}{path}", body=body, expect=201)], _FILL_MAX_S, in_flight, values, 1
         )
         if one.ended < len(values):
             raise CannotRun(f"{path}: {one.ended} of {len(values)} requests were answered 201, others {one.others}")

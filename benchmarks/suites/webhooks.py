@@ -1,0 +1,354 @@
+"""Webhooks and the feed: deliveries beside a bare client, what they cost requests, and how late a message arrives.
+
+The receiver counts messages at the endpoints whose path begins with `/ok`. How late a message is counts from the time
+of its command, which is before the commit: the figures are upper bounds of the time from commit to arrival.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+from urllib.request import Request, urlopen
+
+import msgspec
+import psycopg
+from msgspec import Struct
+from msgspec.structs import replace
+
+from benchmarks.load import order_body
+from benchmarks.load.event_rendering import RenderingPlan
+from benchmarks.load.posts import PostPlan
+from benchmarks.load.processes import child, run_one, run_together
+from benchmarks.load.requests import ORDER, UNIQUE, Step
+from benchmarks.load.webhook_receiver import COUNTED, DRIP, FORGET, HANG, OK, Counted
+from benchmarks.measure.report import Ratio, Report, Target
+from benchmarks.measure.resources import child_of, peak_mb
+from benchmarks.measure.samples import Sample, in_turns, ratio, sample, show_progress, typical
+from benchmarks.scratch import scratch_database
+from benchmarks.suites.http import Service, new_merchant, service
+from benchmarks.suites.journal import IN_FLIGHT, p99, per_second
+from ledger.domain.webhooks.terms import ENDPOINTS_MAX
+from ledger.settings import CannotRun, Settings
+
+ENDPOINTS: Final = (1, 10, 100)
+MISSED: Final = 10_000
+"""How many messages all endpoints together get in a round."""
+PAGE: Final = 1_000
+
+_REFUSES: Final = "http://127.0.0.1:1"
+_POSTS_IN_FLIGHT: Final = 32
+_RATE: Final = 100
+_HEALTHY, _ILL = 70, 30
+_BESIDE_RATE: Final = 3  # orders a second of each of seven merchants
+_PATIENCE_S: Final = 120.0
+_OF_CLIENT: Final = Target(0.3)
+_WITH_ONE: Final = Target(0.75)
+_OF_RENDERING: Final = Target(0.5)
+_KEPT: Final = Target(1.5, at_most=True)
+
+_CLIENT: Final = f"bare client, {_POSTS_IN_FLIGHT} in flight"
+_CREATE, _CREATE_WITH = "create", "create, one endpoint for everything"
+_LATE: Final = f"commit to arrival, {_RATE} orders a second"
+_ALONE: Final = f"{_HEALTHY} healthy endpoints"
+_BESIDE: Final = f"{_HEALTHY} healthy endpoints beside {_ILL} that hang, drip or refuse"
+_FEED, _RENDERING = f"feed by pages of {PAGE}", "folding and rendering alone"
+
+
+class Receiver:
+    """The receiver of the messages. `url` is its address."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def forget(self) -> None:
+        """Sets what was counted to zero."""
+        self._ask(FORGET)
+
+    def counted(self) -> Counted:
+        return msgspec.json.decode(self._ask(COUNTED), type=Counted)
+
+    def all_of(self, messages: int) -> Counted:
+        """Waits until so many messages have arrived. Raises CannotRun if no further one comes for two minutes."""
+        counted, changed_at = Counted(), time.monotonic()
+        while counted.messages < messages:
+            before, counted = counted.messages, self.counted()
+            changed_at = time.monotonic() if counted.messages != before else changed_at
+            if time.monotonic() - changed_at > _PATIENCE_S:
+                raise CannotRun(f"{counted.messages} of {messages} messages arrived")
+            time.sleep(0.05)
+        return counted
+
+    def _ask(self, path: str) -> bytes:
+        with urlopen(f"{self.url}{path}") as answer:  # noqa: S310 - the benchmark's own server
+            body: bytes = answer.read()
+        return body
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """Yields the receiver while its process runs."""
+    with child("benchmarks.load.webhook_receiver") as process:
+        assert process.stdout is not None
+        yield Receiver(f"http://127.0.0.1:{process.stdout.readline().decode().strip()}")
+
+
+class Shop(Struct, frozen=True):
+    """A merchant of the service under test."""
+
+    service: Service
+    key: str
+    database: str
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """Returns the JSON that the service answers. Raises HTTPError if it refuses."""
+        headers = {"x-api-key": self.key, "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.service.address}{path}", data, headers, method=method)  # noqa: S310 - loopback
+        with urlopen(request) as answer:  # noqa: S310
+            return json.loads(answer.read())
+
+    def add_endpoint(self, url: str) -> str:
+        """Creates an endpoint for all kinds, and returns its id."""
+        endpoint_id: str = self.ask("POST", "/v1/webhook-endpoints", {"url": url})["id"]
+        return endpoint_id
+
+    def disable(self, endpoint_id: str, url: str) -> None:
+        self.ask("PUT", f"/v1/webhook-endpoints/{endpoint_id}", {"url": url, "status": "DISABLED"})
+
+    def enable(self, endpoint_id: str, url: str) -> None:
+        """Has the endpoint get what it missed."""
+        self.ask("PUT", f"/v1/webhook-endpoints/{endpoint_id}", {"url": url, "status": "ENABLED", "resume": "MISSED"})
+
+    def numbered(self) -> int:
+        """Returns the number of the merchant's newest event."""
+        self.ask("GET", "/v1/events?limit=1&payload=THIN")  # has all numbered
+        with psycopg.connect(self.database) as connection:
+            query = "select sequence from event_feed where merchant_id = %s"
+            row = connection.execute(query, [self.service.merchant_id]).fetchone()
+        assert row is not None, "the feed was read"
+        newest: int = row[0]
+        return newest
+
+
+def reports(server_url: str, settings: Settings, seconds: float, rounds: int, missed: int) -> list[Report]:
+    """Measures deliveries, what they cost creates, how late messages are, ill endpoints, and the feed."""
+    found = []
+    with receiving() as receiver:
+        for measure in (deliveries_report, creates_report, lateness_report, ill_report, feed_report):
+            with (
+                scratch_database(server_url) as url,
+                tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder,
+                service(url, settings, Path(folder)) as under_test,
+            ):
+                found.append(measure(_Bench(under_test, receiver, url, Path(folder), seconds, rounds, missed)))
+    return found
+
+
+class _Bench(Struct, frozen=True):
+    """The service under test, its receiver, and how long to measure."""
+
+    service: Service
+    receiver: Receiver
+    url: str
+    folder: Path
+    seconds: float
+    rounds: int
+    missed: int
+
+    def new_shop(self) -> Shop:
+        merchant_id, key = new_merchant(self.url, self.folder)
+        return Shop(self.service.of_merchant(merchant_id, key), key, self.url)
+
+    def warm_up(self) -> Shop:
+        """Returns a merchant that has orders."""
+        show_progress("warming up")
+        shop = self.new_shop()
+        shop.service.create(1, IN_FLIGHT)
+        return shop
+
+
+def deliveries_report(bench: _Bench) -> Report:
+    """Measures what endpoints that are enabled again get of what they missed, beside a bare client."""
+    shop = bench.warm_up()
+    page = shop.ask("GET", "/v1/events?limit=100")["data"]
+    posts = PostPlan(
+        url=f"{bench.receiver.url}{OK}/bare",
+        bodies=[json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in page],
+        in_flight=_POSTS_IN_FLIGHT,
+        seconds=bench.seconds,
+    )
+    curves: dict[int, Counted] = {}
+
+    def deliver(endpoints: int) -> Sample:
+        curves[endpoints] = counted = _deliver_missed(bench, endpoints)
+        return Sample(done=counted.messages, seconds=counted.last_at - counted.first_at, p50_ms=0, p99_ms=0)
+
+    names = {f"deliveries, endpoints: {n}": n for n in ENDPOINTS}
+    runs: dict[str, Callable[[], Sample]] = {_CLIENT: partial(run_one, "benchmarks.load.posts", posts)}
+    taken = in_turns(bench.rounds, runs | {name: partial(deliver, n) for name, n in names.items()})
+    return Report(
+        name=f"deliveries, {bench.missed} messages that were missed",
+        samples={name: typical(some) for name, some in taken.items()},
+        ratios=[
+            Ratio(of=name, to=_CLIENT, value=ratio(taken[name], taken[_CLIENT], per_second), target=_OF_CLIENT)
+            for name in names
+        ],
+        facts={
+            f"{name}, messages in each second": " ".join(
+                str(curves[n].by_second[s]) for s in sorted(curves[n].by_second)
+            )
+            for name, n in names.items()
+        },
+    )
+
+
+def _deliver_missed(bench: _Bench, endpoints: int) -> Counted:
+    """Has new endpoints miss messages, then enables them. Returns what arrived."""
+    shops = {bench.new_shop(): share for share in _shares(endpoints)}
+    added: list[tuple[Shop, str, str]] = []
+    for shop, share in shops.items():
+        for n in range(share):
+            url = f"{bench.receiver.url}{OK}/{n}"
+            endpoint_id = shop.add_endpoint(url)
+            shop.disable(endpoint_id, url)
+            added.append((shop, endpoint_id, url))
+        orders = [str(n) for n in range(bench.missed // endpoints)]
+        shop.service.post_each("/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}"), orders)
+    expected = sum(shop.numbered() * share for shop, share in shops.items())
+    bench.receiver.forget()
+    for shop, endpoint_id, url in added:
+        shop.enable(endpoint_id, url)
+    return bench.receiver.all_of(expected)
+
+
+def _shares(endpoints: int) -> list[int]:
+    """Returns how many endpoints each merchant has."""
+    full, rest = divmod(endpoints, ENDPOINTS_MAX)
+    return [ENDPOINTS_MAX] * full + [rest] * bool(rest)
+
+
+def creates_report(bench: _Bench) -> Report:
+    """Measures creates of a merchant without endpoints and of one whose endpoint gets everything."""
+    without, with_one = bench.warm_up(), bench.new_shop()
+    with_one.add_endpoint(f"{bench.receiver.url}{OK}/all")
+
+    def create_with() -> Sample:
+        before = with_one.numbered()
+        bench.receiver.forget()
+        one = with_one.service.create(bench.seconds, IN_FLIGHT)
+        bench.receiver.all_of(with_one.numbered() - before)  # nothing is left for the turn of the other merchant
+        return one
+
+    taken = in_turns(
+        bench.rounds, {_CREATE: partial(without.service.create, bench.seconds, IN_FLIGHT), _CREATE_WITH: create_with}
+    )
+    return Report(
+        name=f"creates with an endpoint, {IN_FLIGHT} in flight",
+        samples={name: typical(some) for name, some in taken.items()},
+        ratios=[
+            Ratio(
+                of=_CREATE_WITH,
+                to=_CREATE,
+                value=ratio(taken[_CREATE_WITH], taken[_CREATE], per_second),
+                target=_WITH_ONE,
+            )
+        ],
+    )
+
+
+def lateness_report(bench: _Bench) -> Report:
+    """Measures how late messages arrive while orders come at a fixed rate."""
+    shop = bench.warm_up()
+    shop.add_endpoint(f"{bench.receiver.url}{OK}/late")
+    taken = in_turns(bench.rounds, {_LATE: partial(_lateness, bench, [shop], _RATE)})
+    some = taken[_LATE]
+    return Report(
+        name="how late messages arrive",
+        samples={_LATE: typical(some)},
+        ratios=[
+            Ratio(
+                of=f"{_LATE}, p50",
+                to="1 ms",
+                value=median(one.p50_ms for one in some),
+                target=Target(300, at_most=True),
+            ),
+            Ratio(
+                of=f"{_LATE}, p99",
+                to="1 ms",
+                value=median(one.p99_ms for one in some),
+                target=Target(1_000, at_most=True),
+            ),
+        ],
+    )
+
+
+def _lateness(bench: _Bench, shops: Sequence[Shop], rate: float) -> Sample:
+    """Returns how late the messages about orders arrive of which each merchant creates so many a second."""
+    bench.receiver.forget()
+    create = Step(path=shops[0].service.orders, body=order_body.body(f"pedido-{UNIQUE}"), expect=201)
+    plans = [replace(shop.service.plan([create], bench.seconds, 16), per_second=rate) for shop in shops]
+    created = run_together("benchmarks.load.requests", plans)
+    time.sleep(1)  # what is a second late is counted too
+    late = sample(bench.receiver.counted().late_s, bench.seconds)
+    return replace(late, others={what: n for one in created for what, n in one.others.items()})
+
+
+def ill_report(bench: _Bench) -> Report:
+    """Measures how late messages arrive at healthy endpoints, alone and beside others that do not answer as they should."""
+    shops = [bench.new_shop() for _ in _shares(_HEALTHY + _ILL)]
+    for n in range(_HEALTHY):
+        shops[n % len(shops)].add_endpoint(f"{bench.receiver.url}{OK}/{n}")
+    _lateness(bench, shops, _BESIDE_RATE)  # warms up
+    alone = [_lateness(bench, shops, _BESIDE_RATE) for _ in range(bench.rounds)]
+    ways = (f"{bench.receiver.url}{HANG}", f"{bench.receiver.url}{DRIP}", _REFUSES)
+    for n in range(_ILL):
+        shops[n % len(shops)].add_endpoint(f"{ways[n % len(ways)]}/{n}")
+    beside = [_lateness(bench, shops, _BESIDE_RATE) for _ in range(bench.rounds)]
+    return Report(
+        name="ill endpoints",
+        samples={_ALONE: typical(alone), _BESIDE: typical(beside)},
+        ratios=[Ratio(of=f"{_BESIDE}, p99", to=_ALONE, value=ratio(beside, alone, p99), target=_KEPT)],
+    )
+
+
+def feed_report(bench: _Bench) -> Report:
+    """Measures the feed by large pages, beside the same pages folded and rendered alone."""
+    shop = bench.warm_up()
+    values = [str(n) for n in range(PAGE)]
+    shop.service.post_each("/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}", "card"), values)
+    if shop.numbered() < PAGE:
+        raise CannotRun("the merchant has fewer events than a page")
+    read = Step(path=f"{shop.service.base_path}/v1/events?afterSequence={ORDER}&limit={PAGE}")
+    plan = shop.service.plan([read], bench.seconds, 1, ["0"], 0)
+    rendering = RenderingPlan(
+        url=bench.url,
+        folder=str(bench.folder),
+        merchant_id=shop.service.merchant_id,
+        limit=PAGE,
+        seconds=bench.seconds,
+    )
+    taken = in_turns(
+        bench.rounds,
+        {
+            _FEED: partial(run_one, "benchmarks.load.requests", plan),
+            _RENDERING: partial(run_one, "benchmarks.load.event_rendering", rendering),
+        },
+    )
+    resident = peak_mb(child_of(bench.service.process.pid, "api"))
+    return Report(
+        name="the feed",
+        samples={name: typical(some) for name, some in taken.items()},
+        ratios=[
+            Ratio(
+                of=_FEED, to=_RENDERING, value=ratio(taken[_FEED], taken[_RENDERING], per_second), target=_OF_RENDERING
+            ),
+            Ratio(of="API process, largest", to="1 MB", value=resident, target=Target(150, at_most=True)),
+        ],
+    )
