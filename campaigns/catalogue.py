@@ -53,6 +53,12 @@ CAMPAIGNS: Final = {
             "campaigns.reconciliation.command",
         ),
         Campaign(
+            "webhooks",
+            "each endpoint gets every event, in order and as the feed has it, while worker, API and Postgres are killed",
+            "five minutes",
+            "campaigns.webhooks.command",
+        ),
+        Campaign(
             "stamped-once",
             "each document is stamped exactly once while the worker, Postgres and the service are killed",
             "five minutes",
