@@ -152,7 +152,7 @@ async def _round(campaign: Campaign, service: Service, load: Load, random: Rando
         await load.stop()
     around = [request for request in load.ended if request.ended >= struck]
     wrong += campaign.expects(around)
-    settled_s = await _settle(service)
+    settled_s = await settle(service)
     return Round(
         caught=caught,
         unanswered=sum(request.status is None for request in around),
@@ -162,7 +162,7 @@ async def _round(campaign: Campaign, service: Service, load: Load, random: Rando
     ), wrong
 
 
-async def _settle(service: Service) -> float:
+async def settle(service: Service) -> float:
     """Waits until no call to the processor is open, as long as the recovery may take; returns the seconds it took."""
     began = time.monotonic()
     with service.database() as url:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from campaigns.chaos.clients import Load, Merchant
 from campaigns.chaos.evidence import gather
+from campaigns.chaos.rounds import settle
 from campaigns.chaos.service import Service
 from campaigns.chaos.wire import Wire
 from campaigns.chaos.witness import Witness
@@ -132,6 +133,7 @@ async def _under_load(
     finally:
         following.cancel()
         await load.stop()
+    await settle(service)
     return await asyncio.to_thread(consumer.totals, address, key, database)
 
 
