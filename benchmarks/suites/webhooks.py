@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import msgspec
@@ -107,12 +109,18 @@ class Shop(Struct, frozen=True):
     database: str
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Returns the JSON that the service answers. Raises HTTPError if it refuses."""
+        """Returns the JSON that the service answers, which may have it wait. Raises HTTPError if it refuses."""
         headers = {"x-api-key": self.key, "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self.service.address}{path}", data, headers, method=method)  # noqa: S310 - loopback
-        with urlopen(request) as answer:  # noqa: S310
-            return json.loads(answer.read())
+        while True:
+            try:
+                with urlopen(request) as answer:  # noqa: S310
+                    return json.loads(answer.read())
+            except HTTPError as refused:
+                if refused.code != HTTPStatus.SERVICE_UNAVAILABLE:  # it is while the past is being numbered
+                    raise
+            time.sleep(0.5)
 
     def add_endpoint(self, url: str) -> str:
         """Creates an endpoint for all kinds, and returns its id."""
