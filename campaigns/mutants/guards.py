@@ -1766,6 +1766,14 @@ STRIPE: Final = (
         ("tests/background/test_inbox.py",),
     ),
     Mutant(
+        "credit-lost-with-a-refund",
+        "a subscription's credit that a refund had taken is there again once the refund has come back",
+        "src/ledger/domain/subscriptions/decide/charges.py",
+        "        waiting = credit_given_back(state.carried, invoice.period_end, -difference)",
+        "        waiting = None",
+        ("tests/domain/test_subscription_debts.py",),
+    ),
+    Mutant(
         "refund-after-it-came-back",
         "an older report of its success does not give a refund away again that came back",
         "src/ledger/domain/orders/decide/refunds.py",
@@ -2372,6 +2380,22 @@ FEED: Final = (
         (
             f"{_NUMBERING_TESTS}::test_the_same_log_has_the_same_numbers_in_slices_of_any_size_and_from_several_processes",
         ),
+    ),
+    Mutant(
+        "numbers-of-a-copy-restored-twice",
+        "no number of a long past is given again by a second restore of the same backup",
+        _NUMBERING,
+        "_NUMBERS_PER_SECOND: Final = 1_000_000",
+        "_NUMBERS_PER_SECOND: Final = 1_000",
+        (f"{_NUMBERING_TESTS}::test_a_copy_that_is_restored_twice_gives_no_number_again_of_a_long_past",),
+    ),
+    Mutant(
+        "numbering-stopped-by-one-merchant",
+        "a merchant whose events cannot be numbered delays the feed of no other",
+        _NUMBERING,
+        "not isinstance(fault, _OF_ONE_LOG):",
+        "not isinstance(fault, UNREADABLE):",
+        (f"{_NUMBERING_TESTS}::test_a_merchant_whose_events_cannot_be_numbered_delays_no_other",),
     ),
     Mutant(
         "numbers-wait-for-the-disk",

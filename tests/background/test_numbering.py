@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from tests.background.conftest import rows
-from tests.operations.conftest import an_order, by_card
+from tests.operations.conftest import an_order, by_card, register
 
 from ledger.background.reactions import numbering
 from ledger.background.reactions.feed import Feed
@@ -117,3 +117,39 @@ async def test_a_restored_copy_goes_on_behind_every_number_that_may_have_been_se
         assert numbers[-1] >= lasts[-1] + 1_000_000
         lasts.append(numbers[-1])
     assert lasts[-1] < 2**53
+
+
+def restored(url: str) -> tuple[float, int]:
+    """Restores the same copy, without numbers, once more. Returns the database's time and where numbers begin then."""
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute("update event_numbers set behind = 0")
+        owner.execute("update event_feed set sequence = 0")
+        move_on(owner)
+        row = owner.execute(
+            "select extract(epoch from clock_timestamp())::float8, behind from event_numbers"
+        ).fetchone()
+    assert row is not None
+    return row
+
+
+async def test_a_copy_that_is_restored_twice_gives_no_number_again_of_a_long_past(database_url: str) -> None:
+    """Between two restores, a feed may have begun: its past is numbered as fast as a process can."""
+    (before, first), (after, second) = restored(database_url), restored(database_url)
+    assert second - first > (after - before) * 100_000
+
+
+async def test_a_merchant_whose_events_cannot_be_numbered_delays_no_other(
+    ledger: Ledger, merchant: Actor, connection: Connection, database_url: str
+) -> None:
+    other = await register(ledger)
+    for each in (merchant, other):
+        await begun(database_url, ledger, each)
+        await create_order(ledger, each, an_order("0", by_card()))
+    taken = """insert into public_event (merchant_id, sequence, id, kind, resource_id, stream_id, version, position,
+      until_position, at) values (%(m)s, 1, %(m)s, 'x', %(m)s, %(m)s, 1, 1, 1, now())"""
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute(taken, {"m": merchant.merchant_id})
+    numbers = EventNumbers(ledger.journal)
+    await caught_up(numbers, connection)
+    assert numbers.is_quarantined(merchant.merchant_id)
+    assert len(rows(database_url, _EVENTS, other.merchant_id)) == numbers.numbered > 1

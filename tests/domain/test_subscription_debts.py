@@ -293,6 +293,15 @@ def test_a_credit_is_taken_back_if_the_period_is_refunded_after_it() -> None:
     assert owed(refunded(state, 10_000)) == 1_000, "the new plan is charged, and nothing is credited"
 
 
+def test_a_credit_is_given_again_if_the_refund_comes_back() -> None:
+    """The payer has not got the money; a further refund takes the credit back once more, and not twice."""
+    state = refunded(changed(settled(requested(), PAID), START, amount=1_000), 4_000)
+    assert owed(refunded(state, 1_500)) == -7_500
+    back = refunded(state, 0)
+    assert (owed(back), len(back.carried)) == (-9_000, 2)
+    assert owed(refunded(back, 4_000)) == -5_000
+
+
 @pytest.mark.parametrize("amount", [1, 4_000, 10_000])
 def test_a_refund_before_and_after_a_change_of_plan_come_to_the_same(amount: int) -> None:
     paid = settled(requested(), PAID)

@@ -35,6 +35,9 @@ from ledger.ttl_cache import TtlCache
 NAME: Final = "public-events"
 """The name under which merchants are in quarantine here."""
 
+_OF_ONE_LOG: Final = (*UNREADABLE, psycopg.IntegrityError)
+"""Faults of one merchant's log alone: it cannot be read, or the database refuses a row that follows from it."""
+
 _EVENTS_AT_ONCE: Final = 500
 """The events of a slice, which ends with a whole command."""
 _STREAMS_AT_ONCE: Final = 200
@@ -115,8 +118,10 @@ with moved as (
   returning behind)
 update event_feed set sequence = moved.behind from moved
 """
-_NUMBERS_PER_SECOND: Final = 1_000
-"""More than any merchant's events in a second, on the average since 2026. The numbers stay exact in JSON for ages."""
+_NUMBERS_PER_SECOND: Final = 1_000_000
+"""More than can be numbered in a second, also of a long past whose feed has just begun: a backup may be restored twice
+within minutes. The numbers stay exact in JSON until the year 2311.
+"""
 _SKIPPED: Final = 1_000_000
 """How many numbers are left out if the machine's clock is behind."""
 
@@ -160,7 +165,7 @@ class EventNumbers:
     async def sweep(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> bool:
         """Numbers a slice of each of these merchants, or of all, that have new events. Returns whether any had some.
 
-        A merchant whose log cannot be read is put in quarantine. The connection is in autocommit. Raises psycopg.Error,
+        A merchant whose log cannot be read or numbered is put in quarantine. The connection is in autocommit. Raises psycopg.Error,
         a Fault.
         """
         quarantined = [merchant_id for _, merchant_id in self.quarantine.now()]
@@ -178,12 +183,12 @@ class EventNumbers:
     async def advance(self, connection: Connection, merchant_id: UUID) -> None:
         """Numbers the next slice of a merchant's log, if there is one.
 
-        If it cannot be read, the merchant is in quarantine then. Raises psycopg.Error, a Fault.
+        If it cannot be read or numbered, the merchant is in quarantine then. Raises psycopg.Error, a Fault.
         """
         try:
             await self._advance(connection, merchant_id)
         except Exception as fault:
-            if isinstance(fault, psycopg.Error | Fault) and not isinstance(fault, UNREADABLE):
+            if isinstance(fault, psycopg.Error | Fault) and not isinstance(fault, _OF_ONE_LOG):
                 raise  # the database's
             self.quarantine.add(NAME, merchant_id, fault)
         else:

@@ -111,6 +111,21 @@ def credit_taken_back(
     return tuple(replace(each, amount=both, unit_amount=both) if each is earlier else each for each in waiting)
 
 
+def credit_given_back(
+    waiting: Sequence[InvoiceLine], period_end: datetime, came_back: Decimal
+) -> tuple[InvoiceLine, ...] | None:
+    """Returns the waiting lines after a refund of the period that ends at `period_end` came back: what it had taken of
+    the credit is credited again. Returns None if it had taken nothing, or the next invoice has the lines already.
+    """
+    taken = (line for line in waiting if line.charged_before and line.period_end == period_end and line.amount > 0)
+    line = next(taken, None)
+    if line is None:
+        return None
+    left = shortest(max(ZERO, line.amount - came_back))
+    lower = replace(line, amount=left, unit_amount=left)
+    return tuple(lower if each is line else each for each in waiting if each is not line or left)
+
+
 def _carried(description: str, amount: Decimal) -> InvoiceLine:
     return InvoiceLine(description=description, unit_amount=shortest(amount), amount=shortest(amount), proration=True)
 

@@ -35,7 +35,7 @@ from ledger.domain.subscriptions.events import (
     SubscriptionRefused,
     SubscriptionUnpaid,
 )
-from ledger.domain.subscriptions.proration import credit_taken_back
+from ledger.domain.subscriptions.proration import credit_given_back, credit_taken_back
 from ledger.domain.subscriptions.state import Charge, Invoice, InvoiceStatus, Subscription, SubscriptionStatus
 
 _UNSENT_PAUSE: Final = timedelta(minutes=5)
@@ -83,7 +83,8 @@ def decide_outcome(state: Subscription, command: RecordCharge) -> list[Subscript
 def decide_refund(state: Subscription, command: RecordRefund) -> list[SubscriptionEvent]:
     """Records how much of the order that paid an invoice has gone back. Returns no events if it is recorded already.
 
-    A credit that waits for unused time of the same period is taken back by as much.
+    A credit that waits for unused time of the same period is taken back by as much, and given again by as much as
+    comes back of a refund.
     """
     invoice = state.invoice_of(command.order_id)
     if invoice is None or invoice.payment_order_id != command.order_id or invoice.status is not InvoiceStatus.PAID:
@@ -97,7 +98,10 @@ def decide_refund(state: Subscription, command: RecordRefund) -> list[Subscripti
         at=command.at,
     )
     difference = command.amount_refunded - invoice.amount_refunded
-    waiting = credit_taken_back(state.carried, invoice.period_end, difference, command.at)
+    if difference > 0:
+        waiting = credit_taken_back(state.carried, invoice.period_end, difference, command.at)
+    else:
+        waiting = credit_given_back(state.carried, invoice.period_end, -difference)
     if waiting is None or not state.is_live:
         return [refunded]
     added = waiting[len(state.carried) :]
