@@ -241,7 +241,9 @@ class OrderUnderTest:
                                 outcomes.Refunded(amount=part.amount, processor_reference="ref"),
                                 outcomes.RefundRefused(code="X"),
                                 outcomes.RefundRefused(
-                                    code="X", returned=min(self._quantum, part.amount - self._quantum)
+                                    code="X",
+                                    returned=min(self._quantum, part.amount - self._quantum),
+                                    is_final=self.draw(st.booleans()),
                                 ),
                             ]
                         )

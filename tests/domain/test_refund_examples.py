@@ -133,6 +133,24 @@ def test_a_late_refund_beside_another_one_in_flight_counts_and_the_other_goes_on
     assert (one.payments[0].status, one.amount_refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 1000)
 
 
+def test_a_failure_that_is_final_is_remembered_and_leaves_another_refund_under_way():
+    """The answer of the call is late: the processor's message has reported a success that has failed since."""
+    given_up = CallAbandoned(
+        payment_id=payment_id(1), call=ProcessorCall.REFUND, because=AbandonedBecause.NOT_FOUND, at=NOON
+    )
+    over = RecordRefundOutcome(
+        refund_id=refund_id(1), payment_id=payment_id(1), outcome=Refusal(code="X", is_final=True), at=NOON
+    )
+    for history in ([given_up, refund_requested(1, 2000, 2)], []):
+        order = folded([*COVERED, refund_requested(1, 1000), *history])
+        [refused] = decide_outcome(order, over)
+        after = fold(evolve, order, [refused])
+        assert refused.is_final
+        assert (decide_outcome(after, over), decide_outcome(after, late(1000))) == ([], [])
+        payment = after.payments[0]
+        assert (payment.refunding, payment.intent is None) == ((2000, False) if history else (0, True))
+
+
 def test_a_late_refund_of_a_payment_that_was_refunded_otherwise_is_recorded_and_counts_no_more_than_was_captured():
     given_up = CallAbandoned(
         payment_id=payment_id(1), call=ProcessorCall.REFUND, because=AbandonedBecause.NOT_FOUND, at=NOON

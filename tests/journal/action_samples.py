@@ -169,7 +169,12 @@ ACTIONS: dict[str, Any] = {
         refund_id=REFUND, payment_id=PAYMENT, amount=AMOUNT, processor_reference="sbx-3", at=AT, paid_at=AT
     ),
     "refund-refused.v1": orders.RefundRefused(
-        refund_id=REFUND, payment_id=PAYMENT, code="GENERIC_DECLINE", at=AT, message="The account is closed."
+        refund_id=REFUND,
+        payment_id=PAYMENT,
+        code="GENERIC_DECLINE",
+        at=AT,
+        message="The account is closed.",
+        is_final=True,
     ),
     "refund-reopened.v1": orders.RefundReopened(refund_id=REFUND, payment_id=PAYMENT, at=AT),
     "late-refund-reported.v1": orders.LateRefundReported(

@@ -196,7 +196,7 @@ def _refund(order: Order, message: _Refund, at: datetime) -> list[OrderEvent]:
         latest_id, latest = _latest(order, refund_id, part)
         if latest.status is RefundStatus.SUCCEEDED and message.returned < latest.amount:
             return _came_back(order, latest_id, latest, message, at)
-    if part.came_back:
+    if part.is_final:
         return []  # whatever this message reports is older
     if isinstance(message, RefundConfirmed):
         if message.amount != part.amount:
@@ -270,6 +270,7 @@ def _refusal(order: Order, part: RefundPart, message: RefundFailed) -> RefundRef
         message=message.message,
         returned=message.returned,
         returned_reference=message.returned_reference,
+        is_final=message.is_final,
     )
 
 

@@ -679,13 +679,18 @@ class PaymentRefunded(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class RefundRefused(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The refund failed; the money is still held."""
+    """The refund failed; the money is still held.
+
+    With `is_final` it never succeeds after that, whatever an older answer of the processor reports. It may follow on a
+    failure that was not known to be final.
+    """
 
     refund_id: UUID
     payment_id: UUID
     code: str
     at: datetime
     message: str | None = None
+    is_final: bool = False
 
 
 class RefundReopened(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -99,13 +99,15 @@ class RefundRefused(Struct, frozen=True, kw_only=True, tag="refund-refused"):
     """The refund was refused: no money went back, and none will.
 
     `returned` is what went back all the same: a processor may need several steps for one refund, of which one failed.
-    `returned_reference` is its id of that step.
+    `returned_reference` is its id of that step. With `is_final` the processor shows a refund that is over: it never
+    succeeds later.
     """
 
     code: str
     message: str | None = None
     returned: Decimal = ZERO
     returned_reference: str | None = None
+    is_final: bool = False
 
 
 class ReferenceIssued(Struct, frozen=True, kw_only=True, tag="reference-issued"):

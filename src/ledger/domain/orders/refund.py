@@ -82,7 +82,8 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     of the part's entry in the payment's history.
 
     A payout has a `destination_type`, and a `destination` unless it is MANUAL, or PAYING_ACCOUNT at a processor that
-    alone knows the account. `came_back` is True once its money is held again after a success: it never succeeds later.
+    alone knows the account. `came_back` is True once its money is held again after a success. `is_final` is True once
+    the processor has reported that it failed for good: it never succeeds later.
     `by_merchant`: the merchant pays it out, and no processor has it. `paid_at` and
     `payout_reference` are what the merchant has confirmed.
     """
@@ -96,6 +97,7 @@ class RefundPart(Struct, frozen=True, kw_only=True):
     message: str | None = None
     was_not_sent: bool = False
     came_back: bool = False
+    is_final: bool = False
     success: RefundSuccess | None = None
     destination_type: DestinationType | None = None
     destination: Destination | None = None

@@ -193,7 +193,8 @@ def refunded(refund: Refund) -> RefundAnswer:
             return Refunded(amount=from_units(refund.amount), processor_reference=refund.id)
         case "failed" | "canceled":
             code = refund.failure_reason or refund.status
-            return RefundRefused(code=code.upper()[:_TEXT_MAX], message=f"Stripe's refund {refund.id} {refund.status}.")
+            message = f"Stripe's refund {refund.id} {refund.status}."
+            return RefundRefused(code=code.upper()[:_TEXT_MAX], message=message, is_final=True)
         case _:
             return RefundPending(processor_reference=refund.id)
 

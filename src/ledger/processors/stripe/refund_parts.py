@@ -69,7 +69,7 @@ def answer_of(amount: Decimal, parts: Sequence[Refund]) -> RefundAnswer:
     else:
         code, message = _NOT_MADE, "Stripe refused the other part of the refund."
     reference = made[0].processor_reference if made else None
-    return RefundRefused(code=code, message=message, returned=returned, returned_reference=reference)
+    return RefundRefused(code=code, message=message, returned=returned, returned_reference=reference, is_final=True)
 
 
 def returned_of(parts: Sequence[Refund]) -> Decimal | None:

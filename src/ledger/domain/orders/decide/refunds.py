@@ -109,12 +109,11 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
     if part.status is RefundStatus.PENDING:
         outcome = _pending_part_outcome(payment, part, command)
         return with_cancellation_closed(order, [*outcome, *_returned(order, payment, part, command)])
-    if part.status is not RefundStatus.FAILED:
+    if part.status is not RefundStatus.FAILED or part.is_final:
         return []
     if isinstance(command.outcome, Refusal):
-        is_held = _can_give_back(payment) and command.outcome.returned <= payment.refundable
-        return with_cancellation_closed(order, _returned(order, payment, part, command) if is_held else [])
-    if part.came_back or not isinstance(command.outcome, Refunded | RefundPending):
+        return with_cancellation_closed(order, _failed_before(order, payment, part, command.outcome, command))
+    if not isinstance(command.outcome, Refunded | RefundPending):
         return []
     if not _can_give_back(payment) or part.amount > payment.refundable:
         return _late_refund(part, command)
@@ -165,6 +164,32 @@ def _stays(order: Order, part: RefundPart, command: ReverseRefund) -> list[Order
         refund_id=command.refund_id, payment_id=command.payment_id, outcome=outcome, at=command.at
     )
     return _returned(order, payment, part, failed)
+
+
+def _failed_before(
+    order: Order, payment: Payment, part: RefundPart, refusal: Refusal, command: RecordRefundOutcome
+) -> list[OrderEvent]:
+    """Returns what a failure adds to one that is recorded: what went back all the same, and that it is final.
+
+    What went back waits until no other refund or dispute of the payment is open.
+    """
+    is_held = _can_give_back(payment) and refusal.returned <= payment.refundable
+    returned = _returned(order, payment, part, command) if is_held else []
+    known = order.refund(returned_refund_id(command.refund_id, command.payment_id)) is not None
+    if not refusal.is_final or (refusal.returned and not returned and not known):
+        return returned
+    return [_refused(refusal, command), *returned]
+
+
+def _refused(refusal: Refusal, command: RecordRefundOutcome) -> RefundRefused:
+    return RefundRefused(
+        refund_id=command.refund_id,
+        payment_id=command.payment_id,
+        code=refusal.code,
+        at=command.at,
+        message=refusal.message,
+        is_final=refusal.is_final,
+    )
 
 
 def _returned(order: Order, payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
@@ -224,8 +249,8 @@ def _pending_part_outcome(payment: Payment, part: RefundPart, command: RecordRef
             ]
         case RefundPending(processor_reference=reference) if is_open_call:
             return [RefundAccepted(refund_id=refund_id, payment_id=payment_id, processor_reference=reference, at=at)]
-        case Refusal(code=code, message=message):
-            return [RefundRefused(refund_id=refund_id, payment_id=payment_id, code=code, at=at, message=message)]
+        case Refusal() as refusal:
+            return [_refused(refusal, command)]
         case Unanswered() as outcome if is_open_call and not is_marked_unknown:
             return [call_unanswered(payment, ProcessorCall.REFUND, outcome, at)]
         case NotSent(until=datetime() as until) if is_open_call:

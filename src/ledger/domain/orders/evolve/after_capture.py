@@ -124,11 +124,15 @@ def _refunded(order: Order, event: PaymentRefunded) -> Order:
 
 def _refund_refused(order: Order, event: RefundRefused) -> Order:
     payment = order.payment(event.payment_id)
-    reason = event.message or event.code
-    entries = history_with(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
-    intent = _release_call(payment)
-    after = replace(refund_ended(payment), intent=intent, entries=entries, updated_at=event.at)
-    refunds = _with_part(order, payment, event.refund_id, RefundStatus.FAILED, message=reason)
+    reason, refund = event.message or event.code, order.refund(event.refund_id)
+    part = None if refund is None else refund.part(event.payment_id)
+    if part is not None and part.status is RefundStatus.FAILED:  # another refund of the payment may be open
+        after = replace(payment, updated_at=event.at)
+    else:
+        entries = history_with(payment, EntryAction.REFUND, EntryStatus.FAILED, payment.refunding, event.at, reason)
+        intent = _release_call(payment)
+        after = replace(refund_ended(payment), intent=intent, entries=entries, updated_at=event.at)
+    refunds = _with_part(order, payment, event.refund_id, RefundStatus.FAILED, message=reason, is_final=event.is_final)
     return with_payment(replace(order, refunds=refunds), event, payment, after)
 
 
@@ -165,7 +169,9 @@ def _refund_reversed(order: Order, event: RefundReversed) -> Order:
     """Returns the order with the money of a refund held again. It reopens an order that the refund had closed."""
     payment = order.payment(event.payment_id)
     reason = event.message or event.code
-    refunds = _with_part(order, payment, event.refund_id, RefundStatus.FAILED, message=reason, came_back=True)
+    refunds = _with_part(
+        order, payment, event.refund_id, RefundStatus.FAILED, message=reason, came_back=True, is_final=True
+    )
     order = replace(order, refunds=refunds)
     parts = (part for refund in order.refunds for part in refund.parts if part.payment_id == event.payment_id)
     given = sum((part.amount for part in parts if part.status is RefundStatus.SUCCEEDED), ZERO)
@@ -308,6 +314,7 @@ def _with_part(
     *,
     was_not_sent: bool = False,
     came_back: bool = False,
+    is_final: bool = False,
     success: RefundSuccess | None = None,
 ) -> tuple[Refund, ...]:
     return tuple(
@@ -322,6 +329,7 @@ def _with_part(
                     before=payment.refunded,
                     was_not_sent=was_not_sent,
                     came_back=came_back,
+                    is_final=is_final,
                     success=success,
                 )
                 if part.payment_id == payment.payment_id
