@@ -165,8 +165,8 @@ class EventNumbers:
     async def sweep(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> bool:
         """Numbers a slice of each of these merchants, or of all, that have new events. Returns whether any had some.
 
-        A merchant whose log cannot be read or numbered is put in quarantine. The connection is in autocommit. Raises psycopg.Error,
-        a Fault.
+        A merchant whose log cannot be read or numbered is put in quarantine. The connection is in autocommit. Raises
+        psycopg.Error, a Fault.
         """
         quarantined = [merchant_id for _, merchant_id in self.quarantine.now()]
         values = {"quarantined": quarantined, "merchants": merchants, "limit": _BEHIND_MAX}
