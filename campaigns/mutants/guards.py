@@ -1854,6 +1854,14 @@ STRIPE: Final = (
         ("tests/domain/test_disputes.py",),
     ),
     Mutant(
+        "transfer-taken-back-before-its-deposit",
+        "a bank that takes a transfer back takes none of another one, whichever message is first",
+        "src/ledger/background/inbox/message_handlers.py",
+        "    return payment.captured - sum(taken.values(), ZERO) >= amount",
+        "    return True",
+        ("tests/background/test_messages_in_any_order.py",),
+    ),
+    Mutant(
         "stripe-transfer-taken-back",
         "a transfer that its bank takes back leaves the order's money",
         "src/ledger/processors/stripe/events.py",

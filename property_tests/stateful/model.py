@@ -395,6 +395,7 @@ class Model:
         """Ends a dispute that is WON or LOST; OPENED leaves it open."""
         if outcome == "LOST":
             payment.refunded += min(payment.contested, payment.refundable)
+            payment.taken += payment.contested
         if outcome == "LOST" and payment.status == "DISPUTED":
             payment.status = "REFUNDED" if payment.refunded >= payment.captured else "PARTIALLY_REFUNDED"
             payment.returns_to = None

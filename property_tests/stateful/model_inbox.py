@@ -111,6 +111,9 @@ class Inbox:
     def _dispute(self, sent: SentMessage, payment: Payment) -> bool:
         if sent.name in payment.decided:
             return sent.kind == "opened" or payment.decided[sent.name] == (sent.amount if sent.kind == "lost" else 0)
+        arrived = payment.captured - payment.taken
+        if payment.method != "card" and sent.kind != "won" and sent.amount > arrived:
+            return False  # the bank takes back what has not arrived yet
         if payment.dispute == sent.name:
             if sent.kind == "opened":
                 return True

@@ -49,6 +49,7 @@ class Payment:
     inflows: list[tuple[int, int]] = field(default_factory=list)
     returns_to: str | None = None
     contested: int = 0
+    taken: int = 0
     contesting: bool = False
     dispute: str | None = None
     decided: dict[str | None, int] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from tests.domain.builders import (
     deposited,
     folded,
     payment_id,
+    reference_issued,
     reference_open,
     refund_id,
     refund_requested,
@@ -28,6 +29,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.rejections import InvalidOrderState
 from ledger.processors.messages import (
+    DepositReceived,
     DisputeLost,
     DisputeOpened,
     DisputeWon,
@@ -36,6 +38,7 @@ from ledger.processors.messages import (
     RefundFailed,
 )
 
+CLABE = reference_issued(1).reference.clabe
 ABOUT: dict[str, Any] = {
     "processor": "sandbox",
     "merchant_id": UUID(int=1),
@@ -52,10 +55,12 @@ LOST = DisputeLost(dispute_id="d", amount=Decimal(10_000), message_id="lost", **
 WON = DisputeWon(dispute_id="d", message_id="won", **ABOUT)
 
 
-def after(messages: Sequence[OrderMessage]) -> Order:
-    """The order of a payment by transfer that is being refunded, after messages that are tried until they apply."""
-    history = (*reference_open(1, 10_000), deposited(1, 10_000), refund_requested(1, 4000, payout=True))
-    order, waiting = folded([created(), *history]), list[OrderMessage]()
+PAID_AND_GIVEN_BACK = (deposited(1, 10_000), refund_requested(1, 4000, payout=True))
+
+
+def after(messages: Sequence[OrderMessage], history: Sequence[Any]) -> Order:
+    """The order of a payment by transfer after messages that are tried until they apply."""
+    order, waiting = folded([created(), *reference_open(1, 10_000), *history]), list[OrderMessage]()
     for message in messages:
         waiting.append(message)
         for each in [each for _ in waiting for each in waiting]:
@@ -84,7 +89,27 @@ def after(messages: Sequence[OrderMessage]) -> Order:
 def test_a_refund_that_fails_and_a_dispute_end_alike_in_any_order(messages, refunded, status) -> None:
     for order_of_arrival in permutations(messages):
         for again in (None, *messages):
-            order = after([*order_of_arrival, *([] if again is None else [again])])
+            order = after([*order_of_arrival, *([] if again is None else [again])], PAID_AND_GIVEN_BACK)
             [payment] = order.payments
             shown = (payment.refunded, payment.status, payment.refunding, payment.dispute)
             assert shown == (refunded, status, 0, None), [each.message_id for each in order_of_arrival]
+
+
+def transfer(name: str, amount: int) -> DepositReceived:
+    named = ABOUT | {"message_id": name, "processor_reference": name}
+    return DepositReceived(reference=CLABE, amount=Decimal(amount), currency="MXN", **named)
+
+
+def taken_back(name: str, amount: int) -> DisputeLost:
+    return DisputeLost(dispute_id=name, amount=Decimal(amount), message_id=name, **ABOUT)
+
+
+def test_a_transfer_is_taken_back_before_it_has_arrived_or_after_that() -> None:
+    """The bank takes its own transfer back, and none of another one."""
+    messages = (transfer("a", 6000), transfer("b", 4000), taken_back("back", 6000), taken_back("again", 4000))
+    for order_of_arrival in permutations(messages):
+        for again in (None, *messages):
+            order = after([*order_of_arrival, *([] if again is None else [again])], ())
+            assert (order.amount_paid, order.net) == (10_000, 0)
+    for order_of_arrival in permutations(messages[:3]):
+        assert after(order_of_arrival, ()).net == 4000

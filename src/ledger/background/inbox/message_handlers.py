@@ -278,10 +278,12 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
     if not isinstance(message, DisputeWon):
         _require_step(order, message.amount)
     payment = _payment_of(order, message)
+    decided = payment.decided(message.dispute_id)
+    if decided is None and not isinstance(message, DisputeWon) and not _has_arrived(payment, message.amount):
+        raise NotApplicableYet("the bank takes more back than has arrived: a deposit is not recorded yet")
     is_held = payment.authorized > 0 and payment.capture_due_at is None
     if not payment.captured and payment.intent is None and (is_held or payment.status not in LIVE):
         raise _Contradicts(f"its payment is {payment.status} and has no captured money")
-    decided = payment.decided(message.dispute_id)
     if decided is not None and decided.lost != _reported_as_lost(message, decided.lost):
         raise _Contradicts("the dispute was decided otherwise")
     stages = {DisputeOpened: DisputeStage.OPENED, DisputeWon: DisputeStage.WON, DisputeLost: DisputeStage.LOST}
@@ -294,6 +296,16 @@ def _dispute(order: Order, message: _Dispute, at: datetime) -> list[OrderEvent]:
         reason=message.reason[:_REASON_MAX] if isinstance(message, DisputeOpened) and message.reason else None,
     )
     return decide_dispute(order, command)
+
+
+def _has_arrived(payment: Payment, amount: Decimal) -> bool:
+    """Returns whether the money that a bank takes back has arrived: a transfer may be taken back before its deposit is
+    recorded, and another deposit of the payment is not what the bank has taken.
+    """
+    if payment.started.method.type is MethodType.CARD:
+        return True
+    taken = {each.dispute_id: each.lost for each in payment.decided_disputes}
+    return payment.captured - sum(taken.values(), ZERO) >= amount
 
 
 def _reported_as_lost(message: _Dispute, otherwise: Decimal) -> Decimal:

@@ -192,7 +192,7 @@ def _require_no_session(order: Order) -> None:
     )
     if not order.terms.allow_partials and any(acting):
         raise OrderNotPayable(
-            "The payer is still asked to complete another payment of the order: wait for its end, or cancel it.",
+            "The payer is still asked to complete another payment of the order: wait for its end.",
             currentStatus=order.status,
             allowedStatuses=PAYABLE,
         )
