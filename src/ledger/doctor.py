@@ -26,6 +26,7 @@ from ledger.postgres.connection import Connection, connect
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
+from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import MASTER_KEY_NAME, load_processor_keys, load_sealing_keys, load_secrets
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
 from projections.orders import open_calls
@@ -137,7 +138,8 @@ def _files(url: str) -> Finding:
 
 async def _examine_database(settings: Settings, url: str) -> list[Finding]:
     async with await connect(url, "ledger-doctor") as connection:
-        findings = [_version(connection), await _durability(connection, settings), await _clock(connection)]
+        findings = [_version(connection), await _durability(connection, settings), await _standbys(connection)]
+        findings.append(await _clock(connection))
         schema = await _schema(connection)
         findings += [schema, await _roles(connection, settings), await _archive(connection, settings)]
         if schema.state == "ok":
@@ -158,7 +160,20 @@ async def _durability(connection: Connection, settings: Settings) -> Finding:
     if off:
         state: State = "fail" if settings.environment == "production" else "warn"
         return Finding("durability", state, f"off: {off}; switch it on, a crash would lose payments")
+    commit = await _value(connection, "show synchronous_commit")
+    if commit not in SURE:
+        state = "fail" if settings.environment == "production" else "warn"
+        return Finding(
+            "durability",
+            state,
+            f"synchronous_commit is {commit}; set it to {' or '.join(SURE)}, a promoted standby would lack payments",
+        )
     return Finding("durability", "ok", "a commit is on disk before it is acknowledged")
+
+
+async def _standbys(connection: Connection) -> Finding:
+    found = Standbys.of(await (await connection.execute(STANDBYS)).fetchall())
+    return Finding("standbys", "fail" if found.is_missing else "warn" if found.hidden else "ok", found.text)
 
 
 async def _clock(connection: Connection) -> Finding:

@@ -348,6 +348,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECONDS,
         ),
     ] = 2.0
+    commit_age_max_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=60,
+            description="How long the oldest commit in flight may take until /health/ready is 503. A commit waits for the "
+            "database's disk and its synchronous standby.",
+            extra=_SECONDS,
+        ),
+    ] = 2.0
     batch_max: Annotated[
         int,
         Meta(ge=1, le=4096, description="The largest number of commands in one commit.", extra={"unit": "commands"}),

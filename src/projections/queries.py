@@ -26,6 +26,7 @@ from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import ReadModelBehind
+from ledger.postgres.replication import STANDBYS, Standbys
 from projections import (
     customers,
     global_invoices,
@@ -373,6 +374,10 @@ class Queries:
         """Returns for how many seconds the database has failed to archive its log."""
         ((seconds,),) = await self._lists.rows(archive_state.FAILING, {})
         return float(seconds)
+
+    async def standbys(self) -> Standbys:
+        """Returns the standbys that the application's role sees."""
+        return Standbys.of(await self._lists.rows(STANDBYS, {}))
 
     async def orders(self, merchant_id: UUID, query: OrderQuery, now: datetime) -> bytes:
         """Returns one page of the merchant's orders as JSON. `now` is by the merchant's clock.

@@ -189,7 +189,7 @@ def test_empty_lists_report_that_they_are_empty(ledger):
 def test_doctor_reports_every_part_of_an_installation(ledger, settings, database_url):
     findings = {one["check"]: one for one in ledger("doctor", "--json").json}
     assert list(findings) == [
-        "settings", "disk", "keys", "database", "durability", "clock", "migrations", "roles", "archive",
+        "settings", "disk", "keys", "database", "durability", "standbys", "clock", "migrations", "roles", "archive",
         "reactions", "calls", "jobs", "messages",
     ]  # fmt: skip
     assert {one["state"] for name, one in findings.items() if name in ("clock", "migrations", "jobs")} == {"ok"}
@@ -200,7 +200,7 @@ def test_doctor_reports_every_part_of_an_installation(ledger, settings, database
     printed = ledger("doctor")
     assert (printed.code, printed.err) == (1, "")
     assert "fail  migrations  0002 read_models differs from what was applied" in printed.out
-    assert [line.split()[0] in ("ok", "warn", "fail") for line in printed.out.splitlines()] == [True] * 9
+    assert [line.split()[0] in ("ok", "warn", "fail") for line in printed.out.splitlines()] == [True] * 10
 
 
 def test_seed_counts_new_and_existing_lines(ledger, write):

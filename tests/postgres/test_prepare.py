@@ -1,5 +1,7 @@
 """Preparing a database: the application cannot rewrite the log, and production requires durable commits."""
 
+import re
+from contextlib import nullcontext
 from uuid import uuid4
 
 import psycopg
@@ -9,6 +11,7 @@ from msgspec import structs
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
 from ledger.postgres.prepare import prepare, ready_database, require_durability
+from ledger.postgres.replication import Standbys
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import CannotRun, Settings
 
@@ -78,6 +81,50 @@ def test_every_setting_that_a_durable_commit_needs_is_checked(forgetful_url):
     url = psycopg.conninfo.make_conninfo(forgetful_url, user="hasty")
     with pytest.raises(CannotRun, match=r"^fsync and full_page_writes and synchronous_commit are off"):
         require_durability(url, "production")
+
+
+def test_a_commit_must_wait_for_the_disk_of_the_standby(database_url, capfd):
+    for level, is_sure in (("local", False), ("remote_write", False), ("on", True), ("remote_apply", True)):
+        url = psycopg.conninfo.make_conninfo(database_url, options=f"-c synchronous_commit={level}")
+        with nullcontext() if is_sure else pytest.raises(CannotRun, match=f"synchronous_commit is {level} .*on or rem"):
+            require_durability(url, "production")
+    require_durability(psycopg.conninfo.make_conninfo(database_url, options="-c synchronous_commit=local"), "sandbox")
+    assert "warning: synchronous_commit is local" in capfd.readouterr().err
+
+
+def test_a_role_that_cannot_confirm_commits_is_refused_with_what_to_grant(database_url):
+    name = f"mute_{uuid4().hex[:8]}"
+    function = "pg_logical_emit_message(boolean,text,text"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"create role {name} login")
+        try:
+            own = psycopg.conninfo.make_conninfo(database_url, user=name)
+            require_durability(own, "production")
+            ((signature,),) = connection.execute(
+                "select oid::regprocedure::text from pg_proc where oid::regprocedure::text like %s", [f"{function}%"]
+            ).fetchall()
+            connection.execute(f"revoke execute on function {signature} from public")
+            with pytest.raises(CannotRun, match=r"may not execute pg_logical_emit_message\(boolean,text,text"):
+                require_durability(own, "sandbox")
+        finally:
+            connection.execute(f"drop role {name}")
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "is_missing", "text"),
+    [
+        ("", [], False, "none is synchronous"),
+        ("", [(1, "b", "async")], False, "not synchronous: b"),
+        ("first", [], True, "'first' is connected, so every commit waits"),
+        ("first", [(1, "b", "async")], True, "every commit waits: bring one back; not synchronous: b"),
+        ("*", [(1, "b", "quorum"), (2, "a", "sync"), (3, "c", "potential")], False, "synchronous: a, b; not sync.*: c"),
+        ("first", [(1, None, None)], False, "1 connected; grant pg_monitor"),
+    ],
+)
+def test_an_operator_reads_which_standbys_are_synchronous(names, rows, is_missing, text):
+    found = Standbys.of([(names, *row) for row in rows] or [(names, None, None, None)])
+    assert found.is_missing == is_missing
+    assert re.search(text, found.text)
 
 
 def test_the_sandbox_only_warns(forgetful_url, settings, capfd):

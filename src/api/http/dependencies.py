@@ -55,6 +55,8 @@ class Dependencies(Struct, frozen=True):
     """The most bytes that a body may have."""
     import_body_limit: int
     """The same for an import of products."""
+    commit_age_max_s: float
+    """How long a commit may be in flight while the process is ready."""
     fingerprint_key: bytes
     """Hashes the requests that come with an Idempotency-Key."""
     environment: Literal["sandbox", "production"]
@@ -130,6 +132,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             limiter=limiter,
             body_limit=settings.body_limit,
             import_body_limit=settings.import_body_limit,
+            commit_age_max_s=settings.commit_age_max_s,
             fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
             environment=settings.environment,
             new_key=partial(new_key, settings.environment, secrets.key(Purpose.API_KEY_PEPPER)),

@@ -22,6 +22,7 @@ READY: Final = "/health/ready"
 _REASONS: Final = {
     "database": "the database does not answer",
     "writer": "the journal has no connection to the database",
+    "commits": "a commit takes longer than LEDGER_COMMIT_AGE_MAX_S: look for the database's disk and synchronous standby",
     "disk": "the database has no room to write: make room on its disk",
     "processor": "the connection of the payment processor is lost",
     "order_numbers": "there are no numbers for new orders",

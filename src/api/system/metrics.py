@@ -80,6 +80,7 @@ class Metrics:
         except Fault:
             self._counted_at = None
             _forget_counts()
+            metrics.STANDBYS.value = None
             values = (None,) * len(metrics.ASKED)
         for gauge, value in zip(metrics.ASKED, values, strict=True):
             gauge.value = value
@@ -105,6 +106,8 @@ class Metrics:
         reacted_until = await queries.reacted_until()
         messages, waiting_since, set_aside = await queries.waiting_messages(UNMATCHED, self._alarm_s)
         archive_failing_s = await queries.archive_failing_s()
+        standbys = await queries.standbys()
+        metrics.STANDBYS.value = {name: float(is_sync) for name, is_sync in standbys.connected.items()}
         return (
             open_calls,
             _seconds_since(due_since, self._margin),
@@ -114,6 +117,7 @@ class Metrics:
             _seconds_since(waiting_since),
             _seconds_since(reacted_until),
             archive_failing_s,
+            None if standbys.hidden else float(standbys.is_missing),
         )
 
 

@@ -35,6 +35,9 @@ class Checks(Struct, rename="camel"):
 
     database: Annotated[bool, Meta(description="Whether the database answers.")]
     writer: Annotated[bool, Meta(description="Whether the journal can read and write.")]
+    commits: Annotated[
+        bool, Meta(description="Whether the oldest commit in flight is younger than `LEDGER_COMMIT_AGE_MAX_S`.")
+    ]
     disk: Annotated[bool, Meta(description="Whether the database has room to write.")]
     processor: Annotated[
         bool, Meta(description="Whether calls can be sent to the payment processor; true where none is connected.")
@@ -93,6 +96,7 @@ async def check(deps: Dependencies | None) -> Checks:
     checks = Checks(
         database=False,
         writer=False,
+        commits=False,
         disk=False,
         processor=False,
         order_numbers=False,
@@ -102,6 +106,7 @@ async def check(deps: Dependencies | None) -> Checks:
     if deps is not None:
         ledger = deps.ledger
         checks.writer = ledger.journal.alive
+        checks.commits = ledger.journal.oldest_commit_s <= deps.commit_age_max_s
         checks.disk = not ledger.journal.disk.refusal
         checks.processor = ledger.processors.alive
         with suppress(Fault, TimeoutError):

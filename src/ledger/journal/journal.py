@@ -30,7 +30,7 @@ from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import SharedClient, connect
 from ledger.slices import Slices
-from ledger.telemetry.metrics import JOURNAL_UP, PROCESS, QUEUE_COMMANDS
+from ledger.telemetry.metrics import COMMIT_AGE_SECONDS, COMMIT_AGES, JOURNAL_UP, PROCESS, QUEUE_COMMANDS
 
 S = TypeVar("S")
 
@@ -88,8 +88,17 @@ class Journal:
         """Whether the journal can write and read now."""
         return self.writer.alive and self.reader.alive and (self._keys is None or self._keys.alive)
 
+    @property
+    def oldest_commit_s(self) -> float:
+        """How long the oldest commit in flight has been in flight, in seconds; 0 if there is none."""
+        return max(self.writer.oldest_commit_s, self._large.oldest_commit_s)
+
     def sample_metrics(self) -> None:
         """Sets the gauges of this process's writer."""
+        age_s = self.oldest_commit_s
+        COMMIT_AGE_SECONDS.labels(PROCESS).set(age_s)
+        if age_s:
+            COMMIT_AGES.observe(age_s)
         QUEUE_COMMANDS.set(self.writer.depth + self._large.depth)
         JOURNAL_UP.labels(PROCESS).set(self.writer.alive and not self.disk.refusal)
 

@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
+from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import (
     MASTER_KEY_NAME,
     Purpose,
@@ -35,6 +36,18 @@ _INSERT_ONLY: Final = ("event", "claim", "schema_migration", "master_key_fingerp
 _NEVER_DELETED: Final = ("data_key",)  # a destroyed key is an empty row, not a missing one
 _VAULT: Final = "vault_card"
 _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
+
+# How far a commit goes, where that is less than onto the disk of a synchronous standby.
+_WEAK_COMMIT: Final = "select setting from pg_settings where name = 'synchronous_commit' and setting <> all(%s)"
+
+# What confirms commits (see `postgres.replication`), as far as this role may not call it.
+_NOT_ALLOWED: Final = """
+select p.oid::regprocedure::text from pg_proc p
+ where pronamespace = 'pg_catalog'::regnamespace and not has_function_privilege(p.oid, 'execute')
+   and (proname in ('pg_walfile_name', 'pg_current_wal_insert_lsn')
+        or (proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype))
+ order by 1
+"""
 
 # The master key of this database, unless it has one.
 _RECORD_KEY: Final = "insert into master_key_fingerprint (fingerprint) values (%s) on conflict do nothing"
@@ -120,16 +133,41 @@ def _bring_back(settings: Settings, fingerprint: str) -> str:
 
 
 def require_durability(database_url: str, environment: str) -> None:
-    """Checks that acknowledged commits are on disk. Raises CannotRun in production, warns in the sandbox."""
+    """Checks that acknowledged commits are on disk, and on the disk of a synchronous standby.
+
+    Raises CannotRun in production, warns in the sandbox. Raises CannotRun in both if the role cannot confirm commits.
+    """
     with psycopg.connect(database_url) as connection:
         query = "select name from pg_settings where name = any(%s) and setting = 'off' order by name"
         off = [name for (name,) in connection.execute(query, [list(_MUST_BE_ON)])]
-    if not off:
+        weak = connection.execute(_WEAK_COMMIT, [list(SURE)]).fetchall()
+        refused = connection.execute(_NOT_ALLOWED).fetchall()
+    if refused:
+        functions = ", ".join(name for (name,) in refused)
+        raise CannotRun(
+            f"the application's role may not execute {functions}, which confirm commits after a lost connection: grant "
+            "it execute on them"
+        )
+    if off:
+        reason = (
+            f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off on this database: a crash would lose payments"
+        )
+    elif weak:
+        reason = (
+            f"synchronous_commit is {weak[0][0]} for the application's role: a promoted standby would lack payments; "
+            f"set it to {' or '.join(SURE)}"
+        )
+    else:
         return
-    reason = f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} off on this database: a crash would lose payments"
     if environment == "production":
         raise CannotRun(f"{reason}; production refuses to start")
     _warn(reason)
+
+
+def standbys_of(database_url: str) -> Standbys:
+    """Returns the standbys that the role of this connection string sees."""
+    with psycopg.connect(database_url) as connection:
+        return Standbys.of(connection.execute(STANDBYS).fetchall())
 
 
 def require_closed_vault(database_url: str, environment: str) -> None:

@@ -7,10 +7,12 @@ Never answer a commit that was only found: call `wait_for_standbys` after it was
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
 
 import psycopg
 import structlog
+from msgspec import Struct
 from psycopg.errors import Diagnostic
 
 _log = structlog.get_logger()
@@ -20,6 +22,15 @@ _log = structlog.get_logger()
 COMMIT_A_MESSAGE: Final = """
 select pg_logical_emit_message(true, 'ledger', '') is not null, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
 """
+
+STANDBYS: Final = """
+select current_setting('synchronous_standby_names'), r.pid, r.application_name, r.sync_state
+  from (select) as one left join pg_stat_replication r on r.state is distinct from 'backup'
+"""
+"""The setting, and the connected standbys: the name and the state of one are null for a role without `pg_monitor`."""
+
+SURE: Final = ("on", "remote_apply")
+"""The values of `synchronous_commit` under which an acknowledged commit is on the disk of the synchronous standby."""
 
 _WAITS: Final = "SyncRepWaitForLSN"
 """The server's function that waits for a standby. The text of its warnings depends on the server's language."""
@@ -40,6 +51,44 @@ def takes_no_writes(connection: psycopg.AsyncConnection[Any], fault: psycopg.Err
     """Returns whether the server that raised `fault` is a standby, or was made read-only by an operator."""
     is_standby = connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
     return is_standby or isinstance(fault, psycopg.errors.ReadOnlySqlTransaction)
+
+
+class Standbys(Struct, frozen=True):
+    """The standbys of a server. `names` is its setting, `connected` whether each that is seen is synchronous, by name.
+
+    `hidden` is how many more are connected that the role may not see.
+    """
+
+    names: str
+    connected: Mapping[str, bool]
+    hidden: int
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Any, ...]]) -> Self:
+        """Returns what the rows of `STANDBYS` mean."""
+        seen = [(name, state in ("sync", "quorum")) for _, pid, name, state in rows if pid is not None and state]
+        hidden = sum(pid is not None and state is None for _, pid, _, state in rows)
+        return cls(rows[0][0], dict(sorted(seen)), hidden)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether every commit waits for a synchronous standby that is not there, as far as the role sees."""
+        return bool(self.names) and not self.hidden and not any(self.connected.values())
+
+    @property
+    def text(self) -> str:
+        """What an operator reads of them."""
+        synchronous = ", ".join(name for name, is_sync in self.connected.items() if is_sync)
+        others = ", ".join(name for name, is_sync in self.connected.items() if not is_sync)
+        beside = f"; not synchronous: {others}" if others else ""
+        if not self.names:
+            return f"none is synchronous (synchronous_standby_names is empty): a promotion may lose commits{beside}"
+        if self.hidden:
+            return f"{self.hidden} connected; grant pg_monitor to this role to see which one is synchronous{beside}"
+        if not synchronous:
+            missing = f"no standby of synchronous_standby_names = '{self.names}' is connected"
+            return f"{missing}, so every commit waits: bring one back{beside}"
+        return f"synchronous: {synchronous}{beside}"
 
 
 class CommitWarnings:

@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +31,9 @@ from ledger.service.stop_signals import StopSignals
 from ledger.settings import CannotRun, Settings, api_processes
 from ledger.telemetry import all_processes
 from ledger.telemetry.service_log import ServiceLog
+
+if TYPE_CHECKING:
+    from ledger.postgres.replication import Standbys
 
 STOP_S: Final = 10.0
 _STARTING_POLL_S: Final = 0.02
@@ -193,7 +196,7 @@ class _Supervisor:
 
     def _prepare(self) -> None:
         """Waits for the database, and brings its schema and roles up to date."""
-        from ledger.postgres.prepare import connections_allowed, prepare
+        from ledger.postgres.prepare import connections_allowed, prepare, standbys_of
 
         if self._server is not None:
             self._server.wait()
@@ -205,9 +208,18 @@ class _Supervisor:
         assert owner_url is not None, "there is a server of our own or a URL"
         self._settings = prepare(self._settings, owner_url)
         assert self._settings.database_url is not None, "prepared"
+        if self._server is None:
+            self._report_standbys(standbys_of(owner_url))
         allowed = connections_allowed(self._settings.database_url)
         self._settings = fit_processes(self._settings, allowed)
         require_connections(self._settings, allowed)
+
+    def _report_standbys(self, standbys: Standbys) -> None:
+        """Logs which standbys the database has, as a warning if every commit waits for one that is not there."""
+        if standbys.is_missing:
+            _log.warning("database_standbys", f"standbys of the database: {standbys.text}", missing=True)
+        else:
+            _log.info("database_standbys", f"standbys of the database: {standbys.text}", missing=False)
 
     def _spawn(self, role: Role, place: int) -> None:
         """Starts a child in a place of its own. It begins once the database is prepared."""

@@ -127,6 +127,16 @@ BATCH_COMMANDS = _histogram("ledger_journal_batch_commands", "Commands in one co
 COMMIT_SECONDS = _histogram(
     "ledger_journal_commit_seconds", "Seconds from sending a batch to its commit.", buckets=SECONDS
 )
+COMMIT_AGE_SECONDS = _gauge(
+    "ledger_journal_oldest_commit_seconds",
+    "Seconds for which the oldest commit in flight has been in flight; 0 if there is none.",
+    ("process",),
+)
+COMMIT_AGES = _histogram(
+    "ledger_journal_commits_in_flight_seconds",
+    "Seconds for which the oldest commit had been in flight, once a second while there was one.",
+    buckets=SECONDS,
+)
 QUEUE_COMMANDS = _gauge("ledger_journal_queue_commands", "Commands that wait for the journal.")
 CONFLICTS = _counter(
     "ledger_journal_conflicts_total",
@@ -265,6 +275,16 @@ ARCHIVE_FAILING_SECONDS = AskedGauge(
     "ledger_wal_archive_failing_seconds",
     "Seconds for which the database has failed to archive its write-ahead log; 0 where it succeeds or has no archive.",
 )
+STANDBY_MISSING = AskedGauge(
+    "ledger_database_standby_missing",
+    "1 where the database has synchronous_standby_names and no synchronous standby, so that every commit waits; else 0. "
+    "No value where the application's role may not see it.",
+)
+STANDBYS = AskedGauges(
+    "ledger_database_standbys",
+    "Connected standbys of the database by name: 1 for a synchronous one, 0 for another one.",
+    "standby",
+)
 ORDERS = AskedGauges("ledger_orders", "Payment orders of all merchants by status.", "status")
 OPEN_PAYMENTS = AskedGauges(
     "ledger_payments_open",
@@ -281,6 +301,7 @@ ASKED = (
     MESSAGES_SECONDS,
     LAG_SECONDS,
     ARCHIVE_FAILING_SECONDS,
+    STANDBY_MISSING,
 )
 _RESIDENT_BYTES = _gauge("ledger_process_resident_bytes", "Resident memory in bytes.", ("process",))
 _OPEN_FDS = _gauge("ledger_process_open_fds", "Open file descriptors.", ("process",))

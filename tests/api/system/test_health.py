@@ -11,6 +11,7 @@ from tests.api.storefront import Storefront
 from api.system import readiness
 from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.encryption.data_keys import DataKeys
+from ledger.journal.journal import Journal
 from ledger.operations.context.clock import MerchantClocks
 from ledger.operations.context.order_numbers import OrderNumbers
 from ledger.postgres.faults import DatabaseUnavailable
@@ -21,12 +22,18 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("reacted")]
 
 
 @pytest.mark.parametrize(
-    ("part", "check"), [(CallExecutor, "processor"), (DataKeys, "writer"), (MerchantClocks, "database")]
+    ("part", "attribute", "value", "check"),
+    [
+        (CallExecutor, "alive", False, "processor"),
+        (DataKeys, "alive", False, "writer"),
+        (MerchantClocks, "alive", False, "database"),
+        (Journal, "oldest_commit_s", 2.1, "commits"),
+    ],
 )
 async def test_a_process_without_a_part_that_orders_need_is_not_ready(
-    store: Storefront, monkeypatch: pytest.MonkeyPatch, part: type, check: str
+    store: Storefront, monkeypatch: pytest.MonkeyPatch, part: type, attribute: str, value: object, check: str
 ) -> None:
-    monkeypatch.setattr(part, "alive", False)
+    monkeypatch.setattr(part, attribute, value)
     answer = await store.client.get("/health/ready")
     assert (answer.status_code, answer.json()["status"]) == (503, "not ready")
     assert [name for name, passed in answer.json()["checks"].items() if not passed] == [check]

@@ -23,6 +23,7 @@ from ledger.postgres.embedded.account import as_account
 from ledger.postgres.embedded.ownership import own_directory
 from ledger.postgres.embedded.server import EmbeddedServer
 from ledger.postgres.migrate import migrate
+from ledger.postgres.prepare import standbys_of
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import Settings
 
@@ -107,6 +108,7 @@ async def test_a_primary_without_its_standby_answers_nothing_that_a_promotion_lo
     monkeypatch.setattr(SandboxProcessor, "authorize", counted)
     migrate(primary.url)
     settings = Settings(database_url=primary.url, data_dir=tmp_path, master_key="11" * 32, request_timeout_s=20.0)
+    assert standbys_of(primary.url).connected == {"second": True}
     async with opened(settings) as store:
         merchant = await store.register()
         answered = [await merchant.create(paid_order(externalId=f"a-{n}")) for n in range(3)]
