@@ -2475,6 +2475,10 @@ _FOUND_ANSWERS: Final = (
     "tests/processors/test_charges.py::test_an_answer_that_is_found_is_returned_once_the_standby_has_it"
 )
 
+_UNCONFIRMED: Final = (
+    "tests/api/orders/test_order_routes.py::test_a_repeated_order_is_not_answered_from_a_log_that_a_standby_may_lack"
+)
+
 STANDBY: Final = (
     Mutant(
         "message-that-waits-for-no-standby",
@@ -2555,6 +2559,30 @@ STANDBY: Final = (
         "    if refused:\n",
         "    if False:\n",
         ("tests/postgres/test_prepare.py::test_a_role_that_cannot_confirm_commits_is_refused_with_what_to_grant",),
+    ),
+    Mutant(
+        "recovery-trusts-what-it-reads",
+        "no processor is asked or called about an intent that a promotion could lose",
+        "src/ledger/background/recovery.py",
+        "        await self._ledger.journal.writer.confirm()",
+        "        pass",
+        ("tests/background/test_recovery.py::test_no_processor_is_asked_about_a_call_that_a_standby_may_lack",),
+    ),
+    Mutant(
+        "no-change-answered-from-a-read",
+        "a request that finds its effect is answered only while the standby has what the log shows",
+        f"{_PIPELINE}/execute.py",
+        "            uow.ledger.journal.writer.require_confirmed()",
+        "            pass",
+        (_UNCONFIRMED,),
+    ),
+    Mutant(
+        "known-key-answered-from-a-read",
+        "a known idempotency key is answered only while the standby has what the log shows",
+        f"{_PIPELINE}/execute_request.py",
+        "            uow.ledger.journal.writer.require_confirmed()",
+        "            pass",
+        (_UNCONFIRMED,),
     ),
     Mutant(
         "repeated-call-answered-without-the-standby",

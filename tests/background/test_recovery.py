@@ -24,11 +24,13 @@ from ledger.background.recovery import Recovery, Windows
 from ledger.domain.orders.processor_outcomes import Approved, Declined
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
+from ledger.journal.commit.writer import Writer
 from ledger.operations.context.inputs import Actor, CustomerInput
 from ledger.operations.context.ledger import CallTimeouts, Ledger
 from ledger.operations.orders.add_payment import add_payment
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.postgres.faults import DatabaseUnavailable
 from ledger.processors.contract import LookUpRequest
 from ledger.settings import Settings
 from projections.orders.open_calls import OpenCalls
@@ -72,6 +74,21 @@ async def test_before_the_margin_nothing_is_looked_up(ledger: Ledger, merchant: 
     receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
     await sweep(ledger, database_url, Windows(margin_s=30, late_s=0))
     assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+
+
+async def test_no_processor_is_asked_about_a_call_that_a_standby_may_lack(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def without_standby(_: Writer) -> None:
+        raise DatabaseUnavailable("a test")
+
+    receipt = await create_order(ledger, merchant, an_order("1", by_card(SILENT)))
+    with monkeypatch.context() as lost:
+        lost.setattr(Writer, "confirm", without_standby)
+        await sweep(ledger, database_url, AFTERWARDS)
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.PROCESSING
+    await sweep(ledger, database_url, AFTERWARDS)
+    assert (await order_of(ledger, merchant, receipt.order.terms.order_id)).status is OrderStatus.COMPLETED
 
 
 KNOWN_ONLY = Windows(margin_s=0, late_s=3600)

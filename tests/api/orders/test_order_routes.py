@@ -10,6 +10,7 @@ from tests.api.bodies import APPROVED, DECLINED, by_card, card, charge, line, or
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from ledger.domain.orders.terms import MethodType
+from ledger.journal.commit.writer import Writer
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +72,24 @@ async def test_a_decline_is_a_422_that_carries_the_order(merchant: Merchant):
     assert said["externalId"] == "order-1"
     shown = await merchant.get(f"{ORDERS}/order-1")
     assert shown.json()["payments"][0]["status"] == "FAILED"
+
+
+async def test_a_repeated_order_is_not_answered_from_a_log_that_a_standby_may_lack(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = ({}, {"idempotency-key": "k"})
+    bodies = [order(externalId=f"unconfirmed-{n}") for n in range(len(keys))]
+    for body, key in zip(bodies, keys, strict=True):
+        assert (await merchant.post(ORDERS, body, **key)).status_code == 201
+    with monkeypatch.context() as lost:
+        lost.setattr(Writer, "alive", False)  # the writer has lost its connection, and waits for the standby
+        for body, key in zip(bodies, keys, strict=True):
+            again = await merchant.post(ORDERS, body, **key)
+            assert (again.status_code, again.json()["code"]) == (503, "DATABASE_UNAVAILABLE")
+    assert [(await merchant.post(ORDERS, body, **key)).status_code for body, key in zip(bodies, keys, strict=True)] == [
+        200,
+        201,
+    ]
 
 
 async def test_a_failed_order_sent_again_gets_a_new_payment(merchant: Merchant):
