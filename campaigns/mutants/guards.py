@@ -2585,6 +2585,14 @@ STANDBY: Final = (
         (_UNCONFIRMED,),
     ),
     Mutant(
+        "stop-drops-a-taken-job",
+        "a job that is taken while the worker is stopped does not wait until the worker counts as ended",
+        "src/ledger/background/scheduler/fair_queue.py",
+        "            await self._put_back(fetching)\n",
+        "            pass\n",
+        ("tests/background/test_jobs.py::test_a_stop_puts_back_the_job_whose_commit_waits_for_the_standby",),
+    ),
+    Mutant(
         "repeated-call-answered-without-the-standby",
         "the simulated processor repeats no answer that a promotion could lose",
         _CALL_EXECUTOR,

@@ -13,6 +13,7 @@ import pytest
 from procrastinate.exceptions import ConnectorException
 from tests.background.conftest import LOOK_AFTER, NO_PAYMENT, Done, register, rows
 from tests.metric_values import JobsCounted
+from tests.standbys import waiting_backends, without_standby
 from uuid_utils.compat import uuid7
 
 from ledger.background.effects import EnqueueJob
@@ -394,3 +395,22 @@ async def test_a_job_is_done_though_its_worker_lost_the_answer_about_its(
     stop.set()
     await working
     assert done.streams == [task.stream_id] * (1 if lost == "begin" else 2)
+
+
+async def test_a_stop_puts_back_the_job_whose_commit_waits_for_the_standby(
+    merchant: Actor, jobs: Jobs, connection: Connection, database_url: str
+) -> None:
+    status = "select status::text from procrastinate_jobs"
+    await put(jobs, connection, merchant, tasks(1))
+    ((worker_id,),) = rows(database_url, "insert into procrastinate_workers default values returning id")
+    async with without_standby(database_url):
+        others = await waiting_backends(database_url)
+        taking = asyncio.create_task(jobs._queue.fetch_job(None, worker_id))
+        while len(await waiting_backends(database_url)) == len(others):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.005)
+        taking.cancel()
+        await asyncio.wait([taking], timeout=0.05)
+        assert (taking.done(), rows(database_url, status)) == (False, [("todo",)])
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    assert rows(database_url, status) == [("todo",)]
