@@ -70,6 +70,7 @@ EXCUSED = {
     r"400 VALIDATION_ERROR INVALID_VALUE substitutedBy .*": "the motive of a cancellation decides whether it is needed",
     r"400 VALIDATION_ERROR (INVALID_FORMAT|URL_NOT_ALLOWED) url .*": "a format is only a hint, and events are posted to "
     "the public internet alone",
+    r"400 VALIDATION_ERROR INVALID_VALUE resume .*": "it goes with the status ENABLED alone",
     r"422 WEBHOOK_ENDPOINT_LIMIT_REACHED": "a merchant has sixteen endpoints",
     r"413 BODY_TOO_LARGE": "a text may be longer than a body",
     r"422 FISCAL_DATA_INCOMPLETE.*": "the order may have the data that the request lacks",

@@ -2336,6 +2336,8 @@ MESSAGES: Final = (
 
 _WEBHOOKS: Final = "src/ledger/webhooks"
 _ATTEMPTS: Final = "tests/webhooks/test_client.py"
+_ENDPOINTS: Final = "src/ledger/operations/webhooks"
+_ENDPOINT_TESTS: Final = "tests/api/webhooks/test_endpoints.py"
 
 WEBHOOKS: Final = (
     Mutant(
@@ -2387,6 +2389,47 @@ WEBHOOKS: Final = (
         (
             "tests/webhooks/test_signing.py::test_a_receiver_verifies_a_message_by_the_old_or_the_new_secret_and_by_no_other",
         ),
+    ),
+    Mutant(
+        "webhook-endpoints-without-a-limit",
+        "two creations at once leave a merchant with at most sixteen endpoints",
+        f"{_ENDPOINTS}/create.py",
+        "events)], claims=[claim])",
+        "events)], claims=[])",
+        (f"{_ENDPOINT_TESTS}::test_a_merchant_has_at_most_sixteen_also_if_they_are_created_at_once",),
+    ),
+    Mutant(
+        "webhook-secret-shown-again",
+        "a repeated request is answered without the secret",
+        f"{_ENDPOINTS}/create.py",
+        "    return EndpointResult(endpoint=result.state, secret=secret,",
+        "    secret = secret or await webhooks.secrets.open(uow.merchant_id, result.state.secret_id)\n"
+        "    return EndpointResult(endpoint=result.state, secret=secret,",
+        (f"{_ENDPOINT_TESTS}::test_a_repeated_request_makes_nothing_more_and_has_no_secret",),
+    ),
+    Mutant(
+        "webhook-endpoint-inside-the-network",
+        "an endpoint with an address inside the operator's network is refused",
+        f"{_ENDPOINTS}/change.py",
+        '            await webhooks.client.require_permitted(changes.terms["url"])\n',
+        "",
+        (f"{_ENDPOINT_TESTS}::test_what_is_given_changes_and_the_rest_stays",),
+    ),
+    Mutant(
+        "webhook-secret-that-signs-for-ever",
+        "an old secret signs along for a day",
+        "src/ledger/domain/webhooks/state.py",
+        " if now < each.until)",
+        ")",
+        ("tests/domain/test_webhook_endpoints.py",),
+    ),
+    Mutant(
+        "webhook-secret-destroyed-before-its-event",
+        "the secret of an endpoint that is being created is not destroyed",
+        f"{_WEBHOOKS}/endpoint_secrets.py",
+        " where merchant_id = %s and kept_at < clock_timestamp() - interval '1 day'\n",
+        " where merchant_id = %s\n",
+        ("tests/webhooks/test_endpoint_secrets.py",),
     ),
 )
 

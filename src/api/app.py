@@ -85,10 +85,12 @@ from api.system.file_links import FileLinks
 from api.system.metrics import METRICS, Metrics
 from api.system.processor_messages import ProcessorMessages
 from api.system.readiness import ReadinessLog
+from api.webhooks import change as change_endpoint
 from api.webhooks import create as create_endpoint
 from api.webhooks import delete as delete_endpoint
 from api.webhooks import list as list_endpoints
 from api.webhooks import rotate as rotate_secret
+from api.webhooks import test as test_endpoint
 from ledger.invoicing.files import FOLDER
 from ledger.invoicing.self_invoice_links import PATH as SELF_INVOICES
 from ledger.processors.merchant_accounts import MESSAGES
@@ -292,8 +294,14 @@ def webhook_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     route = partial(_route, holder)
     return [
         route(endpoints, GET=list_endpoints.LIST_ENDPOINTS, POST=create_endpoint.CREATE_ENDPOINT),
-        route(f"{endpoints}/{{id}}", GET=list_endpoints.SHOW_ENDPOINT, DELETE=delete_endpoint.DELETE_ENDPOINT),
+        route(
+            f"{endpoints}/{{id}}",
+            GET=list_endpoints.SHOW_ENDPOINT,
+            PUT=change_endpoint.CHANGE_ENDPOINT,
+            DELETE=delete_endpoint.DELETE_ENDPOINT,
+        ),
         route(f"{endpoints}/{{id}}/rotate-secret", POST=rotate_secret.ROTATE_SECRET),
+        route(f"{endpoints}/{{id}}/test", POST=test_endpoint.TEST_ENDPOINT),
     ]
 
 

@@ -16,6 +16,7 @@ from api.decoding.field_warnings import FieldWarning
 from api.error_answers import IGNORED, JSON, STRUCTS, ErrorAnswers, answer
 from api.http.endpoint import Endpoint
 from api.openapi import components
+from api.openapi import webhooks as messages
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.operation import (
@@ -130,6 +131,7 @@ def describe(routes: Iterable[Route]) -> Json:
             {"name": _SERVICE, "description": "Health and metrics of the service, and reports of payment processors."},
         ],
         "paths": paths,
+        "webhooks": messages.webhooks(),
         "components": _components(used, errors),
     }
 
@@ -213,16 +215,20 @@ def _warns(spec: OperationSpec) -> bool:
 
 
 def _components(used: Iterable[OperationSpec], errors: ErrorAnswers) -> Json:
-    answered = [*STRUCTS, FieldWarning, *(struct for spec in used for _, struct in spec.answers.values())]
+    answered = [
+        *STRUCTS,
+        *messages.STRUCTS,
+        FieldWarning,
+        *(struct for spec in used for _, struct in spec.answers.values()),
+    ]
     taken = [spec.takes for spec in used if spec.takes is not None]
     warned = [struct for spec in used if _warns(spec) for _, struct in spec.answers.values()]
     schemas = components.schemas(answered, taken)
     components.add_member(schemas, [Declined, *warned], "warnings", _WARNINGS)
-    parameters: Mapping[str, Json] = REQUEST_HEADERS
     return {
         "schemas": dict(sorted((schemas | errors.schemas()).items())),
         "responses": errors.responses(),
-        "parameters": dict(parameters),
+        "parameters": {**REQUEST_HEADERS, **messages.PARAMETERS},
         "headers": dict(ANSWER_HEADERS),
         "links": {**LINKS, **REFUND_LINKS},
         "securitySchemes": {

@@ -56,7 +56,7 @@ from ledger.webhooks.client import WebhookClient
 from ledger.webhooks.endpoint_secrets import EndpointSecretStore
 from projections.inline import Inline
 from projections.processor_accounts import find_accounts, merchants_with_accounts
-from projections.webhook_endpoints import count_endpoints
+from projections.webhook_endpoints import count_endpoints, find_last_sequence, find_sequence_at
 
 if TYPE_CHECKING:
     from ledger.tracing.tracing import Tracing
@@ -196,7 +196,15 @@ def _webhooks(settings: Settings, url: str, stack: AsyncExitStack) -> Webhooks:
         async with secrets.client.turn() as connection:
             return await count_endpoints(connection, merchant_id)
 
-    return Webhooks(secrets, client, count)
+    async def last_sequence(merchant_id: UUID, endpoint_id: UUID) -> int:
+        async with secrets.client.turn() as connection:
+            return await find_last_sequence(connection, merchant_id, endpoint_id)
+
+    async def sequence_at(merchant_id: UUID, stream_id: UUID, version: int) -> int:
+        async with secrets.client.turn() as connection:
+            return await find_sequence_at(connection, merchant_id, stream_id, version)
+
+    return Webhooks(secrets, client, count, last_sequence, sequence_at)
 
 
 def _payer_returns(settings: Settings, secrets: Secrets) -> PayerReturns | None:

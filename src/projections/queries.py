@@ -21,7 +21,6 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.timers import TimerKind
 from ledger.domain.processor_accounts.state import ProcessorAccount
-from ledger.domain.webhooks.state import WebhookEndpoint
 from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
@@ -59,6 +58,7 @@ from projections.subscriptions import invoices, plans, subscriptions
 from projections.subscriptions.invoices import InvoiceQuery
 from projections.subscriptions.plans import PlanQuery
 from projections.subscriptions.subscriptions import SubscriptionQuery
+from projections.webhook_endpoints import FoundEndpoint
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
@@ -314,9 +314,9 @@ class Queries:
         found: Sequence[ProcessorAccount] | None = await self.points.get((_ACCOUNTS, merchant_id.bytes))
         return found or ()
 
-    async def webhook_endpoints(self, merchant_id: UUID) -> Sequence[WebhookEndpoint]:
+    async def webhook_endpoints(self, merchant_id: UUID) -> Sequence[FoundEndpoint]:
         """Returns the merchant's webhook endpoints, oldest first, without deleted ones."""
-        found: Sequence[WebhookEndpoint] | None = await self.points.get((_ENDPOINTS, merchant_id.bytes))
+        found: Sequence[FoundEndpoint] | None = await self.points.get((_ENDPOINTS, merchant_id.bytes))
         return found or ()
 
     async def log_head(self, merchant_id: UUID) -> int:

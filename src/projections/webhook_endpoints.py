@@ -7,6 +7,7 @@ the numbers of endpoints.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
@@ -18,8 +19,8 @@ from ledger.domain.webhooks.terms import DisabledReason, EndpointStatus, Orderin
 from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
-from projections.binary import micros
-from projections.formats import Moment, moment
+from projections.binary import from_micros, micros
+from projections.formats import Moment, moment, moment_or_null
 from projections.lists.paging import Pagination
 
 _DELETED: Final = b"DELETED"
@@ -48,13 +49,47 @@ TABLE: Final = InlineTable(
     is_rare=True,
 )
 
-# The endpoints of merchants, each merchant's oldest first. A row begins with the number of its key.
-FIND: Final = """
-select q.n, array_agg(e.state order by e.number)
+# The number of a merchant's last public event before an event of a stream. What the worker posts is numbered lately, so
+# few events are after it.
+_SEQUENCE_AT: Final = """
+select p.sequence from event v join public_event p on p.merchant_id = v.merchant_id and p.until_position <= v.position
+ where v.merchant_id = {merchant_id} and v.stream_id = {stream_id} and v.version = {version}
+ order by p.sequence desc limit 1
+"""
+_OF_ENDPOINT: Final = _SEQUENCE_AT.format(
+    merchant_id="e.merchant_id", stream_id="e.endpoint_id", version="e.from_version"
+)
+_OF_VERSION: Final = _SEQUENCE_AT.format(merchant_id="%s", stream_id="%s", version="%s")
+
+# The number of the last public event that was looked at for an endpoint: the worker's, else where it will begin.
+_LOOKED_AT: Final = """
+case when c.sequence is not null
+      and c.origin >= (select position from event v where v.merchant_id = e.merchant_id and v.stream_id = e.endpoint_id
+                                                      and v.version = e.from_version)
+     then c.sequence else greatest(c.sequence, ({begins}), 0) end
+"""
+_SEQUENCE: Final = _LOOKED_AT.format(begins=_OF_ENDPOINT)
+
+# The endpoints of merchants with how far the worker is, each merchant's oldest first. A row begins with the number of
+# its key.
+_PAGES: Final = """
+select q.n, array_agg(e.state order by e.number), array_agg({sequence} order by e.number),
+       array_agg((extract(epoch from c.last_success_at - timestamptz '2000-01-01Z') * 1000000)::int8 order by e.number),
+       array_agg(coalesce(c.failures_in_a_row, 0) order by e.number)
   from unnest(%s::int4[], %s::uuid[]) as q(n, merchant_id)
   join webhook_endpoint e on e.merchant_id = q.merchant_id and e.status <> 'DELETED'
+  left join webhook_cursor c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
  group by q.n
 """
+FIND: Final = _PAGES.format(sequence=_SEQUENCE)
+
+# How far the worker is with one of them.
+_ONE: Final = """
+select {sequence} from webhook_endpoint e
+  left join webhook_cursor c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
+ where e.merchant_id = %s and e.endpoint_id = %s
+"""
+_LAST_SEQUENCE: Final = _ONE.format(sequence=_SEQUENCE)
 
 # How many endpoints a merchant has, and the number of the last one that it created.
 _COUNT: Final = """
@@ -65,6 +100,24 @@ select (select count(*) from webhook_endpoint where merchant_id = %(merchant_id)
 _encode: Final = msgspec.json.Encoder().encode
 decode: Final = msgspec.json.Decoder(WebhookEndpoint).decode
 """Returns the endpoint of a row's `state`."""
+
+
+class EndpointProgress(Struct, frozen=True, kw_only=True):
+    """How far the worker is with an endpoint: the number of the last event that it has looked at.
+
+    `last_success_at` is by the merchant's clock.
+    """
+
+    last_sequence: int = 0
+    last_success_at: datetime | None = None
+    failures_in_a_row: int = 0
+
+
+class FoundEndpoint(Struct, frozen=True):
+    """An endpoint, and how far the worker is with it."""
+
+    endpoint: WebhookEndpoint
+    progress: EndpointProgress
 
 
 class SkippedEvents(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -100,7 +153,7 @@ class EndpointDocument(Struct, frozen=True, kw_only=True, rename="camel"):
         ),
     ]
     last_sequence: Annotated[int, Meta(description="The number of the last event that was looked at for it.")]
-    last_success_at: Annotated[Moment | None, Meta(description="When it last accepted a message, in real time.")]
+    last_success_at: Annotated[Moment | None, Meta(description="When it last accepted a message.")]
     failures_in_a_row: Annotated[int, Meta(description="The attempts that have failed since then.")]
     created_at: Annotated[Moment, Meta(description="When it was created. It gets what happens from then on.")]
     updated_at: Annotated[Moment, Meta(description="When it was last changed, enabled or disabled.")]
@@ -150,9 +203,19 @@ def find_parameters(merchant_ids: Sequence[bytes]) -> list[bytes]:
     return [ENCODE_ARRAY["int4"](range(len(merchant_ids))), ENCODE_ARRAY["uuid"](merchant_ids)]
 
 
-def found(row: Sequence[Any]) -> tuple[WebhookEndpoint, ...]:
+def found(row: Sequence[Any]) -> tuple[FoundEndpoint, ...]:
     """Returns a merchant's endpoints from a row of FIND, oldest first."""
-    return tuple(map(decode, row[1]))
+    return tuple(
+        FoundEndpoint(
+            decode(state),
+            EndpointProgress(
+                last_sequence=sequence,
+                last_success_at=None if success_at is None else from_micros(success_at),
+                failures_in_a_row=failures,
+            ),
+        )
+        for state, sequence, success_at, failures in zip(*row[1:], strict=True)
+    )
 
 
 async def count_endpoints(connection: Connection, merchant_id: UUID) -> tuple[int, int]:
@@ -162,8 +225,23 @@ async def count_endpoints(connection: Connection, merchant_id: UUID) -> tuple[in
     return row[0], row[1] or 0
 
 
+async def find_last_sequence(connection: Connection, merchant_id: UUID, endpoint_id: UUID) -> int:
+    """Returns the number of the last public event that was looked at for an endpoint that exists."""
+    row = await (await connection.execute(_LAST_SEQUENCE.encode(), (merchant_id, endpoint_id))).fetchone()
+    assert row is not None, "the endpoint exists"
+    sequence: int = row[0]
+    return sequence
+
+
+async def find_sequence_at(connection: Connection, merchant_id: UUID, stream_id: UUID, version: int) -> int:
+    """Returns the number of a merchant's last public event before an event of a stream, 0 if there is none."""
+    row = await (await connection.execute(_OF_VERSION, (merchant_id, stream_id, version))).fetchone()
+    return 0 if row is None else row[0]
+
+
 def endpoint_document(
     endpoint: WebhookEndpoint,
+    progress: EndpointProgress,
     *,
     secret: str | None | UnsetType = UNSET,
     skipped: SkippedEvents | UnsetType = UNSET,
@@ -179,9 +257,9 @@ def endpoint_document(
         payload=terms.payload,
         status=endpoint.status,
         disabled_reason=endpoint.disabled_reason,
-        last_sequence=0,
-        last_success_at=None,
-        failures_in_a_row=0,
+        last_sequence=progress.last_sequence,
+        last_success_at=moment_or_null(progress.last_success_at),
+        failures_in_a_row=progress.failures_in_a_row,
         created_at=moment(endpoint.created_at),
         updated_at=moment(endpoint.updated_at),
         skipped=skipped,

@@ -28,6 +28,7 @@ GLOBAL, MEXICO = "/api/v1/invoices/global", ZoneInfo("America/Mexico_City")
 METHODS = "/api/payment-methods"
 ACCOUNTS = "/api/v1/processor-accounts"
 EVENTS = "/api/v1/events"
+ENDPOINTS = "/api/v1/webhook-endpoints"
 NOT_MERCHANTS = {
     ("post", "/api/processor-messages/{processor}"),
     ("post", "/api/processor-messages/{merchantId}/{account}"),
@@ -93,6 +94,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     outside(shop)
     to_the_card = {"amount": 1000, "paymentId": shop.get(f"{ORDERS}/split/payments/part")["id"]}
     refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
+    webhooks(shop)
     own_account(shop)
     own_customers(shop)
     saved_cards(shop)
@@ -122,6 +124,17 @@ def followed(shop: Shop) -> list[dict[str, Any]]:
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
     assert shop.get(f"{EVENTS}/{events[-1]['id']}") == events[-1]
     return events
+
+
+def webhooks(shop: Shop) -> None:
+    """An endpoint where nothing listens."""
+    made = shop.post(ENDPOINTS, {"url": "http://127.0.0.1:9/hooks"})
+    one = f"{ENDPOINTS}/{made['id']}"
+    assert shop.get(ENDPOINTS)["data"] == [shop.get(one)]
+    assert not shop.post(f"{one}/test", {})["delivered"]
+    assert shop.post(f"{one}/rotate-secret", {})["secret"] != made["secret"]
+    assert shop.ask("PUT", one, {"status": "DISABLED"}).json()["status"] == "DISABLED"
+    assert shop.ask("DELETE", one).json()["deleted"]
 
 
 def own_account(shop: Shop) -> None:

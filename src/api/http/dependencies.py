@@ -33,6 +33,7 @@ from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.wiring import open_ledger
 from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
+from projections.events.samples import SampleRenderer
 from projections.events.states import StateReader
 from projections.merchants import CHANGES, merchant_in
 from projections.queries import Queries
@@ -68,6 +69,8 @@ class Dependencies(Struct, frozen=True):
     """Numbers a merchant's public events up to the end of its log."""
     events: FeedReader
     """Reads the numbered events."""
+    samples: SampleRenderer
+    """Renders samples of public events."""
     waiting: WaitingRequests
     """The requests that wait for the next event."""
     clock_control: ClockControl | None = None
@@ -139,6 +142,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             delivery=delivery,
             feed=feed,
             events=events,
+            samples=SampleRenderer(settings.environment, settings.base_path, settings.lps_base_path),
             waiting=WaitingRequests(settings.request_timeout_s),
             clock_control=clock_control,
             payment_lookup=payment_lookup,

@@ -87,6 +87,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.CardTokenInvalid: 422,
     rejections.ProcessorAccountNotFound: 404,
     rejections.WebhookEndpointNotFound: 404,
+    rejections.WebhookEndpointDisabled: 409,
     rejections.WebhookEndpointLimitReached: 422,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,

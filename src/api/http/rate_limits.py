@@ -33,6 +33,13 @@ NEW_KEYS_PER_HOUR: Final = 60
 _CREATIONS: Final = (1 << 128) - 1
 """Makes of a merchant's id the owner of the bucket of its new keys."""
 
+TESTS_PER_MINUTE: Final = 60
+"""How many samples a merchant may have posted to its endpoints in a minute: each is a request to another's machine, and
+may hold a connection for fifteen seconds.
+"""
+_TESTS: Final = int.from_bytes(b"webhook samples.")
+"""Makes of a merchant's id the owner of the bucket of its samples."""
+
 VISITS_PER_HOUR: Final = 120
 """How often the page on which a payer requests an order's invoice may be opened or sent in an hour."""
 FORMS_PER_HOUR: Final = 20
@@ -56,6 +63,8 @@ _OF_MERCHANT: Final = "Too many requests with all API keys of the merchant toget
 _OF_MESSAGES: Final = "Too many messages"
 _OF_VISITS: Final = "Too many visits of this page"
 _OF_CREATIONS: Final = f"A merchant may create {NEW_KEYS_PER_HOUR} API keys in an hour"
+
+_OF_TESTS: Final = f"A merchant may test its webhook endpoints {TESTS_PER_MINUTE} times in a minute"
 
 _Owner = tuple[UUID, int, float, int, str]
 """The owner of two buckets: how many requests it may make in how many seconds, how many in one second, and what a
@@ -116,6 +125,10 @@ class RateLimiter:
     def admit_new_key(self, merchant_id: UUID) -> None:
         """Counts the creation of an API key. Raises TooManyRequests after sixty of a merchant within an hour."""
         self._admit([(UUID(int=merchant_id.int ^ _CREATIONS), NEW_KEYS_PER_HOUR, 3600.0, 0, _OF_CREATIONS)])
+
+    def admit_webhook_test(self, merchant_id: UUID) -> None:
+        """Counts a sample that is posted to a merchant's endpoint. Raises TooManyRequests."""
+        self._admit([(UUID(int=merchant_id.int ^ _TESTS), TESTS_PER_MINUTE, 60.0, 0, _OF_TESTS)])
 
     def admit_visit(self, order_id: UUID, *, is_sent: bool) -> None:
         """Counts a visit of the page on which an order's payer requests its invoice, and one that sends its form.

@@ -6,5 +6,6 @@ Shapes, limits and codes come from the types and tables that answer requests. Ea
 In reading order:
 
 - `parameters`, `examples`, `links`: what operations share.
-- `error_descriptions`: when each code comes. `components`: from structs to schemas.
+- `error_descriptions`: when each code comes. `components`: from structs to schemas. `webhooks`: what
+  is posted to endpoints.
 """

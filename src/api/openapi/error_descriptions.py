@@ -80,6 +80,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "its keys are erased. Nothing was sent: connect the account again with a key of its own, and repeat the request.",
     "PROCESSOR_ACCOUNT_LIMIT_REACHED": "The merchant has 20 accounts with processors, disconnected ones included, the most "
     "that it may have.",
+    "WEBHOOK_ENDPOINT_DISABLED": "The webhook endpoint is DISABLED, and nothing is posted to it: enable it by `PUT` first.",
     "WEBHOOK_ENDPOINT_LIMIT_REACHED": "The merchant has 16 webhook endpoints, the most that it may have.",
     "PROCESSOR_KEY_REFUSED": "The processor does not accept the secret key. `message` has its own words; nothing was "
     "stored.",

@@ -2,6 +2,6 @@
 
 In reading order:
 
-- `fields`: what requests contain, and the endpoint that a path names.
-- `create`, `list`, `rotate`, `delete`: what their names mean.
+- `fields`: what requests contain, and the endpoint that a path names. `documents`: what they are answered with.
+- `create`, `list`, `change`, `rotate`, `delete`: what their names mean. `test`: posts a sample.
 """

@@ -10,11 +10,12 @@ from api.http.request import ApiRequest
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, OperationSpec, codes_of
 from api.operation import WEBHOOKS as TAG
-from api.response import REPLAYED, ApiResponse, json_response
+from api.response import ApiResponse
+from api.webhooks.documents import endpoint_response
 from api.webhooks.fields import CreateEndpoint, parse_create
 from ledger.domain.webhooks.terms import ENDPOINTS_MAX
 from ledger.operations.webhooks.create import create_endpoint
-from projections.webhook_endpoints import EndpointDocument, endpoint_document
+from projections.webhook_endpoints import EndpointDocument
 
 
 async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -23,8 +24,7 @@ async def create(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     terms = parse_create(body)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await create_endpoint(deps.ledger, deps.feed, request.actor, terms, key)
-    headers = REPLAYED if result.repeated else ()
-    return json_response(201, endpoint_document(result.endpoint, secret=result.secret), headers)
+    return await endpoint_response(deps, request, 201, result, result.secret)
 
 
 CREATE_ENDPOINT: Final = ScopedOperation(

@@ -17,7 +17,8 @@ from api.operation import Json
 from ledger.domain import streams
 from ledger.domain.public_events.kinds import PATTERNS, unknown_patterns
 from ledger.domain.rejections import InvalidField
-from ledger.domain.webhooks.terms import EndpointTerms, Ordering, Payload
+from ledger.domain.webhooks.terms import EndpointStatus, EndpointTerms, Ordering, Payload, Resume
+from ledger.operations.webhooks.change import EndpointChanges
 from ledger.webhooks.urls import LENGTH_MAX, parse_url
 
 _UNKNOWN_KIND: Final = "must be a kind of events, such as payment.captured or payment_order.*"
@@ -71,6 +72,23 @@ class CreateEndpoint(EndpointBody, frozen=True, kw_only=True, rename="camel"):
     """The request to create a webhook endpoint: `url` is required."""
 
 
+class ChangeEndpoint(EndpointBody, frozen=True, kw_only=True, rename="camel"):
+    """The request to change a webhook endpoint. What is left out stays."""
+
+    status: Annotated[
+        Literal["ENABLED", "DISABLED"] | None,
+        Meta(description="DISABLED: nothing is posted to it. ENABLED: events are posted again."),
+    ] = None
+    resume: Annotated[
+        Literal["MISSED", "NOW"] | None,
+        Meta(
+            description="Only with the status ENABLED, for an endpoint that is not: whether it gets the events since it was "
+            "disabled. Default NOW: it skips them, and the answer has their numbers as `skipped`."
+        ),
+    ] = None
+
+
+_decode_change: Final = BodyDecoder(ChangeEndpoint)
 _decode_create: Final = BodyDecoder(CreateEndpoint)
 
 
@@ -83,6 +101,21 @@ def parse_create(body: bytes) -> EndpointTerms:
         terms = given_terms(sent, body, errors)
     errors.refuse()
     return EndpointTerms(**terms)
+
+
+def parse_change(body: bytes) -> EndpointChanges:
+    """Returns what a body changes of an endpoint. Raises ApiError (400), with every wrong field."""
+    sent, errors = _decode_change.gather(body)
+    with BAD_INPUT_AS_400:
+        terms = given_terms(sent, body, errors)
+        if sent.resume is not None and sent.status != EndpointStatus.ENABLED and not errors.has("status"):
+            errors.add(invalid("resume", "can be sent with the status ENABLED alone"))
+    errors.refuse()
+    return EndpointChanges(
+        terms=terms,
+        status=None if sent.status is None else EndpointStatus(sent.status),
+        resume=Resume.NOW if sent.resume is None else Resume(sent.resume),
+    )
 
 
 def given_terms(sent: EndpointBody, body: bytes, errors: FieldErrors) -> Mapping[str, Any]:

@@ -20,16 +20,16 @@ from projections.webhook_endpoints import EndpointDocument, EndpointPage, endpoi
 async def list_endpoints(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/webhook-endpoints: every endpoint, oldest first."""
     endpoints = await deps.queries.webhook_endpoints(request.principal.merchant_id)
-    documents = [endpoint_document(endpoint) for endpoint in endpoints]
+    documents = [endpoint_document(each.endpoint, each.progress) for each in endpoints]
     return json_response(200, EndpointPage(data=documents, pagination=single_page(len(documents))))
 
 
 async def show(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/webhook-endpoints/{id}: one endpoint."""
     endpoint_id = parse_uuid(endpoint_reference(request))
-    for endpoint in await deps.queries.webhook_endpoints(request.principal.merchant_id):
-        if endpoint.endpoint_id == endpoint_id:
-            return json_response(200, endpoint_document(endpoint))
+    for each in await deps.queries.webhook_endpoints(request.principal.merchant_id):
+        if each.endpoint.endpoint_id == endpoint_id:
+            return json_response(200, endpoint_document(each.endpoint, each.progress))
     raise streams.WEBHOOK_ENDPOINTS.missing()
 
 

@@ -13,10 +13,11 @@ from api.http.request import ApiRequest
 from api.openapi.parameters import IDEMPOTENCY_KEY
 from api.operation import ANY, BODY, IDEMPOTENT, OperationSpec, codes_of
 from api.operation import WEBHOOKS as TAG
-from api.response import REPLAYED, ApiResponse, json_response
+from api.response import ApiResponse
+from api.webhooks.documents import endpoint_response
 from api.webhooks.fields import ENDPOINT_ID, endpoint_reference
 from ledger.operations.webhooks.rotate import rotate_secret
-from projections.webhook_endpoints import EndpointDocument, endpoint_document
+from projections.webhook_endpoints import EndpointDocument
 
 
 class RotateSecret(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -38,8 +39,7 @@ async def rotate(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     reference = endpoint_reference(request)
     key = request.idempotency_key(deps.fingerprint_key, body)
     result = await rotate_secret(deps.ledger, request.actor, reference, expire_now=bool(sent.expire_now), key=key)
-    headers = REPLAYED if result.repeated else ()
-    return json_response(200, endpoint_document(result.endpoint, secret=result.secret), headers)
+    return await endpoint_response(deps, request, 200, result, result.secret)
 
 
 ROTATE_SECRET: Final = ScopedOperation(

@@ -212,6 +212,12 @@ class WebhookEndpointNotFound(Rejected):
     code = "WEBHOOK_ENDPOINT_NOT_FOUND"
 
 
+class WebhookEndpointDisabled(Rejected):
+    """Nothing is posted to the endpoint until it is enabled."""
+
+    code = "WEBHOOK_ENDPOINT_DISABLED"
+
+
 class WebhookEndpointLimitReached(Rejected):
     """The merchant has as many webhook endpoints as it may have."""
 

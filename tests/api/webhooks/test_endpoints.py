@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import psycopg
 import pytest
 from standardwebhooks import Webhook
+from tests.api.bodies import paid_order
 from tests.api.openapi.description import assert_described
 from tests.api.storefront import Merchant, Storefront
 
+from ledger.background.reactions import feed
 from ledger.domain.streams import WEBHOOK_ENDPOINTS
 from ledger.domain.webhooks.terms import ENDPOINTS_MAX
 from ledger.operations.webhooks.endpoint import webhooks_of
@@ -138,6 +140,93 @@ async def test_a_merchant_has_at_most_sixteen_also_if_they_are_created_at_once(s
     assert (await merchant.post(PATH, {"url": URL})).status_code == 201
 
 
+async def test_what_is_given_changes_and_the_rest_stays(merchant: Merchant):
+    created = (await merchant.post(PATH, {"url": URL, "events": ["payment.*"], "description": "One"})).json()
+    created.pop("secret")
+    one = f"{PATH}/{created['id']}"
+    again = await merchant.put(one, (await merchant.get(one)).json())
+    assert (again.status_code, again.json()) == (200, created), "what was read can be sent back, and changes nothing"
+    assert_described(again, "put", ONE)
+    assert again.headers["idempotent-replayed"] == "true"
+    key = {"idempotency-key": "change-1"}
+    body = {"url": f"{URL}/2", "events": None, "ordering": "STRICT"}
+    changed, repeated = [await merchant.put(one, body, **key) for _ in range(2)]
+    assert changed.json() == created | body | {"updatedAt": changed.json()["updatedAt"]}
+    assert repeated.json() == changed.json() == (await merchant.get(one)).json()
+    cleared = await merchant.put(one, {"description": None, "payload": "THIN", "ordering": "DEFAULT"})
+    assert cleared.json().items() >= {"description": None, "payload": "THIN", "ordering": "DEFAULT"}.items()
+    for wrong, fields in (
+        (
+            {"url": "https://127.0.0.1.:443/#x", "events": ["x"]},
+            [("url", "INVALID_FORMAT"), ("events[0]", "INVALID_VALUE")],
+        ),
+        ({"url": "https://192.168.0.1"}, [("url", "URL_NOT_ALLOWED")]),
+        ({"status": "OFF", "resume": "LATER"}, [("status", "INVALID_VALUE"), ("resume", "INVALID_VALUE")]),
+        ({"resume": "NOW"}, [("resume", "INVALID_VALUE")]),
+        ({"status": "DISABLED", "resume": "NOW"}, [("resume", "INVALID_VALUE")]),
+    ):
+        answer = await merchant.put(one, wrong)
+        assert wrong_fields(answer) == fields
+        assert_described(answer, "put", ONE)
+    assert (await merchant.get(one)).json() == cleared.json()
+
+
+async def test_an_endpoint_that_is_enabled_gets_what_it_missed_or_skips_it(settings: Settings, merchant: Merchant):
+    created = (await merchant.post(PATH, {"url": URL})).json()
+    one = f"{PATH}/{created['id']}"
+
+    async def disabled_during_an_order() -> None:
+        off = (await merchant.put(one, {"status": "DISABLED"})).json()
+        assert (off["status"], off["disabledReason"]) == ("DISABLED", "MERCHANT")
+        assert (await merchant.create(paid_order(externalId=str(uuid4())))).status_code == 201
+
+    async def last() -> int:
+        return (await merchant.get("/api/v1/events?limit=1000")).json()["lastSequence"]
+
+    def work(sequence: int) -> None:
+        """Moves the worker's cursor."""
+        with psycopg.connect(settings.database_url or "") as connection:
+            connection.execute(
+                "insert into webhook_cursor (merchant_id, endpoint_id, origin, sequence, failures_in_a_row, last_success_at)"
+                " values (%s, %s, 2147483647, %s, 2, '2026-02-03T04:05:06.789Z') on conflict (merchant_id, endpoint_id) do update"
+                " set sequence = excluded.sequence",
+                (merchant.merchant_id, created["id"], sequence),
+            )
+
+    await disabled_during_an_order()
+    first = await last()
+    key = {"idempotency-key": "enable-1"}
+    now, repeated = [await merchant.put(one, {"status": "ENABLED"}, **key) for _ in range(2)]
+    assert_described(now, "put", ONE)
+    assert now.json()["skipped"] == {"fromSequence": 1, "toSequence": first}
+    assert (now.json()["lastSequence"], now.json()["disabledReason"]) == (first, None), "where the worker will begin"
+    assert repeated.json() == now.json()
+    assert "skipped" not in (await merchant.put(one, {"status": "ENABLED"})).json(), "it is enabled"
+
+    await disabled_during_an_order()
+    missed = (await merchant.put(one, {"status": "ENABLED", "resume": "MISSED"})).json()
+    assert (missed["status"], missed["lastSequence"], "skipped" in missed) == ("ENABLED", first, False)
+    work(first + 1)
+    await disabled_during_an_order()
+    again = (await merchant.put(one, {"status": "ENABLED", "resume": "NOW"})).json()
+    assert again["skipped"] == {"fromSequence": first + 2, "toSequence": await last()}
+    work(await last())
+    await merchant.put(one, {"status": "DISABLED"})
+    nothing = (await merchant.put(one, {"status": "ENABLED"})).json()
+    assert ("skipped" in nothing, nothing["failuresInARow"]) == (False, 2)
+    assert nothing["lastSuccessAt"] == "2026-02-03T04:05:06.789Z"
+
+
+async def test_a_long_past_is_numbered_before_it_is_skipped(merchant: Merchant, monkeypatch: pytest.MonkeyPatch):
+    one = f"{PATH}/{(await merchant.post(PATH, {'url': URL})).json()['id']}"
+    await merchant.put(one, {"status": "DISABLED"})
+    monkeypatch.setattr(feed, "_PATIENCE_S", -1.0)
+    behind = await merchant.put(one, {"status": "ENABLED"})
+    assert (behind.status_code, behind.json()["code"]) == (503, "FEED_BEHIND")
+    assert_described(behind, "put", ONE)
+    assert (await merchant.put(one, {"status": "ENABLED", "resume": "MISSED"})).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("body", "fields"),
     [
@@ -175,6 +264,8 @@ async def test_an_endpoint_needs_the_scope_and_is_of_its_merchant(store: Storefr
             await holder.get(one),
             await holder.delete(one),
             await holder.post(f"{one}/rotate-secret", {}),
+            await holder.put(one, {"status": "DISABLED"}),
+            await holder.post(f"{one}/test", {}),
         ):
             assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert (await merchant.get(one)).json()["status"] == "ENABLED"

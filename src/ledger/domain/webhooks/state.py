@@ -42,6 +42,11 @@ class WebhookEndpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def status(self) -> EndpointStatus:
         return EndpointStatus.ENABLED if self.disabled_reason is None else EndpointStatus.DISABLED
 
+    @property
+    def has_skipped(self) -> bool:
+        """Whether the latest event enabled the endpoint without what it had missed."""
+        return self.from_version == self.version > 1
+
     def secrets_at(self, now: datetime) -> tuple[UUID, ...]:
         """Returns the ids of the secrets that sign a message at `now`, in real time; that of the present one first."""
         return (self.secret_id, *(each.secret_id for each in self.previous if now < each.until))

@@ -3,6 +3,6 @@
 In reading order:
 
 - `endpoint`: finds an endpoint, and what all of them need.
-- `create`: creates an endpoint. `rotate`: gives it another secret. `delete`: deletes it. `disable`: disables one whose
-  receiver accepts nothing.
+- `create`: creates an endpoint. `change`: changes it. `rotate`: gives it another secret. `delete`: deletes it.
+- `disable`: disables one whose receiver accepts nothing. `test`: posts a sample.
 """

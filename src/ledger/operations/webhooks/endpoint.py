@@ -17,11 +17,13 @@ from ledger.postgres.faults import Fault
 class EndpointResult(Struct, frozen=True, kw_only=True):
     """The endpoint after a request. `secret` is a new one, None in a `repeated` answer: it is shown once.
 
-    `replayed` marks a request that changed nothing because the endpoint was so already.
+    `skipped` are the numbers of the first and of the last public event that it does not get. `replayed` marks a request
+    that changed nothing because the endpoint was so already.
     """
 
     endpoint: WebhookEndpoint
     secret: str | None = None
+    skipped: tuple[int, int] | None = None
     replayed: bool = False
     repeated: bool = False
 
