@@ -65,6 +65,7 @@ class Double:
         self.headers: list[Any] = []
         self.held, self.gate = asyncio.Event(), asyncio.Event()  # a request waits, and goes on
         self.key = "sk_test_1"
+        self.forbidden: tuple[str, ...] = ()
         self.now = int(time.time())
         self._stored: dict[str, tuple[tuple[str, str], int, Any]] = {}
         self._ids = itertools.count(1)
@@ -89,6 +90,12 @@ class Double:
             return _json(
                 401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_***"}}
             )
+        if any(part in request.path for part in self.forbidden):
+            error = {
+                "type": "invalid_request_error",
+                "message": "The provided key does not have the required permissions.",
+            }
+            return _json(403, {"error": error})
         is_stored = request.headers.get("Idempotency-Key") in self._stored
         planned = (faults for end, faults in self.faults.items() if faults and request.path.endswith(end))
         planned = (faults for faults in planned if not (is_stored and faults[0] in {FAILS_BEFORE, FAILS_AFTER}))

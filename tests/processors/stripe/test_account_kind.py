@@ -91,6 +91,9 @@ async def test_a_publishable_key_of_another_account_is_noticed(kind: StripeKind,
     assert [each["status"] for each in double.intents.values()] == 3 * ["canceled"]
     double.faults["/setup_intents"] = ["REFUSED", FAILS_BEFORE]
     assert await kind.publishable_key_mismatch("pk_test_foreign", keys, _soon()) is None, "Stripe does not show it"
+    double.forbidden = ("setup_intents",)
+    assert await kind.publishable_key_mismatch("pk_test_foreign", keys, _soon()) is None, "the key is restricted"
+    double.forbidden = ()
     with pytest.raises(ProcessorTimedOut):
         await kind.publishable_key_mismatch("pk_test_foreign", keys, _soon())
     double.faults["/cancel"] = [FAILS_BEFORE]

@@ -34,6 +34,7 @@ from ledger.processors.messages import (
     SettlementRefused,
 )
 from ledger.processors.stripe.processor import StripeProcessor
+from ledger.processors.stripe.transport import KeyRefused
 
 pytestmark = pytest.mark.anyio
 
@@ -355,6 +356,13 @@ async def test_the_verification_of_a_card_is_shown_as_it_stands(
     await stripe.authorize(shop.pay())
     assert await found(shop, early, object_id=list(double.intents)[-1]) == [], "a payment is no verification"
     assert await stripe.void(shop.void(intent["id"])) == VoidRefused(code="ALREADY_CAPTURED", message=ANY)
+    double.forbidden = ("setup_intents",)
+    assert await found(shop, early) == [], "a restricted key that may not read it has not made it"
+    double.forbidden = ()
+    double.key = "sk_test_2"
+    with pytest.raises(KeyRefused):
+        await found(shop, early)
+    double.key = "sk_test_1"
     intent["metadata"].pop("ledger_customer")
     assert await found(shop, early) == [], "an earlier release made it"
     intent["metadata"]["ledger_customer"] = str(uuid7())

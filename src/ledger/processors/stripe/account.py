@@ -17,7 +17,7 @@ from ledger.processors.stripe.forms import Form
 from ledger.processors.stripe.intents import SETUPS
 from ledger.processors.stripe.objects import Account, OwnedSetup, SeenSetup
 from ledger.processors.stripe.references import OXXO_MAX, OXXO_MIN
-from ledger.processors.stripe.transport import KeyRefused, Refused, Transport
+from ledger.processors.stripe.transport import NotPermitted, Refused, Transport
 from ledger.processors.stripe.units import SMALLEST_CHARGE, UNIT, UNITS_MAX
 
 NAME: Final = "stripe"
@@ -76,7 +76,7 @@ async def has_publishable_key(own: Transport, public: Transport, deadline_at: da
     form: Form = {"payment_method_types": ["card"], "usage": "on_session"}
     try:
         made = await own.post(SETUPS, form, OwnedSetup, key=str(uuid4()), deadline_at=deadline_at)
-    except (Refused, KeyRefused):
+    except (Refused, NotPermitted):
         return None  # a restricted key, or an account without cards
     path = f"{SETUPS}/{made.id}"
     try:

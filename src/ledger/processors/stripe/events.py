@@ -55,7 +55,7 @@ from ledger.processors.stripe.payouts import Payouts, envelope
 from ledger.processors.stripe.records import BY_ITSELF, UNDONE, seconds
 from ledger.processors.stripe.refund_parts import answer_of, are_all, parts_of, whole_of
 from ledger.processors.stripe.signatures import NamedObject
-from ledger.processors.stripe.transport import Refused, Transport
+from ledger.processors.stripe.transport import NotPermitted, Refused, Transport
 from ledger.processors.stripe.units import from_units
 
 T = TypeVar("T")
@@ -209,8 +209,14 @@ class Events(Intents):
         ]
 
     async def _verification(self, intent_id: str, deadline_at: datetime) -> Sequence[Finding]:
-        """Returns the state of the verification of a card that is saved without a payment."""
-        intent = await self.read(intent_id, deadline_at)
+        """Returns the state of the verification of a card that is saved without a payment.
+
+        A key that may not read setup intents has made none: the others of the account are none of the ledger's.
+        """
+        try:
+            intent = await self.read(intent_id, deadline_at)
+        except NotPermitted:
+            return []
         about = verification_of(intent.metadata)
         if any(named is None for named in about.values()) or path_of(intent.id).startswith(PAYMENTS):
             return []

@@ -41,7 +41,8 @@ _TRIES: Final = 4
 _PAUSE_FIRST_S, _PAUSE_MAX_S = 0.2, 2.0
 _PAGE: Final = 100
 """The most objects that a page of a list can have."""
-_TURNED_AWAY: Final = frozenset({401, 403})
+_FORBIDDEN: Final = 403
+_TURNED_AWAY: Final = frozenset({401, _FORBIDDEN})
 _OK: Final = 200
 
 T = TypeVar("T", bound=Struct)
@@ -59,6 +60,10 @@ class _Disconnected(ProcessorTimedOut):
 
 class KeyRefused(ProcessorUnavailable):
     """Stripe refuses the account's secret key, or lets it not do this. The text is Stripe's own."""
+
+
+class NotPermitted(KeyRefused):
+    """The account's key is restricted, and Stripe does not let it do this."""
 
 
 class Refused(Exception):
@@ -253,7 +258,8 @@ def _answered(reply: Reply) -> Reply:
     if reply.status == _OK:
         return reply
     if reply.status in _TURNED_AWAY:
-        raise KeyRefused(_message(reply) or f"Stripe refused the account's key with status {reply.status}.")
+        failure = NotPermitted if reply.status == _FORBIDDEN else KeyRefused
+        raise failure(_message(reply) or f"Stripe refused the account's key with status {reply.status}.")
     if reply.status >= 500 and reply.is_replayed:
         raise ReplayedFailure(f"Stripe failed at this request with status {reply.status}, and repeats it")
     if reply.status >= 500 or not 400 <= reply.status < 500:
