@@ -147,7 +147,9 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "`amountReserved` is the "
     "reserved part.",
     "CARD_TOKEN_INVALID": "No card can be charged by the token of `field`: its account is not connected, or its processor "
-    "does not know it, or it is used up. Nothing was recorded.",
+    "does not know it, or it is used up. No order, payment or card was recorded. A payment method of Stripe (`pm_…`) that "
+    "was charged before without being kept is declined instead, because Stripe shows it only then: the order is FAILED "
+    "with the `declineCode` CARD_TOKEN_INVALID, no bank was asked, and the same order takes a new token.",
     "METHOD_NOT_ENABLED": "The merchant does not accept this payment method, or none of its accounts with processors "
     "takes it in the order's currency and amount. `accounts` has the reason of each account, `amountMin` and `amountMax` "
     "the amounts that would be taken.",
