@@ -41,6 +41,8 @@ _NAMES = {
     objects.FundingInstructions: ("funding_instructions",),
     objects.FundingTransfer: ("funding_instructions_bank_transfer",),
     objects.Dispute: ("dispute",),
+    objects.OwnedSetup: ("setup_intent",),
+    objects.SeenSetup: ("setup_intent",),
     objects.Payout: ("payout",),
     objects.Event: ("event",),
     objects.EventData: ("notification_event_data",),
