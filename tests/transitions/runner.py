@@ -11,11 +11,11 @@ import fcntl
 import os
 import pickle
 import traceback
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.api.storefront import Storefront
+from tests.api.storefront import Merchant, Storefront
 from tests.transitions.context import Move, OrderMoves, ScenarioContext
 from tests.transitions.scenario import Scenario
 
@@ -68,8 +68,14 @@ async def run_once(store: Storefront, scenarios: Sequence[Scenario], results: Pa
         return [Outcome(scenario, *rest) for scenario, rest in zip(scenarios, pickle.loads(pickled), strict=True)]
 
 
-async def run_all(store: Storefront, scenarios: Sequence[Scenario]) -> list[Outcome]:
-    """Runs the scenarios and returns their outcomes, in the given order."""
+async def _nothing(_: Merchant) -> None:
+    """Most runs prepare nothing."""
+
+
+async def run_all(
+    store: Storefront, scenarios: Sequence[Scenario], prepare: Callable[[Merchant], Awaitable[None]] = _nothing
+) -> list[Outcome]:
+    """Runs the scenarios and returns their outcomes, in the given order. `prepare` is called for each one's merchant."""
     url = store.settings.database_url
     assert url is not None, "there is a database"
     slots = asyncio.Semaphore(_CONCURRENT)
@@ -80,6 +86,7 @@ async def run_all(store: Storefront, scenarios: Sequence[Scenario]) -> list[Outc
         async def run(scenario: Scenario) -> Outcome:
             async with slots:
                 merchant = await store.register(**dict(scenario.settings))
+                await prepare(merchant)
                 context = ScenarioContext(store, merchant, open_calls)
                 try:
                     for step in scenario.steps:
