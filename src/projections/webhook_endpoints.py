@@ -170,6 +170,53 @@ class EndpointDocument(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = UNSET
 
 
+class LoggedEndpointDocument(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An endpoint as its stream has it, in an event about it: how far it got its events is not in the log."""
+
+    id: Annotated[UUID, Meta(description="The service's id of the endpoint.")]
+    url: Annotated[str, Meta(description="Where events are posted.", examples=["https://shop.example.com/webhooks"])]
+    events: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="The kinds that it gets. Null: all, those of later releases too.", examples=[["payment.*"]]),
+    ]
+    description: Annotated[str | None, Meta(description="Free text.")]
+    ordering: Annotated[
+        Ordering,
+        Meta(
+            description="How long an event waits for an earlier one of the same order or subscription. DEFAULT: 60 seconds. "
+            "STRICT: until that one is accepted, or given up."
+        ),
+    ]
+    payload: Annotated[Payload, Meta(description="THIN: the messages have no `data`.")]
+    status: Annotated[EndpointStatus, Meta(description="Nothing is posted to a DISABLED endpoint.")]
+    disabled_reason: Annotated[
+        DisabledReason | None,
+        Meta(
+            description="MERCHANT: a request disabled it. GONE: it answered 410. FAILING: it accepted nothing for five days."
+        ),
+    ]
+    created_at: Annotated[Moment, Meta(description="When it was created. It gets what happens from then on.")]
+    updated_at: Annotated[Moment, Meta(description="When it was last changed, enabled or disabled.")]
+
+
+def render_logged(endpoint: WebhookEndpoint) -> bytes:
+    """Returns an endpoint as JSON, from its stream alone."""
+    terms = endpoint.terms
+    document = LoggedEndpointDocument(
+        id=endpoint.endpoint_id,
+        url=terms.url,
+        events=terms.events,
+        description=terms.description,
+        ordering=terms.ordering,
+        payload=terms.payload,
+        status=endpoint.status,
+        disabled_reason=endpoint.disabled_reason,
+        created_at=moment(endpoint.created_at),
+        updated_at=moment(endpoint.updated_at),
+    )
+    return _encode(document)
+
+
 class EndpointPage(Struct, rename="camel"):
     """The endpoints of the merchant."""
 

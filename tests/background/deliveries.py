@@ -80,6 +80,7 @@ class Receiver:
                 self.under_way += 1
                 self.most_under_way = max(self.most_under_way, self.under_way)
                 event = msgspec.json.decode(body)
+                event["path"] = self.arrivals[-1].path
                 if self.holds(event):
                     await self.go_on.wait()
                 self._times[event["id"]] += 1

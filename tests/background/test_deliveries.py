@@ -33,10 +33,12 @@ from ledger.background.scheduler.jobs import Jobs
 from ledger.domain.streams import WEBHOOK_ENDPOINTS
 from ledger.domain.webhooks.commands import ChangeEndpoint
 from ledger.domain.webhooks.decide import decide_change
-from ledger.domain.webhooks.terms import Ordering, Payload
+from ledger.domain.webhooks.terms import EndpointStatus, Ordering, Payload, Resume
 from ledger.journal.append import Change
+from ledger.notifications.contract import MessageKind, Notification, NotifierUnavailable
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.operations.webhooks.delete import delete_endpoint
 
@@ -66,10 +68,14 @@ def move_clock(url: str, merchant: Actor, seconds: float) -> None:
     )
 
 
-async def change(ledger: Ledger, merchant: Actor, endpoint_id: UUID, **terms: Any) -> None:
+async def change(
+    ledger: Ledger, merchant: Actor, endpoint_id: UUID, status: EndpointStatus | None = None, **terms: Any
+) -> None:
     endpoint, version = await ledger.journal.load(merchant.merchant_id, WEBHOOK_ENDPOINTS, endpoint_id)
     assert endpoint is not None
-    events = decide_change(endpoint, ChangeEndpoint(terms=terms, at=datetime.now(UTC)))
+    events = decide_change(
+        endpoint, ChangeEndpoint(terms=terms, at=datetime.now(UTC), status=status, resume=Resume.MISSED)
+    )
     after = endpoint
     for event in events:
         after = WEBHOOK_ENDPOINTS.evolve(after, event)
@@ -389,3 +395,74 @@ async def test_a_commit_wakes_the_sessions_and_those_that_have_none(
         finally:
             stop.set()
             await running
+
+
+class Mailbox:
+    """A notifier that keeps what it is given, and is away at first."""
+
+    name, timeout_s = "test", 1.0
+
+    def __init__(self) -> None:
+        self.notifications: list[Notification] = []
+        self.is_away = True
+
+    async def send(self, notification: Notification, within_s: float) -> None:
+        assert within_s > 1
+        if self.is_away:
+            raise NotifierUnavailable("AWAY")
+        self.notifications.append(notification)
+
+
+async def test_a_receiver_that_is_gone_or_fails_for_days_is_disabled_which_is_announced_once(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: Any
+) -> None:
+    ledger.notifier = mailbox = Mailbox()
+    monkeypatch.setattr("ledger.background.deliveries.sender._AFTER_FAILURE_S", 0.05)
+    await change_settings(ledger, merchant, {"alert_email": "it@shop.example.com"})
+    answers = {"/gone": 410, "/failing": 500, "/well": 200}
+    async with receiving(lambda event, _: answers[event["path"]]) as receiver, working(database_url, ledger) as worker:
+        ids = {}
+        for path in answers:
+            ids[path], _ = await an_endpoint(
+                database_url,
+                ledger,
+                merchant,
+                receiver.url + path,
+                events=("payment_order.created", "webhook_endpoint.*"),
+            )
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await until(lambda: len(receiver.arrivals) == 3)
+        await until(lambda: not worker.sender.sessions.get(ids["/gone"]))
+        await worker.number()
+        await until(lambda: len(receiver.of("/well")) == 2)
+        mailbox.is_away = False
+        await until(lambda: len(mailbox.notifications) == 1)
+        execute(
+            database_url,
+            "update webhook_cursor set failures_in_a_row = 9, failing_since = now() - interval '6 days', holder = null,"
+            " held_until = null, due_at = now() where endpoint_id = %s",
+            ids["/failing"],
+        )
+        move_clock(database_url, merchant, 6)
+        worker.sender.wake(None)
+        await until(lambda: len(mailbox.notifications) == 2)
+        await worker.number()
+        await until(lambda: len(receiver.of("/well")) == 3)
+        assert len(receiver.of("/gone")) == 1, "nothing is posted to it any more"
+        reasons = [event["data"]["disabledReason"] for event in receiver.of("/well")[1:]]
+        assert reasons == ["GONE", "FAILING"]
+        assert [event["resource"]["id"] for event in receiver.of("/well")[1:]] == [
+            str(ids["/gone"]),
+            str(ids["/failing"]),
+        ]
+        answers["/gone"] = 200
+        await change(ledger, merchant, ids["/gone"], EndpointStatus.ENABLED)
+        worker.sender.wake(None)
+        move_clock(database_url, merchant, 20)
+        await until(lambda: len(receiver.of("/gone")) == 4)
+    assert sorted(set(receiver.sequences("/gone"))) == receiver.sequences("/well"), "it missed nothing"
+    gone, failing = mailbox.notifications
+    assert (gone.recipient, gone.message.kind) == ("it@shop.example.com", MessageKind.WEBHOOK_DISABLED)
+    assert "410" in gone.message.text
+    assert receiver.url + "/failing" in failing.message.text

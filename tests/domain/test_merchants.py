@@ -114,6 +114,7 @@ def test_a_new_merchant_has_the_default_settings():
         "receiptDueDay": 5,
         "reminderDays": (3, 0),
         "invoiceByDefault": False,
+        "alertEmail": None,
     }
     assert published.items() <= to_builtins(merchant.settings).items()
 
@@ -189,6 +190,9 @@ def test_a_surcharge_is_switched_on_and_off():
         ("exchangeRate", {"exchange_rate": Decimal("Infinity")}),
         ("receiptDueDay", {"receipt_due_day": 0}),
         ("receiptDueDay", {"receipt_due_day": 29}),
+        ("alertEmail", {"alert_email": "it@shop"}),
+        ("alertEmail", {"alert_email": "a@b.mx\nBcc: c@d.mx"}),
+        ("alertEmail", {"alert_email": f"{'a' * 64}@{'b.' * 95}mx"}),
     ],
 )
 def test_a_setting_out_of_bounds_is_refused_by_its_name(name, settings):
@@ -217,6 +221,7 @@ def test_an_operator_writes_settings_as_text():
         "invoiceSeries": "WEB",
         "invoiceFolio": "counter",
         "cardEntry": "tokens",
+        "alertEmail": " it@shop.example.com ",
     }
     merchant = (
         given(REGISTERED)
@@ -243,6 +248,7 @@ def test_an_operator_writes_settings_as_text():
                 invoice_series="WEB",
                 invoice_folio=InvoiceFolio.COUNTER,
                 card_entry=CardEntry.TOKENS,
+                alert_email="it@shop.example.com",
             )
         )
     )

@@ -416,6 +416,7 @@ SAMPLES: dict[str, Any] = {
         invoice_series="WEB",
         invoice_folio=InvoiceFolio.COUNTER,
         card_entry=CardEntry.TOKENS,
+        alert_email="it@shop.example.com",
     ),
     "api-key-issued.v1": merchants.ApiKeyIssued(
         merchant_id=MERCHANT,

@@ -20,6 +20,7 @@ from projections.products import ProductDocument
 from projections.subscriptions.invoices import SubscriptionInvoiceDocument
 from projections.subscriptions.plans import PlanDocument
 from projections.subscriptions.subscriptions import SubscriptionDocument
+from projections.webhook_endpoints import LoggedEndpointDocument
 
 Json = dict[str, Any]
 
@@ -35,6 +36,7 @@ _SHOWN: Final[Mapping[ResourceType, type[Struct]]] = {
     ResourceType.PRODUCT: ProductDocument,
     ResourceType.SUBSCRIPTION: SubscriptionDocument,
     ResourceType.SUBSCRIPTION_INVOICE: SubscriptionInvoiceDocument,
+    ResourceType.WEBHOOK_ENDPOINT: LoggedEndpointDocument,
 }
 """What the events about a resource show of it."""
 

@@ -29,6 +29,7 @@ class MessageKind(StrEnum):
     CFDI_INVOICE = "CFDI_INVOICE"
     CFDI_RECEIPT = "CFDI_RECEIPT"
     CFDI_CREDIT_NOTE = "CFDI_CREDIT_NOTE"
+    WEBHOOK_DISABLED = "WEBHOOK_DISABLED"
 
 
 class Message(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-_WARNS: Final = frozenset({MessageKind.OVERDUE, MessageKind.PAYMENT_FAILED})
+_WARNS: Final = frozenset({MessageKind.OVERDUE, MessageKind.PAYMENT_FAILED, MessageKind.WEBHOOK_DISABLED})
 
 Row = tuple[str, str | None]
 """The name of a label in `words`, and the value beside it; a row without a value is left out."""
@@ -140,6 +140,22 @@ def electronic_document(
     return _message(to, kind, ("amount", money(amount, currency)), rows, at=issued_at, number=number)
 
 
+def webhook_disabled(to: Addressee, *, url: str, is_gone: bool, disabled_at: datetime) -> Message:
+    """Returns the message to a merchant whose endpoint was disabled because of its receiver: it answered 410
+    (`is_gone`), or accepted nothing for five days.
+    """
+    words = WORDS[to.language]
+    return _message(
+        to,
+        MessageKind.WEBHOOK_DISABLED,
+        ("endpoint", one_line(url)),
+        [("disabled", day(disabled_at, to.time_zone, to.language))],
+        at=disabled_at,
+        reason=words.endpoint_gone if is_gone else words.endpoint_failing,
+        footer=words.merchant_footer,
+    )
+
+
 def _message(
     to: Addressee,
     kind: MessageKind,
@@ -152,6 +168,8 @@ def _message(
     references: Sequence[Row] = (),
     advice: str | None = None,
     invoice_url: str | None = None,
+    reason: str = "",
+    footer: str | None = None,
 ) -> Message:
     words = WORDS[to.language]
     sentences = words.kinds[kind]
@@ -162,6 +180,7 @@ def _message(
         "short_date": short_day(at, to.time_zone, to.language),
         "plan": one_line(plan),
         "number": one_line(number),
+        "reason": reason,
     }
     name = first_name(to.customer_name)
     content = {
@@ -179,7 +198,7 @@ def _message(
         "invoice_label": words.invoice,
         "invoice_url": invoice_url,
         "advice": (advice or sentences.advice).format(**values),
-        "footer": words.footer.format(**values),
+        "footer": (footer or words.footer).format(**values),
     }
     return Message(
         kind=kind,

@@ -32,6 +32,9 @@ class Words(Struct, frozen=True, kw_only=True):
     ended: str
     footer: str
     invoice: str
+    merchant_footer: str
+    endpoint_gone: str
+    endpoint_failing: str
     kinds: dict[MessageKind, Sentences]
 
 
@@ -60,6 +63,8 @@ _ES: Final = Words(
         "folio": "Folio",
         "fiscal_uuid": "Folio fiscal",
         "issued": "Fecha de emisión",
+        "endpoint": "Dirección",
+        "disabled": "Desactivada",
     },
     references="Puede pagar con estos datos:",
     last_attempt="No habrá más intentos automáticos. Actualice su método de pago con {merchant} para conservar la "
@@ -67,6 +72,9 @@ _ES: Final = Words(
     ended="No habrá más intentos: la suscripción fue cancelada. Si desea continuar, contrátela de nuevo con {merchant}.",
     footer="{merchant} le envía este mensaje automático. Si no desea recibir avisos como este, pídalo a {merchant}.",
     invoice="Solicite aquí su factura electrónica",
+    merchant_footer="El servicio de pagos envía este mensaje automático a la dirección de avisos (alertEmail) de {merchant}.",
+    endpoint_gone="El programa que los recibe respondió 410 (Gone): ya no los quiere.",
+    endpoint_failing="El programa que los recibe no aceptó ninguno en cinco días.",
     kinds={
         MessageKind.PAYMENT_REMINDER: Sentences(
             "Recordatorio de pago: {amount} a {merchant}, vence el {short_date}",
@@ -117,6 +125,13 @@ _ES: Final = Words(
             "{merchant} le envía la nota de crédito (CFDI) de su devolución. El XML y el PDF van adjuntos.",
             "Conserve el XML: es el comprobante fiscal. El PDF es su representación impresa.",
         ),
+        MessageKind.WEBHOOK_DISABLED: Sentences(
+            "Los eventos de {merchant} ya no se envían a su programa",
+            "Una dirección para eventos fue desactivada",
+            "El servicio dejó de enviar los eventos de {merchant} a esta dirección. {reason}",
+            "Corrija el programa y active la dirección de nuevo (PUT /v1/webhook-endpoints/…, status ENABLED). Con resume "
+            "MISSED recibe los eventos que faltan: no se pierde ninguno.",
+        ),
     },
 )
 
@@ -145,6 +160,8 @@ _EN: Final = Words(
         "folio": "Number",
         "fiscal_uuid": "Fiscal UUID",
         "issued": "Issued on",
+        "endpoint": "Address",
+        "disabled": "Disabled",
     },
     references="You can pay with these details:",
     last_attempt="There will be no further automatic attempt. Update your payment method with {merchant} to keep the "
@@ -153,6 +170,9 @@ _EN: Final = Words(
     "{merchant}.",
     footer="{merchant} sends you this automatic message. If you do not want messages like this one, ask {merchant}.",
     invoice="Request your electronic invoice here",
+    merchant_footer="The payment service sends this automatic message to the address for alerts (alertEmail) of {merchant}.",
+    endpoint_gone="The program that receives them answered 410 (Gone): it does not want them any more.",
+    endpoint_failing="The program that receives them accepted none in five days.",
     kinds={
         MessageKind.PAYMENT_REMINDER: Sentences(
             "Payment reminder: {amount} to {merchant}, due {short_date}",
@@ -202,6 +222,13 @@ _EN: Final = Words(
             "Your credit note",
             "{merchant} sends you the credit note (CFDI) of your refund. The XML and the PDF are attached.",
             "Keep the XML: it is the fiscal document. The PDF is its printed form.",
+        ),
+        MessageKind.WEBHOOK_DISABLED: Sentences(
+            "The events of {merchant} are no longer sent to your program",
+            "A webhook endpoint was disabled",
+            "The service has stopped sending the events of {merchant} to this address. {reason}",
+            "Mend the program and enable the endpoint again (PUT /v1/webhook-endpoints/…, status ENABLED). With resume "
+            "MISSED it gets what it missed: nothing is lost.",
         ),
     },
 )

@@ -230,6 +230,16 @@ WEBHOOK_WAITING = AskedGauge(
 WEBHOOK_WAITING_SECONDS = AskedGauge(
     "ledger_webhook_waiting_seconds", "Seconds for which the oldest of these has waited, in real time."
 )
+WEBHOOKS_DISABLED = _counter(
+    "ledger_webhook_endpoints_disabled_total",
+    "Webhook endpoints that were disabled because of their receivers: GONE for 410, FAILING for five days.",
+    ("reason",),
+)
+WEBHOOK_ALERTS = _counter(
+    "ledger_webhook_alerts_total",
+    "E-mails to merchants about disabled endpoints: sent, postponed because the mail server did not accept them, dropped.",
+    ("outcome",),
+)
 WEBHOOK_ATTEMPTS = _counter(
     "ledger_webhook_attempts_total",
     "Attempts to deliver an event to a merchant's endpoint, by outcome: DELIVERED, else why it failed.",

@@ -23,7 +23,8 @@ from ledger.domain.plans.state import Plan
 from ledger.domain.products.state import Product
 from ledger.domain.public_events.kinds import CUSTOMER_DELETED, ResourceType
 from ledger.domain.subscriptions.state import Subscription
-from projections import customers, payment_methods, products
+from ledger.domain.webhooks.state import WebhookEndpoint
+from projections import customers, payment_methods, products, webhook_endpoints
 from projections.events.numbered import NumberedEvent
 from projections.events.states import Point, States
 from projections.formats import AmountText, Moment, encode, moment
@@ -159,6 +160,8 @@ class BodyRenderer:
                 return f"{self._base}/v1/subscriptions/{resource_id}"
             case ResourceType.SUBSCRIPTION_INVOICE:
                 return f"{self._base}/v1/subscription-invoices/{resource_id}"
+            case ResourceType.WEBHOOK_ENDPOINT:
+                return f"{self._base}/v1/webhook-endpoints/{resource_id}"
             case _:
                 return order
 
@@ -258,6 +261,10 @@ def _subscription_invoice_data(_: UUID, event: NumberedEvent, subscription: Subs
     return invoices.render_invoice(subscription, invoice)
 
 
+def _endpoint_data(_: UUID, __: NumberedEvent, endpoint: WebhookEndpoint, ___: States) -> bytes:
+    return webhook_endpoints.render_logged(endpoint)
+
+
 _DATA: Final[Mapping[ResourceType, Callable[[UUID, NumberedEvent, Any, States], bytes]]] = {
     ResourceType.PAYMENT_ORDER: _order_data,
     ResourceType.PAYMENT: _payment_data,
@@ -270,6 +277,7 @@ _DATA: Final[Mapping[ResourceType, Callable[[UUID, NumberedEvent, Any, States], 
     ResourceType.PRODUCT: _product_data,
     ResourceType.SUBSCRIPTION: _subscription_data,
     ResourceType.SUBSCRIPTION_INVOICE: _subscription_invoice_data,
+    ResourceType.WEBHOOK_ENDPOINT: _endpoint_data,
 }
 
 

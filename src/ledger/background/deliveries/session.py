@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Final
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from msgspec import Struct
 from uuid_utils.compat import uuid7
 
 from ledger.background.deliveries import health as pacing
+from ledger.background.deliveries.alerts import alert
 from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, note_attempt
 from ledger.background.deliveries.event_source import EventSource
 from ledger.background.deliveries.lines import Lines
@@ -31,10 +33,12 @@ from ledger.background.reactions.quarantine import UNREADABLE
 from ledger.domain.public_events.kinds import KIND_OF, kinds_of
 from ledger.domain.streams import WEBHOOK_ENDPOINTS
 from ledger.domain.webhooks.state import WebhookEndpoint
-from ledger.domain.webhooks.terms import EndpointStatus, Payload
+from ledger.domain.webhooks.terms import DisabledReason, EndpointStatus, Payload
+from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.webhooks.disable import disable_endpoint
 from ledger.postgres.faults import Fault
-from ledger.telemetry.metrics import WEBHOOK_ATTEMPTS
+from ledger.telemetry.metrics import WEBHOOK_ATTEMPTS, WEBHOOKS_DISABLED
 from ledger.webhooks.attempts import Attempt
 
 _log = structlog.get_logger()
@@ -113,7 +117,9 @@ class Session:
         try:
             if endpoint.is_deleted:
                 await self._tools.store.skip(self.lease)
-            elif endpoint.status is EndpointStatus.ENABLED and not await self._deliver(endpoint, stop):
+            elif endpoint.status is EndpointStatus.DISABLED:
+                await alert(self._tools.ledger, merchant_id, endpoint, version)
+            elif not await self._deliver(endpoint, stop):
                 return  # its log is being numbered, and nothing was done yet
             version = endpoint.version
         finally:
@@ -129,6 +135,7 @@ class Session:
                 return False
             await self._tools.store.skip(self.lease, KIND_OF if kinds is None else kinds)
             # What the merchant has changed may be what was wrong: another address, or a receiver that works again.
+            await self._tools.store.note_version(self.lease, endpoint.version)
             health = pacing.Health(last_success_at=health.last_success_at)
         delivering = _Delivering(self, self._tools, endpoint, kinds, sequence, health)
         with suppress(LeaseLost):
@@ -169,7 +176,7 @@ class _Delivering:
         assert tools.ledger.webhooks is not None, "a worker has access to webhooks"
         self._session, self._lease, self._woken = session, session.lease, session.woken
         self._store, self._writer, self._source, self._rendered = tools.store, tools.writer, tools.source, tools.bodies
-        self._clock, self._webhooks = tools.ledger.clock, tools.ledger.webhooks
+        self._ledger, self._clock, self._webhooks = tools.ledger, tools.ledger.clock, tools.ledger.webhooks
         self._endpoint, self._kinds = endpoint, kinds
         self._is_thin = endpoint.terms.payload is Payload.THIN
         self._health = health
@@ -190,6 +197,7 @@ class _Delivering:
         self._being_written: dict[UUID, DeliveryRow] = {}
         self._writing: asyncio.Future[int | None] | None = None
         self._is_over = False
+        self._disable: DisabledReason | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Delivers until there is nothing left to do. Raises LeaseLost."""
@@ -200,8 +208,23 @@ class _Delivering:
                 await self._finish(_TIMEOUT_S)
                 raise
             await self._finish(_STOP_S if stop.is_set() else _TIMEOUT_S)
+            if self._disable is not None and not self._session.is_changed:
+                await self._disable_endpoint(self._disable)
         finally:
             await self._cancel()
+
+    async def _disable_endpoint(self, reason: DisabledReason) -> None:
+        """Disables the endpoint, whose outcomes are written. The next session writes to the merchant."""
+        actor = Actor(merchant_id=self._lease.merchant_id, request_id="webhooks")
+        if await disable_endpoint(self._ledger, actor, self._endpoint.endpoint_id, reason):
+            WEBHOOKS_DISABLED.labels(reason).inc()
+            _log.warning(
+                "webhook_endpoint_disabled",
+                merchant_id=str(self._lease.merchant_id),
+                endpoint_id=str(self._lease.endpoint_id),
+                reason=reason.value,
+            )
+        self._session.is_changed = True
 
     async def _work(self, stop: asyncio.Event) -> None:
         """Delivers as long as there is something to do, and for a while after. Raises LeaseLost, one of UNREADABLE."""
@@ -387,6 +410,11 @@ class _Delivering:
         self._health = pacing.after_attempt(
             self._health, is_delivered=attempt.is_delivered, now=self._now, real_now=datetime.now(UTC)
         )
+        if attempt.response_status == HTTPStatus.GONE:
+            self._disable = DisabledReason.GONE
+        elif pacing.is_failing_for_days(self._health, self._now):
+            self._disable = DisabledReason.FAILING
+        self._is_over |= self._disable is not None
         delivery.noted_at = delivery.due_at
         delivery.body = None
         self._gather(delivery, body)

@@ -101,6 +101,12 @@ update webhook_cursor set sequence = greatest(sequence, %(sequence)s), origin = 
 returning sequence
 """
 
+# Notes the version of an endpoint that was acted on: its failures before count no more.
+_NOTE_VERSION: Final = """
+update webhook_cursor set version = %(version)s, failures_in_a_row = 0, failing_since = null, paused_until = null
+ where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and holder = %(holder)s
+"""
+
 # What a session looks at while it has a lease: whether it has it, the endpoint's version, the last number of the feed,
 # whether a sandbox clock is being moved, and whether a delivery is due.
 _PLACE: Final = """
@@ -249,6 +255,11 @@ class DeliveryStore:
                 return None
             begun = await (await connection.execute(_BEGIN, {**values, "sequence": number[0]})).fetchone()
             return None if begun is None else begun[0]
+
+    async def note_version(self, lease: Lease, version: int) -> None:
+        """Notes the version of an endpoint that was acted on, and forgets its failures."""
+        async with self.client.turn() as connection:
+            await connection.execute(_NOTE_VERSION, {**_key(lease), "version": version})
 
     async def place(self, lease: Lease, now: datetime) -> Place | None:
         """Returns what a session looks at; None if the endpoint has no feed yet."""

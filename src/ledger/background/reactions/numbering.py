@@ -23,7 +23,17 @@ from msgspec import Struct
 from ledger.background.reactions.quarantine import UNREADABLE, Quarantine
 from ledger.domain.public_events.announcing import public_events
 from ledger.domain.public_events.command import CommandStream, PublicEvent
-from ledger.domain.streams import CUSTOMERS, ORDERS, PAYMENT_METHODS, PLANS, PRODUCTS, STREAMS, SUBSCRIPTIONS, Stream
+from ledger.domain.streams import (
+    CUSTOMERS,
+    ORDERS,
+    PAYMENT_METHODS,
+    PLANS,
+    PRODUCTS,
+    STREAMS,
+    SUBSCRIPTIONS,
+    WEBHOOK_ENDPOINTS,
+    Stream,
+)
 from ledger.journal.codec import UnknownTopic
 from ledger.journal.journal import Journal
 from ledger.journal.reader import SeenEvent, StoredEvent
@@ -50,7 +60,7 @@ _BEHIND_MAX: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
-_SHOWN: Final = (ORDERS, CUSTOMERS, PAYMENT_METHODS, PLANS, PRODUCTS, SUBSCRIPTIONS)
+_SHOWN: Final = (ORDERS, CUSTOMERS, PAYMENT_METHODS, PLANS, PRODUCTS, SUBSCRIPTIONS, WEBHOOK_ENDPOINTS)
 """The kinds of streams that have public events."""
 _KIND_OF_TOPIC: Final[Mapping[str, Stream[Any]]] = {topic: kind for kind in _SHOWN for topic in kind.topics}
 _FIRST_TOPICS: Final = frozenset(

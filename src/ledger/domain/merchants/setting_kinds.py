@@ -25,6 +25,10 @@ E = TypeVar("E", bound=StrEnum)
 
 _RATE: Final = re.compile(r"\d{1,7}(\.\d{1,12})?", re.ASCII)
 _SERIES: Final = re.compile("[A-Za-z0-9]{1,20}", re.ASCII)
+_ADDRESS: Final = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@([A-Za-z0-9-]{1,63}\.)+[A-Za-z0-9-]{2,63}", re.ASCII
+)
+_ADDRESS_MAX: Final = 254
 _WHOLE: Final = re.compile(r"\d{1,9}", re.ASCII)
 _NOTHING: Final = frozenset({"", "null", "none", "off"})
 _SWITCH: Final = {
@@ -227,6 +231,26 @@ class Series(Kind[str | None]):
 
     def allows(self, value: str | None) -> bool:
         return value is None or _SERIES.fullmatch(value) is not None
+
+
+class Address(Kind[str | None]):
+    """An e-mail address, or none."""
+
+    shown = str | None
+    choices = "must be an e-mail address of at most 254 characters, or none"
+    sent = Annotated[str, Meta(extra_json_schema={"format": "email", "maxLength": 254})] | None
+
+    def member(self) -> tuple[Any, Any]:
+        return self.sent | UnsetType, UNSET
+
+    def from_text(self, text: str) -> str | None:
+        return None if text.lower() in _NOTHING else text
+
+    def read(self, value: str | None) -> str | None:
+        return None if value is None else value.strip()
+
+    def allows(self, value: str | None) -> bool:
+        return value is None or (len(value) <= _ADDRESS_MAX and _ADDRESS.fullmatch(value) is not None)
 
 
 class Days(Kind[tuple[int, ...]]):

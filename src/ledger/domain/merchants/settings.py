@@ -19,6 +19,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct
 
 from ledger.domain.merchants.setting_kinds import (
+    Address,
     Days,
     Kind,
     Methods,
@@ -202,6 +203,14 @@ class MerchantSettings(Struct, frozen=True, kw_only=True, rename="camel"):
             "refuses a number with 400 CARD_NUMBER_NOT_ACCEPTED. Merchants in production begin with TOKENS."
         ),
     ] = CardEntry.NUMBERS
+    alert_email: Annotated[
+        str | None,
+        Address(),
+        Meta(
+            description="Where the service writes to the merchant: when a webhook endpoint is disabled. `null`: nowhere.",
+            examples=["it@shop.example.com"],
+        ),
+    ] = None
 
 
 class Setting(NamedTuple):

@@ -19,6 +19,7 @@ from ledger.domain.public_events import catalog, customers, orders, subscription
 from ledger.domain.public_events.command import CommandStream, PublicEvent
 from ledger.domain.public_events.kinds import KINDS, ORDER_CREATED, Kind, ResourceType
 from ledger.domain.subscriptions.state import Subscription
+from ledger.domain.webhooks.state import WebhookEndpoint
 
 _ANNOUNCERS: Final[Mapping[type, Callable[[CommandStream], list[PublicEvent]]]] = {
     Customer: customers.announced,
@@ -27,6 +28,7 @@ _ANNOUNCERS: Final[Mapping[type, Callable[[CommandStream], list[PublicEvent]]]] 
     Plan: catalog.announced_plan,
     Product: catalog.announced_product,
     Subscription: subscriptions.announced,
+    WebhookEndpoint: catalog.announced_endpoint,
 }
 """What announces the changes of each kind of stream. The other kinds have no public events."""
 

@@ -29,6 +29,7 @@ class ResourceType(StrEnum):
     PRODUCT = "product"
     SUBSCRIPTION = "subscription"
     SUBSCRIPTION_INVOICE = "subscription_invoice"
+    WEBHOOK_ENDPOINT = "webhook_endpoint"
 
 
 class Kind(Struct, frozen=True, kw_only=True, eq=False):  # each is a constant, compared by identity
@@ -213,6 +214,12 @@ SUBSCRIPTION_INVOICE_UNCOLLECTIBLE: Final = _status(
     _SUBSCRIPTION_INVOICE, "uncollectible", "An invoice of a subscription became UNCOLLECTIBLE."
 )
 
+ENDPOINT_DISABLED: Final = _kind(
+    ResourceType.WEBHOOK_ENDPOINT,
+    "disabled",
+    "A webhook endpoint was disabled because of its receiver: it answered 410, or accepted nothing for five days.",
+)
+
 KINDS: Final = (
     ORDER_CREATED,
     ORDER_PENDING,
@@ -283,6 +290,7 @@ KINDS: Final = (
     SUBSCRIPTION_INVOICE_PAYMENT_FAILED,
     SUBSCRIPTION_INVOICE_VOIDED,
     SUBSCRIPTION_INVOICE_UNCOLLECTIBLE,
+    ENDPOINT_DISABLED,
 )
 """Every kind, in the order of the reference."""
 
