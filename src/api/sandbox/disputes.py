@@ -85,7 +85,7 @@ def _message(
 ) -> Message:
     """Returns the report of the payer's bank.
 
-    Raises InvalidOrderState, OrderNotRefundable, InvalidField for an amount that the payment has not captured.
+    Raises InvalidOrderState, OrderNotRefundable, InvalidField for an amount that no bank can take back.
     """
     order, payment = disputed
     if payment.processor_reference is None:
@@ -114,8 +114,8 @@ def _message(
     if amount <= 0:
         raise OrderNotRefundable("The payment holds no money that can be disputed.", currentStatus=payment.status)
     require_multiple(order, amount, most=GROSS_MAX)
-    if asked is not None and asked > payment.captured:
-        raise InvalidField("amount", "must not exceed what the payment has captured")
+    if asked is not None and asked > payment.contestable:
+        raise InvalidField("amount", "must not exceed what the payment has captured and no bank has taken back")
     kind = DisputeOpened if outcome == "OPENED" else DisputeLost
     return kind(amount=amount, **about)
 

@@ -264,6 +264,9 @@ async def test_a_dispute_may_be_lost_at_once_and_deposits_can_be_contested_too(m
     by_transfer = await reference(merchant, externalId="2")
     await send(merchant, by_transfer, 150_000)
     assert told(await contest(merchant, by_transfer, "OPENED"))["payments"][0]["status"] == "DISPUTED"
+    assert told(await contest(merchant, by_transfer, "LOST"))["amountRefunded"] == 150_000
+    twice = await contest(merchant, by_transfer, "LOST", amount=1)
+    assert (twice.status_code, [each["field"] for each in twice.json()["errors"]]) == (400, ["amount"])
 
 
 async def test_card_0259_is_disputed_by_itself_after_its_capture(merchant: Merchant):

@@ -302,10 +302,7 @@ def _has_arrived(payment: Payment, amount: Decimal) -> bool:
     """Returns whether the money that a bank takes back has arrived: a transfer may be taken back before its deposit is
     recorded, and another deposit of the payment is not what the bank has taken.
     """
-    if payment.started.method.type is MethodType.CARD:
-        return True
-    taken = {each.dispute_id: each.lost for each in payment.decided_disputes}
-    return payment.captured - sum(taken.values(), ZERO) >= amount
+    return payment.started.method.type is MethodType.CARD or amount <= payment.contestable
 
 
 def _reported_as_lost(message: _Dispute, otherwise: Decimal) -> Decimal:

@@ -253,6 +253,16 @@ class Payment(Struct, frozen=True, kw_only=True):
         return ZERO if self.hold_ended_at is not None else max(ZERO, self.authorized - self.captured)
 
     @property
+    def contestable(self) -> Decimal:
+        """What a payer's bank can still take back, gross. Of a card it is what was captured: a bank may contest it twice.
+        Of a reference it is the money that has arrived and that no bank has reported to take.
+        """
+        if self.started.method.type is MethodType.CARD:
+            return self.captured
+        taken = {each.dispute_id: each.lost for each in self.decided_disputes}
+        return self.captured - sum(taken.values(), ZERO)
+
+    @property
     def paying_account(self) -> str | None:
         """The CLABE of the account that paid; None if a deposit named none, or two of them named different ones."""
         return self.senders[0] if len(set(self.senders)) == 1 else None
