@@ -254,8 +254,8 @@ class Payment(Struct, frozen=True, kw_only=True):
 
     @property
     def contestable(self) -> Decimal:
-        """What a payer's bank can still take back, gross. Of a card it is what was captured: a bank may contest it twice.
-        Of a reference it is the money that has arrived and that no bank has reported to take.
+        """What a payer's bank can still take back, gross. Of a card it is what was captured, which a bank may contest
+        twice. Of a reference it is the money that has arrived and that no bank has reported to take.
         """
         if self.started.method.type is MethodType.CARD:
             return self.captured
