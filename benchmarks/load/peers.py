@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import cycle
@@ -29,7 +29,7 @@ from benchmarks.load.processes import Go, work
 from benchmarks.measure.samples import Sample, sample
 from ledger.journal.commit import append_statement
 from ledger.postgres import arrays
-from ledger.postgres.connection import connect_arguments, session_options
+from ledger.postgres.connection import apply_settings, connect_arguments, session_settings
 
 Store = Literal["pool", "recorder", "aggregates", "message-db", "emmett"]
 """`pool`: the journal's own statement, once per command. `recorder` and `aggregates`: the library's application
@@ -83,28 +83,28 @@ async def _open(plan: PeerPlan) -> AsyncIterator[_Append]:
                 await cursor.execute(lock, append_statement.lock_parameters(command))
                 await cursor.execute(statement, append_statement.append_parameters(command, [commits.LEAN_TABLE]))
 
-        arguments = connect_arguments("ledger-bench", session_options())
+        settings: Mapping[str, str] = session_settings()
     elif plan.store == "message-db":
 
         async def append(connection: AsyncConnection[Any]) -> None:
             stream = f"order{next(merchants).hex}-{uuid7()}"
             await connection.execute(_WRITE_MESSAGE, (str(uuid4()), stream, plan.event), prepare=True)
 
-        arguments = connect_arguments("ledger-bench", f"-c search_path={MESSAGE_DB_PATH}")
+        settings = {"search_path": MESSAGE_DB_PATH}
     else:
 
         async def append(connection: AsyncConnection[Any]) -> None:
             stream = f"order-{next(merchants).hex}-{uuid7()}"
             await connection.execute(_EMT_APPEND, (str(uuid4()), plan.event, stream), prepare=True)
 
-        arguments = connect_arguments("ledger-bench")
+        settings = {}
 
     async with _Pool(
         plan.url,
         min_size=plan.connections,
         max_size=plan.connections,
-        kwargs=arguments,
-        configure=_configure,
+        kwargs=connect_arguments("ledger-bench"),
+        configure=partial(_configure, settings),
         open=False,
         timeout=_OPEN_MAX_S,
     ) as pool:
@@ -117,9 +117,10 @@ async def _open(plan: PeerPlan) -> AsyncIterator[_Append]:
         yield one
 
 
-async def _configure(connection: AsyncConnection[Any]) -> None:
+async def _configure(settings: Mapping[str, str], connection: AsyncConnection[Any]) -> None:
     connection.prepare_threshold = 0
     arrays.register(connection)
+    await apply_settings(connection, settings)
 
 
 class _Latencies:

@@ -85,6 +85,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECRET,
         ),
     ] = None
+    database_wait_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="How long the start of a service waits for a primary of your own Postgres that answers.",
+            extra=_SECONDS,
+        ),
+    ] = 60.0
     data_dir: Annotated[
         Path,
         Meta(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
+from structlog.testing import capture_logs
 
-from ledger.postgres.connection import SharedClient
+from ledger.postgres import listener
+from ledger.postgres.connection import Connection, ServerIsStandby, SharedClient, connect, reconnect
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.listener import Listener
+from projections.lists.pool import ListPool
 
 pytestmark = pytest.mark.anyio
 
@@ -23,3 +30,57 @@ async def test_a_database_that_became_read_only_is_unavailable_and_a_wrong_state
                 await connection.execute("create table written ()")
         async with client.turn() as connection:
             assert await (await connection.execute("select 1")).fetchone() == (1,)
+
+
+async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(database_url: str) -> None:
+    string = make_conninfo(
+        database_url, target_session_attrs="read-write", options="-c search_path=public,pg_catalog -c work_mem=5MB"
+    )
+    settings = (
+        "select current_setting('search_path'), current_setting('work_mem'), current_setting('statement_timeout')"
+    )
+    async with await connect(string, "test") as connection:
+        assert await (await connection.execute(settings)).fetchone() == ("public,pg_catalog", "5MB", "10s")
+    lists = ListPool(string)
+    await lists.start()
+    try:
+        assert await lists.rows(settings, {}) == [("public,pg_catalog", "32MB", "5s")]
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            await lists.rows("create table written ()", {})
+    finally:
+        await lists.stop()
+
+
+async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as standby:
+        standby.setattr(Connection, "is_standby", True)
+        with pytest.raises(ServerIsStandby, match="name the primary, or every server"):
+            await connect(database_url, "test")
+        with pytest.raises(DatabaseUnavailable):
+            async with SharedClient(database_url, "test").turn():
+                pass
+        with capture_logs() as lines:
+            waiting = asyncio.create_task(reconnect(database_url, "test"))
+            while not lines:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+    await (await waiting).close()
+    assert [(line["event"], line["of"]) for line in lines] == [("database_read_only", "test")]
+
+
+async def test_a_listener_that_cannot_listen_tries_again_with_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def refused(_: Listener) -> None:
+        if len(pauses) == 9:
+            raise asyncio.CancelledError
+        raise psycopg.OperationalError("a test")
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(Listener, "_listen", refused)
+    monkeypatch.setattr(listener.asyncio, "sleep", noted)
+    with pytest.raises(asyncio.CancelledError):
+        await Listener("", "test", "test", lambda _: None, lambda: None)._run()
+    assert pauses[:3] == [0.1, 0.2, 0.4]
+    assert pauses[-1] == 5.0

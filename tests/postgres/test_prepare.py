@@ -110,6 +110,12 @@ def test_a_role_that_cannot_confirm_commits_is_refused_with_what_to_grant(databa
             connection.execute(f"drop role {name}")
 
 
+def test_a_database_that_was_made_read_only_is_refused_in_one_line(settings, database_url):
+    url = psycopg.conninfo.make_conninfo(database_url, options="-c default_transaction_read_only=on")
+    with pytest.raises(CannotRun, match=r"^the database is read-only: set default_transaction_read_only to off"):
+        prepare(settings, url)
+
+
 @pytest.mark.parametrize(
     ("names", "rows", "is_missing", "text"),
     [

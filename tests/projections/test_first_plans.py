@@ -21,6 +21,7 @@ from tests.domain.builders import NOON
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import MethodType
+from ledger.postgres.connection import SET
 from projections.lists import pool, references
 from projections.lists.pages import OrderQuery
 from projections.lists.statements import page_statements
@@ -59,7 +60,8 @@ def first_day(databases: Databases) -> Iterator[psycopg.Connection[Any]]:
     with databases.lent() as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("truncate payment_order")
-        with psycopg.connect(url, autocommit=True, options=pool._OPTIONS) as connection:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(SET, (list(pool.SETTINGS), list(pool.SETTINGS.values())))
             yield connection
 
 

@@ -14,11 +14,14 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
+from msgspec import structs
 from tests.clusters import lay_cluster
 from tests.service.trees import Running, eventually, is_alive
 
 from ledger.postgres.connection_count import embedded_settings
 from ledger.postgres.embedded.server import FAILURES_MAX
+from ledger.postgres.prepare import NoPrimary
+from ledger.service import supervisor
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes through /proc")
@@ -40,6 +43,26 @@ def shared(short_dir):
     """One service for the tests that leave it as they found it."""
     with Running(short_dir / "shared") as service:
         yield service.ready()
+
+
+def test_a_start_waits_for_a_primary_and_reports_it_once(tmp_path, monkeypatch, capfd):
+    answers = [NoPrimary("the database is a standby"), NoPrimary("the database is a standby"), None]
+
+    def prepare(settings, _):
+        if answer := answers.pop(0):
+            raise answer
+        return settings
+
+    monkeypatch.setattr("ledger.postgres.prepare.prepare", prepare)
+    monkeypatch.setattr(supervisor.StopSignals, "pause", lambda *_: None)
+    patient = Settings(database_url="host=nowhere", data_dir=tmp_path)
+    plan, signals = supervisor.ProcessPlan(name="test"), supervisor.StopSignals()
+    assert supervisor._Supervisor(patient, plan, signals, tmp_path)._prepared("") is patient
+    assert capfd.readouterr().err.count("is a standby; waiting for a primary, at most 60 s") == 1
+    answers.append(NoPrimary("the database is a standby"))
+    impatient = structs.replace(patient, database_wait_s=0.0)
+    with pytest.raises(NoPrimary, match=r"^the database is a standby$"):
+        supervisor._Supervisor(impatient, plan, signals, tmp_path)._prepared("")
 
 
 @pytest.mark.long

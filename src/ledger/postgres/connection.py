@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Final, Self, TypeVar
 
 import psycopg
+import structlog
 from psycopg.abc import PQGen
 from psycopg.pq.abc import PGconn
 from psycopg.rows import AsyncRowFactory, tuple_row
@@ -27,6 +28,8 @@ from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
 from ledger.postgres.replication import CommitWarnings, not_replicated
 
 T = TypeVar("T")
+
+_log = structlog.get_logger()
 
 # Sequential and bitmap scans are never right for a lookup by key, but a plan that was made for an empty table prefers
 # them and is kept. The time-outs limit the cost of a stuck session to its own request.
@@ -44,6 +47,7 @@ _SETTINGS: Final = {
 
 _CONNECT_TIMEOUT_S: Final = 5
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.05, 1.0
+_LOG_EVERY: Final = 60  # tries, of about a second
 
 _HAS_TRANSACTION_TIMEOUT: Final = 170_000
 
@@ -83,6 +87,11 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Whether the server acknowledged a commit on this connection that a synchronous standby may lack."""
         return self._warnings.unreplicated
 
+    @property
+    def is_standby(self) -> bool:
+        """Whether the server is a standby. Postgres 14 and newer report that when a client connects."""
+        return self.pgconn.parameter_status(b"in_hot_standby") == b"on"
+
     async def wait(self, gen: PQGen[T], interval: float = _WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
         result = await super().wait(gen, interval, timeout)
         if self._warnings.unreplicated:
@@ -94,42 +103,61 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Does nothing: psycopg calls it when the task that waits for a statement is cancelled."""
 
 
-def session_options(**changes: str) -> str:
-    """Returns libpq's `options`: the settings that every connection of the service has, with these changes."""
-    return " ".join(f"-c {name}={value}" for name, value in (_SETTINGS | changes).items())
+SET: Final = "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)"
+"""Gives a session its settings. As start-up options, a pooler would refuse or drop them, those of the connection string
+would be lost, and libpq would count a session that may only read as a server that may only be read.
+"""
 
 
-def connect_arguments(name: str, options: str = "") -> dict[str, Any]:
-    """Returns psycopg's arguments for a connection in autocommit, named `name` in the database's activity view.
+def session_settings(**changes: str) -> Mapping[str, str]:
+    """Returns the settings that every connection of the service has, with these changes."""
+    return _SETTINGS | changes
 
-    Without `options`, those of the connection string apply.
-    """
-    return {
-        "autocommit": True,
-        "application_name": name,
-        "connect_timeout": _CONNECT_TIMEOUT_S,
-        "options": options or None,
-        **_KEEP_ALIVE,
-    }
+
+async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
+    """Gives a new session its settings. Raises psycopg.Error."""
+    await connection.execute(SET, (list(settings), list(settings.values())), prepare=False)
+
+
+def connect_arguments(name: str) -> dict[str, Any]:
+    """Returns psycopg's arguments for a connection in autocommit, named `name` in the database's activity view."""
+    return {"autocommit": True, "application_name": name, "connect_timeout": _CONNECT_TIMEOUT_S, **_KEEP_ALIVE}
+
+
+class ServerIsStandby(psycopg.OperationalError):
+    """The server is a standby, which takes no writes and may show less than was acknowledged."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the server is a standby: name the primary, or every server with target_session_attrs=read-write"
+        )
 
 
 async def connect(
     url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
 ) -> Connection:
-    """Opens a direct connection named `name` in the database's activity view. Raises psycopg.OperationalError.
+    """Opens a direct connection named `name` in the database's activity view. Raises psycopg.OperationalError, which is
+    ServerIsStandby at a standby.
 
     Postgres 17 or newer ends the connection at a transaction that takes longer than `transaction_max_s`, even while it
     waits for a client that is stopped in the middle of a transaction. No time-out of an older Postgres applies there.
     """
-    arguments = connect_arguments(name, session_options(lock_timeout=lock_timeout))
-    connection = await Connection.connect(url, row_factory=tuple_row, **arguments)
+    connection = await Connection.connect(url, row_factory=tuple_row, **connect_arguments(name))
     connection.prepare_threshold = 0
     connection.prepared_max = None
     arrays.register(connection)
+    settings = {**session_settings(lock_timeout=lock_timeout)}
     if transaction_max_s is not None and connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
-        await connection.execute(
-            f"set transaction_timeout = '{transaction_max_s * 1000:.0f}ms'".encode(), prepare=False
-        )
+        settings["transaction_timeout"] = f"{transaction_max_s * 1000:.0f}ms"
+    if connection.is_standby:
+        await connection.close()
+        raise ServerIsStandby
+    try:
+        with QueryTimeout(connection, _CONNECT_TIMEOUT_S):
+            await apply_settings(connection, settings)
+    except BaseException:
+        await connection.close()
+        raise
     return connection
 
 
@@ -140,7 +168,9 @@ async def reconnect(
     for tries in count():
         try:
             return await connect(url, name, lock_timeout=lock_timeout, transaction_max_s=transaction_max_s)
-        except psycopg.Error:
+        except psycopg.Error as fault:
+            if isinstance(fault, ServerIsStandby) and tries % _LOG_EVERY == 0:
+                _log.error("database_read_only", of=name, reason="the server is a standby")
             await asyncio.sleep(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
     raise AssertionError("it is tried without end")
 
@@ -205,7 +235,7 @@ class QueryTimeout:
 
     __slots__ = ("_connection", "_seconds", "_timer")
 
-    def __init__(self, connection: Connection, seconds: float = ANSWER_MAX_S) -> None:
+    def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float = ANSWER_MAX_S) -> None:
         self._connection = connection
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
@@ -226,7 +256,7 @@ class QueryTimeout:
         self.stop()
 
 
-def abort_connection(connection: Connection) -> None:
+def abort_connection(connection: psycopg.AsyncConnection[Any]) -> None:
     """Breaks a connection while a task waits for its answer."""
     with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
         wire.shutdown(socket.SHUT_RDWR)

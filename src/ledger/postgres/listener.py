@@ -13,9 +13,12 @@ import psycopg
 import structlog
 from psycopg import sql
 
+from ledger.back_off import back_off_s
 from ledger.postgres.connection import reconnect
 
 _log = structlog.get_logger()
+
+_PAUSE_FIRST_S, _PAUSE_MAX_S = 0.05, 5.0
 
 
 class Listener:
@@ -52,11 +55,16 @@ class Listener:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
+        failures = 0
         while True:
+            self._listening.clear()
             try:
                 await self._listen()
             except (psycopg.Error, OSError) as fault:
                 _log.warning("listener_disconnected", of=self._name, reason=type(fault).__name__)
+            failures = 0 if self._listening.is_set() else failures + 1
+            if failures:
+                await asyncio.sleep(back_off_s(failures, _PAUSE_MAX_S, _PAUSE_FIRST_S))
 
     async def _listen(self) -> None:
         async with await reconnect(self._url, self._name) as connection:

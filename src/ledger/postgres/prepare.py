@@ -67,6 +67,10 @@ select least(
 """
 
 
+class NoPrimary(CannotRun):
+    """No server answers that takes writes. One may soon: a promotion takes a moment."""
+
+
 def owners_database(settings: Settings) -> AbstractContextManager[str]:
     """Returns a context with the connection string of the database's owner, with an embedded server if needed."""
     return database(settings.database_url, settings.data_dir, lambda: archive_settings(settings))
@@ -85,20 +89,22 @@ def ready_database(settings: Settings) -> Iterator[Settings]:
 def prepare(settings: Settings, owner_url: str) -> Settings:
     """Brings the schema up to date and returns the application's settings, with `database_url` for its own role.
 
-    Raises CannotRun: no connection, a migration that fails, no master key in production, another master key than the
-    database's, or a database in production that may lose commits after it has acknowledged them.
+    Raises NoPrimary: no connection, or a server that takes no writes. Raises CannotRun: a migration that fails, no
+    master key in production, another master key than the database's, or a database in production that may lose commits
+    after it has acknowledged them.
     """
     if not generates_master_key(settings):
         load_secrets(settings)  # a malformed one stops the start before anything is written
     load_processor_keys(settings)  # the service loads them later; here a wrong one stops the start with one line
     try:
+        require_primary(owner_url)
         migrate(owner_url)
         secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
         application_url, vault_url = _role_urls(settings, owner_url, secrets)
         require_durability(application_url, settings.environment)
         require_closed_vault(application_url, settings.environment)
     except psycopg.OperationalError as failure:
-        raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure
+        raise NoPrimary(f"the database does not answer: {' '.join(str(failure).split())}") from failure
     return msgspec.structs.replace(
         settings, database_url=application_url, database_app_url=application_url, database_vault_url=vault_url
     )
@@ -130,6 +136,21 @@ def _bring_back(settings: Settings, fingerprint: str) -> str:
         f"The database belongs to the master key with the fingerprint {fingerprint}: set LEDGER_MASTER_KEY or "
         f"LEDGER_MASTER_KEY_FILE to that key{place}"
     )
+
+
+def require_primary(database_url: str) -> None:
+    """Raises NoPrimary at a standby, and at a server that an operator has made read-only."""
+    with psycopg.connect(database_url) as connection:
+        row = connection.execute("select pg_is_in_recovery(), current_setting('transaction_read_only')").fetchone()
+    assert row is not None, "a select without from has one row"
+    is_standby, is_read_only = row
+    if is_standby:
+        raise NoPrimary(
+            "the database is a standby, which takes no writes: name the primary in LEDGER_DATABASE_URL, or every server "
+            "and target_session_attrs=read-write"
+        )
+    if is_read_only == "on":
+        raise NoPrimary("the database is read-only: set default_transaction_read_only to off for its owner")
 
 
 def require_durability(database_url: str, environment: str) -> None:

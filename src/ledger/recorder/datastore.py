@@ -6,8 +6,9 @@ cannot read another's log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from eventsourcing import persistence
 from psycopg_pool import ConnectionPool
 
 from ledger.postgres import arrays
-from ledger.postgres.connection import connect_arguments
+from ledger.postgres.connection import SET, connect_arguments
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -37,19 +38,25 @@ _ERRORS: Final[tuple[tuple[type[psycopg.Error], type[persistence.PersistenceErro
 )
 
 
+def _configure(settings: Mapping[str, str], connection: Connection) -> None:
+    """Prepares a new connection for arrays of values, and gives its session the settings."""
+    arrays.register(connection)
+    connection.execute(SET, (list(settings), list(settings.values())))
+
+
 class Store:
     """Connections for one merchant's recorders, opened when they are first needed and closed with the store.
 
-    `url` is a direct libpq connection string, `options` are libpq's.
+    `url` is a direct libpq connection string, `settings` are those of each session.
     """
 
-    def __init__(self, url: str, merchant_id: UUID, options: str) -> None:
+    def __init__(self, url: str, merchant_id: UUID, settings: Mapping[str, str]) -> None:
         self.merchant_id = merchant_id
         self._url = url
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             url,
-            kwargs=connect_arguments("ledger-recorder", options),
-            configure=arrays.register,
+            kwargs=connect_arguments("ledger-recorder"),
+            configure=partial(_configure, settings),
             # Finds a connection that broke while it was idle. An insert would find it too, with an unknown outcome.
             check=ConnectionPool.check_connection,
             min_size=0,

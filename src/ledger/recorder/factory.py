@@ -19,7 +19,7 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import Environment, EnvType, resolve_topic
 
-from ledger.postgres.connection import session_options
+from ledger.postgres.connection import session_settings
 from ledger.recorder.datastore import Store
 from ledger.recorder.mapper import JournalMapper
 from ledger.recorder.recorders import JournalAggregateRecorder, JournalApplicationRecorder
@@ -29,10 +29,14 @@ from ledger.recorder.tracking import JournalProcessRecorder, JournalTrackingReco
 T = TypeVar("T")
 
 # The library's callers may wait for a merchant's head for longer than a service with other requests to answer.
-_LOG_OPTIONS: Final = session_options(lock_timeout="8s")
+_LOG_SETTINGS: Final = session_settings(lock_timeout="8s")
 
 # Postgres plans a view's own statements freely; those of the log have to use its keys.
-_VIEW_OPTIONS: Final = "-c statement_timeout=30s -c lock_timeout=10s -c idle_in_transaction_session_timeout=30s"
+_VIEW_SETTINGS: Final = {
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "30s",
+}
 
 
 class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
@@ -48,8 +52,8 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     def __init__(self, env: Environment | EnvType | None) -> None:
         super().__init__(env)
         merchant_id, url = self._merchant_id(), self._url()
-        self._log = Store(url, merchant_id, _LOG_OPTIONS)
-        self._views = Store(url, merchant_id, _VIEW_OPTIONS)
+        self._log = Store(url, merchant_id, _LOG_SETTINGS)
+        self._views = Store(url, merchant_id, _VIEW_SETTINGS)
 
     def mapper(
         self, transcoder: Transcoder | None = None, mapper_class: type[Mapper[Any]] | None = None

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 STOP_S: Final = 10.0
 _STARTING_POLL_S: Final = 0.02
 _MENDING_POLL_S: Final = 0.05
+_DATABASE_POLL_S: Final = 0.5
 
 _log: Final = ServiceLog()
 
@@ -196,7 +197,7 @@ class _Supervisor:
 
     def _prepare(self) -> None:
         """Waits for the database, and brings its schema and roles up to date."""
-        from ledger.postgres.prepare import connections_allowed, prepare, standbys_of
+        from ledger.postgres.prepare import connections_allowed, standbys_of
 
         if self._server is not None:
             self._server.wait()
@@ -206,13 +207,32 @@ class _Supervisor:
                 )
         owner_url = self._server.url if self._server is not None else self._settings.database_url
         assert owner_url is not None, "there is a server of our own or a URL"
-        self._settings = prepare(self._settings, owner_url)
+        self._settings = self._prepared(owner_url)
         assert self._settings.database_url is not None, "prepared"
         if self._server is None:
             self._report_standbys(standbys_of(owner_url))
         allowed = connections_allowed(self._settings.database_url)
         self._settings = fit_processes(self._settings, allowed)
         require_connections(self._settings, allowed)
+
+    def _prepared(self, owner_url: str) -> Settings:
+        """Prepares the database. Waits for a primary on a Postgres of the operator's own, and reports that it does."""
+        from ledger.postgres.prepare import NoPrimary, prepare
+
+        until = time.monotonic() + (self._settings.database_wait_s if self._server is None else 0.0)
+        is_reported = False
+        while True:
+            try:
+                return prepare(self._settings, owner_url)
+            except NoPrimary as reason:
+                if time.monotonic() >= until:
+                    raise
+                if not is_reported:
+                    wait_s = self._settings.database_wait_s
+                    _log.warning("database_waits", f"{reason}; waiting for a primary, at most {wait_s:g} s")
+                is_reported = True
+            self._stop_if_asked()
+            self._signals.pause(_DATABASE_POLL_S)
 
     def _report_standbys(self, standbys: Standbys) -> None:
         """Logs which standbys the database has, as a warning if every commit waits for one that is not there."""

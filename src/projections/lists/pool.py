@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from ledger.postgres.connection import Connection, QueryTimeout, connect_arguments, session_options
+from ledger.postgres.connection import QueryTimeout, apply_settings, connect_arguments, session_settings
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 
 # A list is read in the order of an index. Over a small or fresh table the planner prefers to scan and sort, and would
 # keep that plan; a new plan for the values of each list costs more than the list. A search collects its matches of a
 # large merchant in memory; at most as many searches run at once as there are connections.
-_OPTIONS: Final = session_options(
+SETTINGS: Final = session_settings(
     work_mem="32MB",
     statement_timeout="5s",
     lock_timeout="500ms",  # beside the wait for a connection: a list that is refused is refused within two seconds
@@ -36,9 +37,10 @@ class ListPool:
     """Runs list queries on a small pool, which replaces connections that were lost."""
 
     def __init__(self, url: str) -> None:
-        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[Any, ...]]] = AsyncConnectionPool(
             url,
-            kwargs={"prepare_threshold": 0, **connect_arguments("ledger-lists", _OPTIONS)},
+            kwargs={"prepare_threshold": 0, **connect_arguments("ledger-lists")},
+            configure=partial(apply_settings, settings=SETTINGS),
             min_size=1,
             max_size=_CONNECTIONS_MAX,
             max_waiting=_QUEUE_MAX,

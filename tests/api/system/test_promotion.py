@@ -17,15 +17,15 @@ from tests.clusters import lay_cluster
 
 from ledger.backup.programs import BASE_BACKUP
 from ledger.journal.commit import group_commit
-from ledger.postgres.connection import QueryTimeout
+from ledger.postgres.connection import QueryTimeout, ServerIsStandby, connect
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.account import as_account
 from ledger.postgres.embedded.ownership import own_directory
 from ledger.postgres.embedded.server import EmbeddedServer
 from ledger.postgres.migrate import migrate
-from ledger.postgres.prepare import standbys_of
+from ledger.postgres.prepare import prepare, standbys_of
 from ledger.processors.sandbox.processor import SandboxProcessor
-from ledger.settings import Settings
+from ledger.settings import CannotRun, Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
@@ -107,6 +107,10 @@ async def test_a_primary_without_its_standby_answers_nothing_that_a_promotion_lo
 
     monkeypatch.setattr(SandboxProcessor, "authorize", counted)
     migrate(primary.url)
+    with pytest.raises(CannotRun, match=r"^the database is a standby, which takes no writes: name the primary"):
+        prepare(Settings(data_dir=tmp_path, master_key="11" * 32), standby.url)
+    with pytest.raises(ServerIsStandby):
+        await connect(standby.url, "test")
     settings = Settings(database_url=primary.url, data_dir=tmp_path, master_key="11" * 32, request_timeout_s=20.0)
     assert standbys_of(primary.url).connected == {"second": True}
     async with opened(settings) as store:

@@ -30,13 +30,9 @@ _LOOK_AGAIN_S: Final = 0.25
 _STOP_PATIENCE_S: Final = 3.0
 _HEARTBEAT_AGAIN_S: Final = (0.0, 0.5, 1.0, 2.0, 2.0)  # in all less than the time after which a worker counts as ended
 
-PLANNING: Final = (
-    " ".join(
-        f"-c {name}=off"
-        for name in ("enable_sort", "enable_incremental_sort", "enable_seqscan", "enable_bitmapscan", "jit")
-    )
-    + " -c client_min_messages=warning"
-)
+PLANNING: Final = dict.fromkeys(
+    ("enable_sort", "enable_incremental_sort", "enable_seqscan", "enable_bitmapscan", "jit"), "off"
+) | {"client_min_messages": "warning"}
 """How the queue's connections plan: a plan for an empty table prefers another index and a sort, and is kept for
 long.
 """

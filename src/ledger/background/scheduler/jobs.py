@@ -37,7 +37,7 @@ from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, lane_of
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.background.scheduler.stored_jobs import TASK, job_of, task_of
 from ledger.operations.context.ledger import Ledger
-from ledger.postgres.connection import Connection
+from ledger.postgres.connection import Connection, apply_settings
 from ledger.telemetry.metrics import JOBS
 
 _log = structlog.get_logger()
@@ -86,6 +86,12 @@ async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
         await connection.commit()
 
 
+async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Gives a connection of the queue its settings."""
+    await apply_settings(connection, PLANNING)
+    await use_jobs_schema(connection)
+
+
 class Jobs:
     """One process's access to the queue: enqueues jobs, and runs them by `handlers` (kind to handler).
 
@@ -116,8 +122,8 @@ class Jobs:
             conninfo=url,
             min_size=1,
             max_size=connections_max,
-            configure=use_jobs_schema,
-            kwargs={"application_name": "ledger-jobs", "options": PLANNING},
+            configure=_configure,
+            kwargs={"application_name": "ledger-jobs"},
             pool_factory=_pool,
         )
         self._app = App(connector=self._connector)

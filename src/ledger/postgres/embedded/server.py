@@ -294,6 +294,8 @@ def _is_postgres(pid: int) -> bool:
     except PermissionError:
         pass  # it runs, as another user
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
-    except FileNotFoundError:
+        # As in proc(5): pid (name) state. A process that has ended waits as Z or X for a parent that may never look.
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition(" (")[2].rpartition(") ")
+        return name == "postgres" and rest[:1] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
         return sys.platform != "linux"  # without /proc, the pid file decides
