@@ -2639,7 +2639,7 @@ STANDBY: Final = (
         "standby-taken-for-a-database",
         "no connection reads or writes at a standby, which may lack what was acknowledged",
         "src/ledger/postgres/connection.py",
-        "    if connection.is_standby:\n",
+        "    if is_standby(connection):\n",
         "    if False:\n",
         ("tests/postgres/test_connection.py::test_a_standby_is_no_database_to_write_to",),
     ),

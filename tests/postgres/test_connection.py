@@ -9,8 +9,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
 
+from ledger.postgres import connection as connections
 from ledger.postgres import listener
-from ledger.postgres.connection import Connection, ServerIsStandby, SharedClient, connect, reconnect
+from ledger.postgres.connection import ServerIsStandby, SharedClient, connect, reconnect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.listener import Listener
 from projections.lists.pool import ListPool
@@ -53,7 +54,7 @@ async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(
 
 async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as standby:
-        standby.setattr(Connection, "is_standby", True)
+        standby.setattr(connections, "is_standby", lambda _: True)
         with pytest.raises(ServerIsStandby, match="name the primary, or every server"):
             await connect(database_url, "test")
         with pytest.raises(DatabaseUnavailable):

@@ -87,11 +87,6 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Whether the server acknowledged a commit on this connection that a synchronous standby may lack."""
         return self._warnings.unreplicated
 
-    @property
-    def is_standby(self) -> bool:
-        """Whether the server is a standby. Postgres 14 and newer report that when a client connects."""
-        return self.pgconn.parameter_status(b"in_hot_standby") == b"on"
-
     async def wait(self, gen: PQGen[T], interval: float = _WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
         result = await super().wait(gen, interval, timeout)
         if self._warnings.unreplicated:
@@ -114,16 +109,6 @@ def session_settings(**changes: str) -> Mapping[str, str]:
     return _SETTINGS | changes
 
 
-async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
-    """Gives a new session its settings. Raises psycopg.Error."""
-    await connection.execute(SET, (list(settings), list(settings.values())), prepare=False)
-
-
-def connect_arguments(name: str) -> dict[str, Any]:
-    """Returns psycopg's arguments for a connection in autocommit, named `name` in the database's activity view."""
-    return {"autocommit": True, "application_name": name, "connect_timeout": _CONNECT_TIMEOUT_S, **_KEEP_ALIVE}
-
-
 class ServerIsStandby(psycopg.OperationalError):
     """The server is a standby, which takes no writes and may show less than was acknowledged."""
 
@@ -131,6 +116,23 @@ class ServerIsStandby(psycopg.OperationalError):
         super().__init__(
             "the server is a standby: name the primary, or every server with target_session_attrs=read-write"
         )
+
+
+async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
+    """Gives a new session its settings. Raises psycopg.Error, which is ServerIsStandby at a standby."""
+    if is_standby(connection):
+        raise ServerIsStandby
+    await connection.execute(SET, (list(settings), list(settings.values())), prepare=False)
+
+
+def is_standby(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Returns whether the server is a standby. Postgres 14 and newer report that when a client connects."""
+    return connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
+
+
+def connect_arguments(name: str) -> dict[str, Any]:
+    """Returns psycopg's arguments for a connection in autocommit, named `name` in the database's activity view."""
+    return {"autocommit": True, "application_name": name, "connect_timeout": _CONNECT_TIMEOUT_S, **_KEEP_ALIVE}
 
 
 async def connect(
@@ -149,9 +151,6 @@ async def connect(
     settings = {**session_settings(lock_timeout=lock_timeout)}
     if transaction_max_s is not None and connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
         settings["transaction_timeout"] = f"{transaction_max_s * 1000:.0f}ms"
-    if connection.is_standby:
-        await connection.close()
-        raise ServerIsStandby
     try:
         with QueryTimeout(connection, _CONNECT_TIMEOUT_S):
             await apply_settings(connection, settings)
