@@ -30,6 +30,7 @@ from tests.domain.invoices.stamper import stamped as document_stamped
 from tests.domain.test_plans import MONTHLY, USED
 from tests.domain.test_processor_accounts import CONNECTED, DISCONNECTED
 from tests.domain.test_products import COFFEE
+from tests.domain.test_webhook_endpoints import CREATED, DELETED, DISABLED
 from tests.projections import merchants
 from tests.projections.shop import Shop
 from tests.whole_log import whole_log
@@ -53,6 +54,7 @@ from ledger.domain.orders.terms import BillingAddress, FiscalData, MethodType, S
 from ledger.domain.plans.evolve import evolve as evolve_plan
 from ledger.domain.processor_accounts.evolve import evolve as evolve_account
 from ledger.domain.products.evolve import evolve as evolve_product
+from ledger.domain.webhooks.evolve import evolve as evolve_endpoint
 from ledger.journal.append import ClaimTaken
 from ledger.journal.journal import Journal
 from projections.rebuild import Replay, replay, stored
@@ -106,6 +108,10 @@ async def various_events(shop: Shop, journal: Journal) -> None:
     account = evolve_account(None, CONNECTED)
     await shop.change(account.account_id, 0, [CONNECTED], None, account)
     await shop.change(account.account_id, 1, [DISCONNECTED], account, evolve_account(account, DISCONNECTED))
+    endpoint = evolve_endpoint(None, CREATED)
+    await shop.change(endpoint.endpoint_id, 0, [CREATED], None, endpoint)
+    disabled = evolve_endpoint(endpoint, DISABLED)
+    await shop.change(endpoint.endpoint_id, 1, [DISABLED, DELETED], endpoint, evolve_endpoint(disabled, DELETED))
 
 
 async def the_log(journal: Journal, database_url: str, merchant_id: UUID) -> list[tuple[UUID, int, Any]]:
@@ -125,6 +131,7 @@ async def test_a_replay_of_the_log_gives_the_stored_rows(shop: Shop, journal: Jo
         "payment_method": 0,
         "product": 1, "plan": 1, "subscription": 0, "subscription_invoice": 0,
         "global_invoice": 0, "global_invoice_order": 0, "processor_account": 1,
+        "webhook_endpoint": 1,
     }  # fmt: skip
 
 

@@ -87,8 +87,8 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
         },
     )
     invoices = (await merchant.get(f"{SUBSCRIPTIONS}/{subscription['id']}/invoices")).json()["data"]
-    events = (await merchant.get("/api/v1/events?limit=1")).json()["data"]
     endpoint = await _made(merchant, "/api/v1/webhook-endpoints", {"url": f"http://127.0.0.1:9/{name}"})
+    events = (await merchant.get("/api/v1/events?limit=1")).json()["data"]
     return {
         "event": (events[0]["id"],),
         "webhook endpoint": (endpoint["id"],),

@@ -1,7 +1,8 @@
 """No card number and no security code leaves the vault (reliability.md T21): not into an answer, a log line, a metric,
 a table, the WAL or a log of Postgres, wherever a request carries it, also where the service fails.
 
-Nor does a key of a merchant's account with a processor, a secret of its messages, or a token of a card.
+Nor does a key of a merchant's account with a processor, a secret of its messages, a secret of a webhook endpoint, or a
+token of a card.
 """
 
 from __future__ import annotations
@@ -221,6 +222,40 @@ async def send_secrets(store: Storefront, double: Double, secrets: Secrets, patc
     return b"\n".join(repr(answer.headers).encode() + answer.content for answer in answers)
 
 
+async def use_endpoint(store: Storefront, secrets: Secrets, patch: pytest.MonkeyPatch) -> bytes:
+    """Creates a webhook endpoint, rotates its secret and posts a sample, also while the service fails. Returns the
+    answers but the two that have a secret, which are among the `secrets` from then on.
+    """
+    merchant, path, body = await store.register(), "/api/v1/webhook-endpoints", {"url": "http://127.0.0.1:9/"}
+    created = (await merchant.post(path, body, **{"idempotency-key": "one"})).json()
+    one = f"{path}/{created['id']}"
+    rotated = (await merchant.post(f"{one}/rotate-secret", {}, **{"idempotency-key": "two"})).json()
+    secrets.all += [created["secret"], rotated["secret"]]
+    answers = [
+        await merchant.post(path, body, **{"idempotency-key": "one"}),
+        await merchant.post(f"{one}/rotate-secret", {}, **{"idempotency-key": "two"}),
+        await merchant.post(f"{one}/test", {}),
+        await merchant.put(one, {"secret": created["secret"], "description": "Other"}),
+        await merchant.get(path),
+    ]
+
+    def fails(*given: Any, **named: Any) -> Any:
+        if "secret" in (found := sys._getframe(1).f_locals):
+            secrets.all.append(found["secret"])
+        raise RuntimeError(f"cannot go on with {given} {named} {secrets.all}: {found}")
+
+    for place, ask in (
+        ("ledger.operations.webhooks.create.destroy_others", merchant.post(path, body)),
+        ("ledger.operations.webhooks.rotate.destroy_others", merchant.post(f"{one}/rotate-secret", {})),
+        ("ledger.webhooks.client.signed_headers", merchant.post(f"{one}/test", {})),
+    ):
+        with patch.context() as patched:
+            patched.setattr(place, fails)
+            answers.append(await ask)
+    assert [answer.status_code for answer in answers] == [201, 200, 200, 200, 200, 500, 500, 500]
+    return b"\n".join(answer.content for answer in answers)
+
+
 async def test_no_key_and_no_token_is_found_outside_the_memory_of_the_process(
     settings: Settings,
     database_url: str,
@@ -236,6 +271,7 @@ async def test_no_key_and_no_token_is_found_outside_the_memory_of_the_process(
     app.router.add_route("*", "/{path:.*}", double.serve)
     async with TestServer(app) as server, opened(replace(settings, stripe_url=str(server.make_url("")))) as store:
         answers = await send_secrets(store, double, secrets, monkeypatch)
+        answers += await use_endpoint(store, secrets, monkeypatch)
     written = capfd.readouterr()
     places = {
         "answers": answers,
@@ -248,7 +284,7 @@ async def test_no_key_and_no_token_is_found_outside_the_memory_of_the_process(
     assert {name: found for name, content in places.items() if (found := secrets.found_in(content))} == {}
     assert secrets.found_in("\n".join(secrets.all).encode()) == set(secrets.all), "the scanner finds each of them"
     assert len(secrets.all) > 10
-    assert all(places[name] for name in ("answers", "log lines", "WAL", "processor_account", "event"))
+    assert all(places[name] for name in ("answers", "log lines", "WAL", "processor_account", "webhook_secret", "event"))
 
 
 @pytest.mark.long
