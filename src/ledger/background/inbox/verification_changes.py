@@ -7,6 +7,7 @@ although the verification had ended in the log, is forgotten there: no payment m
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from hmac import compare_digest
 from typing import Final
 
 from ledger.background.inbox.consumer import Applied, Disposition, RetryLater
@@ -74,6 +75,7 @@ async def _is_in_use(references: CardReferences, methods: SavedMethods, state: V
     """Returns whether a method of the customer is charged by the same reference."""
     assert state.saved_card is not None, "the caller has checked it"
     for kept in await references.of_customer(state.merchant_id, state.customer_id):
-        if kept.reference.token == state.saved_card.token and methods.is_kept(kept.payment_method_id):
+        is_same = compare_digest(kept.reference.token.encode(), state.saved_card.token.encode())
+        if is_same and methods.is_kept(kept.payment_method_id):
             return True
     return False
