@@ -2688,6 +2688,7 @@ STANDBY: Final = (
 _DELIVERIES: Final = "src/ledger/background/deliveries"
 _DELIVERY_TESTS: Final = "tests/background/test_deliveries.py"
 _DECISION_TESTS: Final = "tests/background/test_delivery_decisions.py"
+_FAULT_TESTS: Final = "tests/background/test_delivery_faults.py"
 
 DELIVERIES: Final = (
     Mutant(
@@ -2702,7 +2703,7 @@ DELIVERIES: Final = (
         "lease-taken-from-its-holder",
         "two workers never post to one endpoint at once",
         f"{_DELIVERIES}/store.py",
-        "where (c.held_until is null or c.held_until < now())",
+        "where (c.holder is null or c.held_until < now())",
         "where true",
         (f"{_DELIVERY_TESTS}::test_two_workers_share_the_endpoints",),
     ),
@@ -2721,6 +2722,66 @@ DELIVERIES: Final = (
         "        if self._matched < _AHEAD_MAX:\n",
         "        if False:\n",
         (f"{_DELIVERY_TESTS}::test_an_attempt_that_hangs_holds_the_cursor_and_nothing_else",),
+    ),
+    Mutant(
+        "unsigned-event-without-a-body",
+        "an endpoint does not stand still because the database was away in one moment",
+        f"{_DELIVERIES}/session.py",
+        "                delivery.body = None  # so that it is rendered again\n",
+        "",
+        (f"{_FAULT_TESTS}::test_an_event_that_could_not_be_signed_is_sent_when_the_database_is_back",),
+    ),
+    Mutant(
+        "erasures-of-an-hour",
+        "the texts of a person are removed, also if no worker ran in the hour after the erasure",
+        f"{_DELIVERIES}/retention.py",
+        "seconds = _MONTHS_S if self._done_s is None",
+        "seconds = _HOUR_S if self._done_s is None",
+        (f"{_FAULT_TESTS}::test_an_erasure_is_carried_out_by_a_worker_that_starts_days_later",),
+    ),
+    Mutant(
+        "disabled-for-another-receiver",
+        "an endpoint is not disabled for what its receiver before answered",
+        "src/ledger/domain/webhooks/decide.py",
+        "    if command.seen is not None and command.seen != endpoint.version:\n",
+        "    if False:\n",
+        (
+            "tests/domain/test_webhook_endpoints.py::test_an_endpoint_is_not_disabled_for_what_its_receiver_before_answered",
+        ),
+    ),
+    Mutant(
+        "sessions-without-turns",
+        "a thousand busy endpoints do not keep the others from their events",
+        f"{_DELIVERIES}/session.py",
+        "            if self._room.is_scarce and ",
+        "            if False and ",
+        (f"{_FAULT_TESTS}::test_endpoints_take_turns_if_there_are_more_than_a_worker_has_room_for",),
+    ),
+    Mutant(
+        "turns-without-an-order",
+        "the endpoint that has waited longest is next",
+        f"{_DELIVERIES}/store.py",
+        "held_until = now(), version",
+        "held_until = null, version",
+        (f"{_FAULT_TESTS}::test_endpoints_take_turns_if_there_are_more_than_a_worker_has_room_for",),
+    ),
+    Mutant(
+        "newer-kind-stops-an-older-worker",
+        "while two releases run, an endpoint gets what the older one knows, and then a newer worker has it",
+        f"{_DELIVERIES}/session.py",
+        "            except Fault as newer:  # a worker of a newer release reads it, once it has the lease\n",
+        "            except ZeroDivisionError as newer:\n",
+        (
+            f"{_FAULT_TESTS}::test_an_older_worker_sends_and_writes_what_it_knows_and_leaves_the_endpoint_to_a_newer_one",
+        ),
+    ),
+    Mutant(
+        "dead-writer-goes-unnoticed",
+        "a worker that can write no outcome ends, so that another one has its endpoints",
+        f"{_DELIVERIES}/sender.py",
+        "            if writing.done():",
+        "            if False:",
+        (f"{_FAULT_TESTS}::test_a_worker_does_not_go_on_without_its_writer",),
     ),
     Mutant(
         "order-in-a-stream",

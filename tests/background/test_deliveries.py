@@ -25,7 +25,7 @@ from tests.operations.conftest import DECLINED, an_order, by_card
 
 from ledger.background.deliveries import session
 from ledger.background.deliveries.outcomes import OutcomeWriter
-from ledger.background.deliveries.retention import delete_old, forget_erased
+from ledger.background.deliveries.retention import Erasures, delete_old
 from ledger.background.deliveries.store import Lease
 from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.runner import ReactionRunner
@@ -352,11 +352,11 @@ async def test_the_texts_of_deliveries_lose_an_erased_person_and_are_deleted_aft
         )
         query = "select customer_id, body is not null, has_texts, attempts->0->>'responseBody' from webhook_delivery"
         assert rows(database_url, query) == [(order.terms.customer_id, True, True, "Ana!")]
-        await forget_erased(worker.sender.store.client)
+        await Erasures(worker.sender.store.client).forget()
         assert rows(database_url, query)[0][1:] == (True, True, "Ana!")
         execute(database_url, "update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now()")
         assert await worker.sender.store.bodies(*_first(database_url)) == {}, "not even before it is removed"
-        await forget_erased(worker.sender.store.client)
+        await Erasures(worker.sender.store.client).forget()
         assert rows(database_url, query)[0][1:] == (False, False, None)
         worker.sender.bodies.clear()  # a second has passed
         move_clock(database_url, merchant, 10)

@@ -103,6 +103,13 @@ def test_an_endpoint_is_disabled_once_and_goes_on_where_the_request_says():
     given(CREATED).when(on).then()
 
 
+def test_an_endpoint_is_not_disabled_for_what_its_receiver_before_answered():
+    gone = DisableEndpoint(reason=DisabledReason.GONE, at=LATER, seen=1)
+    given(CREATED).when(gone).then(DISABLED)
+    changed = WebhookEndpointChanged(endpoint_id=ENDPOINT, terms=replace(TERMS, url="https://new.example"), at=LATER)
+    given(CREATED, changed).when(gone).then()
+
+
 def test_a_deleted_endpoint_is_deleted_once_and_not_disabled():
     assert given(CREATED).when(DeleteEndpoint(at=LATER)).then(DELETED).is_deleted
     given(CREATED, DELETED).when(DeleteEndpoint(at=LATER)).then()

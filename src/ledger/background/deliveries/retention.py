@@ -1,25 +1,34 @@
 """Deletes deliveries after thirty days, and what the texts of deliveries have of an erased person.
 
 Bodies and answers are looked for in the hour after an erasure: an attempt that was under way may write some. No body is
-read meanwhile.
+read meanwhile. A worker begins with the erasures of two months, because none may have run when they happened, and
+deliveries are kept for one.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from ledger.postgres.connection import SharedClient
 
 _BATCH: Final = 1_000
+_HOUR_S: Final = 3600.0
+_MONTHS_S: Final = 60 * 24 * _HOUR_S
 
+# Removes the texts of persons who were erased in the last so many seconds, from up to so many deliveries.
 _FORGET: Final = """
+with erased as (
+  select d.merchant_id, d.endpoint_id, d.id
+    from data_key k join webhook_delivery d on d.merchant_id = k.merchant_id and d.customer_id = k.customer_id
+   where k.destroyed_at > now() - %(seconds)s * interval '1 second' and d.has_texts
+   limit %(limit)s for update of d)
 update webhook_delivery d
    set body = null, has_texts = false,
        attempts = (select coalesce(jsonb_agg(a - 'responseBody' order by n), '[]')
                      from jsonb_array_elements(d.attempts) with ordinality as e(a, n))
-  from data_key k
- where k.destroyed_at > now() - interval '1 hour'
-   and d.merchant_id = k.merchant_id and d.customer_id = k.customer_id and d.has_texts
+  from erased e
+ where d.merchant_id = e.merchant_id and d.endpoint_id = e.endpoint_id and d.id = e.id
 """
 
 # Deliveries that have waited for longer, for an endpoint that is disabled, are kept.
@@ -31,10 +40,26 @@ delete from webhook_delivery d using (
 """
 
 
-async def forget_erased(client: SharedClient) -> None:
-    """Removes bodies and answers of persons who were erased lately. Raises a Fault."""
-    async with client.turn() as connection:
-        await connection.execute(_FORGET)
+class Erasures:
+    """What the texts of deliveries have of erased persons, as one worker removes it."""
+
+    def __init__(self, client: SharedClient) -> None:
+        self._client = client
+        self._done_s: float | None = None  # when it was removed last, in monotonic time
+
+    async def forget(self) -> None:
+        """Removes bodies and answers of persons who were erased since an hour before the last time, or in two months.
+
+        Raises a Fault, after which it is to be done again.
+        """
+        began_s = time.monotonic()
+        seconds = _MONTHS_S if self._done_s is None else _HOUR_S + began_s - self._done_s
+        forgotten = _BATCH
+        while forgotten == _BATCH:
+            async with self._client.turn() as connection:
+                values = {"limit": _BATCH, "seconds": seconds}
+                forgotten = (await connection.execute(_FORGET, values)).rowcount
+        self._done_s = began_s
 
 
 async def delete_old(client: SharedClient) -> None:

@@ -19,12 +19,12 @@ import structlog
 from ledger.background.deliveries.event_source import EventSource
 from ledger.background.deliveries.outcomes import OutcomeWriter
 from ledger.background.deliveries.rendered import RenderedBodies
-from ledger.background.deliveries.retention import delete_old, forget_erased
-from ledger.background.deliveries.session import Session, Tools
+from ledger.background.deliveries.retention import Erasures, delete_old
+from ledger.background.deliveries.session import Room, Session, Tools
 from ledger.background.deliveries.store import Cursor, DeliveryStore
 from ledger.background.periodic import pause, run_periodically
 from ledger.operations.context.ledger import Ledger
-from ledger.postgres.faults import Fault
+from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
@@ -34,6 +34,8 @@ _REST_S: Final = 0.02
 _AGAIN_S: Final = 1.0
 _RENEW_S: Final = 5.0
 _SESSIONS_MAX: Final = 1_000
+_SCARCE_REST_S: Final = 0.25
+"""The pause between two looks at all endpoints while there is no room for more sessions."""
 _AFTER_FAILURE_S: Final = 60.0
 _FORGET_S: Final = 5.0
 _DELETE_S: Final = 60.0
@@ -48,7 +50,8 @@ class DeliverySender:
     def __init__(self, url: str, ledger: Ledger, source: EventSource) -> None:
         self.store, self._writer = DeliveryStore(url), OutcomeWriter(url)
         self.bodies = RenderedBodies(source)
-        self._tools = Tools(ledger, self.store, self._writer, source, self.bodies)
+        self._room = Room()
+        self._tools = Tools(ledger, self.store, self._writer, source, self.bodies, self._room)
         self.sessions: dict[UUID, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: dict[UUID, float] = {}  # until which monotonic time an endpoint is left alone
@@ -74,13 +77,18 @@ class DeliverySender:
             asyncio.create_task(run_periodically(work, stop, pause_s=pause_s, log_waiting=_log_waiting))
             for work, pause_s in (
                 (self._renew, _RENEW_S),
-                (partial(forget_erased, self.store.client), _FORGET_S),
+                (Erasures(self.store.client).forget, _FORGET_S),
                 (partial(delete_old, self.store.client), _DELETE_S),
             )
         ]
         claiming = asyncio.create_task(self._claim_all(stop), name="webhook-claims")
         try:
-            await asyncio.gather(claiming, *beside)
+            working = asyncio.gather(claiming, *beside)
+            await asyncio.wait((working, writing), return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():  # which it never is while all is well: without it, nothing would go on
+                working.cancel()
+                writing.result()
+            await working
             for session in self.sessions.values():
                 session.wake()
             if self._tasks:
@@ -103,7 +111,7 @@ class DeliverySender:
                 except Fault as fault:
                     _log_waiting(type(fault).__name__)
                     await pause(stop, _AGAIN_S)
-                await pause(stop, _REST_S)
+                await pause(stop, _SCARCE_REST_S if self._room.is_scarce else _REST_S)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), max(0.0, self._everywhere_at - time.monotonic()))
         finally:
@@ -114,14 +122,20 @@ class DeliverySender:
         grown, self._grown = self._grown, set()
         merchants: Collection[UUID] | None = grown
         now_s = time.monotonic()
-        if now_s >= self._everywhere_at:
+        if now_s >= self._everywhere_at or self._room.is_scarce:
             merchants, self._everywhere_at = None, now_s + _LOOK_EVERYWHERE_S
         room = _SESSIONS_MAX - len(self.sessions)
-        if not room or (merchants is not None and not merchants):
+        if not room:
+            self._room.is_scarce = True
+            return
+        if merchants is not None and not merchants:
             return
         self._failed = {endpoint: until for endpoint, until in self._failed.items() if until > now_s}
-        for cursor in await self.store.claim(room, {*self._failed, *self.sessions}, merchants):
+        claimed = await self.store.claim(room, {*self._failed, *self.sessions}, merchants)
+        for cursor in claimed:
             self._begin(cursor, now_s, stop)
+        if merchants is None:
+            self._room.is_scarce = len(claimed) == room
 
     def _begin(self, cursor: Cursor, taken_s: float, stop: asyncio.Event) -> None:
         session = Session(self._tools, cursor, taken_s)
@@ -134,6 +148,9 @@ class DeliverySender:
         lease = session.lease
         try:
             await session.run(stop)
+        except DatabaseUnavailable as fault:
+            self._failed[lease.endpoint_id] = time.monotonic() + _AGAIN_S
+            _log_waiting(type(fault).__name__)
         except Exception as fault:  # noqa: BLE001 - an endpoint that fails must not delay the others
             self._failed[lease.endpoint_id] = time.monotonic() + _AFTER_FAILURE_S
             _log.error(
@@ -146,6 +163,8 @@ class DeliverySender:
             del self.sessions[lease.endpoint_id]
             if session.is_changed or session.take_growth():  # since the session looked last
                 self._grown.add(lease.merchant_id)
+                self._wake.set()
+            if self._room.is_scarce:
                 self._wake.set()
 
     async def _renew(self) -> None:

@@ -37,7 +37,7 @@ from ledger.domain.webhooks.terms import DisabledReason, EndpointStatus, Payload
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.webhooks.disable import disable_endpoint
-from ledger.postgres.faults import Fault
+from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.telemetry.metrics import WEBHOOK_ATTEMPTS, WEBHOOKS_DISABLED
 from ledger.webhooks.attempts import Attempt
 
@@ -58,7 +58,9 @@ _TIMEOUT_MOVING_S: Final = 2.0
 _LOOK_S: Final = 1.0
 _CLOCK_S: Final = 0.25
 _LINGER_S: Final = 10.0
-"""How long a session keeps a lease while there is nothing to send."""
+"""How long a session keeps a lease while there is nothing to send, if no other endpoint waits for its place."""
+_TURN_S: Final = 5.0
+"""How long a session lasts for which other endpoints wait."""
 _PAUSE_KEPT: Final = timedelta(seconds=2)
 _AGAIN_S: Final = 0.5
 _STOP_S: Final = 3.0
@@ -70,6 +72,12 @@ class LeaseLost(Exception):
     """Another worker has the endpoint."""
 
 
+class Room(Struct):
+    """Whether endpoints wait because the worker has as many sessions as it may have."""
+
+    is_scarce: bool = False
+
+
 class Tools(Struct, frozen=True):
     """What the sessions of a worker share."""
 
@@ -78,6 +86,11 @@ class Tools(Struct, frozen=True):
     writer: OutcomeWriter
     source: EventSource
     bodies: RenderedBodies
+    room: Room
+
+
+class SecretDestroyed(Exception):
+    """The endpoint was deleted a moment ago."""
 
 
 class Session:
@@ -176,6 +189,7 @@ class _Delivering:
         assert tools.ledger.webhooks is not None, "a worker has access to webhooks"
         self._session, self._lease, self._woken = session, session.lease, session.woken
         self._store, self._writer, self._source, self._rendered = tools.store, tools.writer, tools.source, tools.bodies
+        self._room = tools.room
         self._ledger, self._clock, self._webhooks = tools.ledger, tools.ledger.clock, tools.ledger.webhooks
         self._endpoint, self._kinds = endpoint, kinds
         self._is_thin = endpoint.terms.payload is Payload.THIN
@@ -186,6 +200,7 @@ class _Delivering:
         self._matched = 0  # of the events that were read, also by the holder before
         self._last_sequence = sequence
         self._is_moving = self._has_due = False
+        self._is_newer = False  # what follows is of a kind that a newer release has
         self._now = datetime.now(UTC)
         self._looked_s = self._clock_s = self._wrote_s = 0.0
         self._under_way: dict[asyncio.Task[Attempt], Delivery] = {}
@@ -216,7 +231,8 @@ class _Delivering:
     async def _disable_endpoint(self, reason: DisabledReason) -> None:
         """Disables the endpoint, whose outcomes are written. The next session writes to the merchant."""
         actor = Actor(merchant_id=self._lease.merchant_id, request_id="webhooks")
-        if await disable_endpoint(self._ledger, actor, self._endpoint.endpoint_id, reason):
+        seen = self._endpoint.version
+        if await disable_endpoint(self._ledger, actor, self._endpoint.endpoint_id, reason, seen=seen):
             WEBHOOKS_DISABLED.labels(reason).inc()
             _log.warning(
                 "webhook_endpoint_disabled",
@@ -228,7 +244,7 @@ class _Delivering:
 
     async def _work(self, stop: asyncio.Event) -> None:
         """Delivers as long as there is something to do, and for a while after. Raises LeaseLost, one of UNREADABLE."""
-        active_s = time.monotonic()
+        began_s = active_s = time.monotonic()
         while not stop.is_set() and not self._is_over:
             self._woken.clear()
             try:
@@ -239,9 +255,12 @@ class _Delivering:
                 _log.warning("webhook_deliveries_wait", reason=type(fault).__name__)
                 await asyncio.sleep(_AGAIN_S)
                 continue
+            now_s = time.monotonic()
             if self._is_busy:
-                active_s = time.monotonic()
-            elif self._is_paused or time.monotonic() - active_s > _LINGER_S:
+                active_s = now_s
+            elif self._is_paused or self._is_newer or now_s - active_s > _LINGER_S:
+                return
+            if self._room.is_scarce and (active_s < now_s or now_s - began_s > _TURN_S):
                 return
             await self._rest()
 
@@ -249,7 +268,12 @@ class _Delivering:
     def _is_busy(self) -> bool:
         """Whether something is under way, or can be begun within a moment."""
         is_open = bool(self._under_way or self._rendering or self._writing or self._gathered)
-        return is_open or (not self._is_paused and (self._lines.is_ready or self._last_sequence > self._read_to))
+        return is_open or (not self._is_paused and (self._lines.is_ready or self._has_more))
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether there are events that were not read."""
+        return self._last_sequence > self._read_to and not self._is_newer
 
     @property
     def _is_paused(self) -> bool:
@@ -290,8 +314,14 @@ class _Delivering:
         if self._has_due:
             self._has_due = False
             await self._read_due()
-        if self._last_sequence > self._read_to and len(self._window) <= _AHEAD_MAX // 2:
-            await self._read_ahead()
+        if self._has_more and len(self._window) <= _AHEAD_MAX // 2:
+            try:
+                await self._read_ahead()
+            except DatabaseUnavailable:
+                raise
+            except Fault as newer:  # a worker of a newer release reads it, once it has the lease
+                self._is_newer = True
+                _log.warning("webhook_deliveries_wait", reason=type(newer).__name__)
 
     def _take_place(self, place: Place | None) -> None:
         if place is None or not place.is_held:
@@ -387,7 +417,8 @@ class _Delivering:
         ids = self._endpoint.secrets_at(datetime.now(UTC))
         opened = [await self._webhooks.secrets.open(merchant_id, each) for each in ids]
         secrets = [each for each in opened if each is not None]
-        assert secrets, "an enabled endpoint has a secret"
+        if not secrets:
+            raise SecretDestroyed
         return await self._webhooks.client.post(
             self._endpoint.terms.url, str(delivery.event_id), delivery.body, secrets, timeout_s=timeout_s
         )
@@ -397,9 +428,14 @@ class _Delivering:
             delivery = self._under_way.pop(task)
             try:
                 attempt = task.result()
-            except Exception:
-                self._lines.give_back(delivery)  # nothing was sent
-                raise
+            except Exception as fault:  # nothing was sent
+                delivery.body = None  # so that it is rendered again
+                self._lines.give_back(delivery)
+                if not isinstance(fault, SecretDestroyed):
+                    raise
+                self._is_over = True
+                _log.warning("webhook_deliveries_wait", reason=type(fault).__name__)
+                continue
             self._note(delivery, attempt)
 
     def _note(self, delivery: Delivery, attempt: Attempt) -> None:
@@ -466,10 +502,16 @@ class _Delivering:
         stored = await self._store.bodies(self._lease, [each.id for each in wanted if each.attempts])
         until_s = time.monotonic() + FRESH_S
         self._bodies.update({delivery_id: Body(content, until_s) for delivery_id, content in stored.items()})
+        if stored:
+            self._woken.set()  # before the others are rendered, which may take as long
         others = [each for each in wanted if each.id not in stored]
         nameless = [each.event_id for each in others if each.event is None]
         events = await self._source.named(self._lease.merchant_id, nameless) if nameless else {}
-        for each in others:
+        for each in list(others):
+            if each.event is None and each.event_id not in events:  # of a kind that a newer release has
+                self._note_unreadable(each, "UnknownKind")
+                others.remove(each)
+                continue
             each.event = each.event or events[each.event_id]
             each.resource_id = each.event.resource_id
         try:
@@ -482,8 +524,11 @@ class _Delivering:
         try:
             await self._render_new([delivery])
         except UNREADABLE as fault:
-            _log.error("webhook_event_unreadable", event_id=str(delivery.event_id), reason=type(fault).__name__)
-            self._unreadable.add(delivery.id)
+            self._note_unreadable(delivery, type(fault).__name__)
+
+    def _note_unreadable(self, delivery: Delivery, reason: str) -> None:
+        _log.error("webhook_event_unreadable", event_id=str(delivery.event_id), reason=reason)
+        self._unreadable.add(delivery.id)
 
     async def _render_new(self, deliveries: Sequence[Delivery]) -> None:
         if deliveries:
@@ -566,8 +611,9 @@ class _Delivering:
         until_s = time.monotonic() + within_s
         while (self._under_way or self._writing or self._gathered) and time.monotonic() < until_s:
             self._woken.clear()
-            await self._read_clock()
-            self._take_ended()
+            with suppress(*UNREADABLE, Fault):  # of what was not sent
+                await self._read_clock()
+                self._take_ended()
             self._take_written()
             self._write()
             with suppress(TimeoutError):

@@ -31,7 +31,8 @@ on conflict do nothing
 """
 
 # Takes the leases on endpoints with something to do, that no worker has: the endpoint was changed; it is enabled and
-# has events behind its cursor, or a delivery is due, or its last holder ended without giving the lease back.
+# has events behind its cursor, or a delivery is due, or its last holder ended without giving the lease back. Those that
+# no worker has had for longest come first.
 _CLAIM: Final = """
 with due as (
   select c.merchant_id, c.endpoint_id
@@ -39,13 +40,13 @@ with due as (
     join webhook_cursor c on c.merchant_id = e.merchant_id and c.endpoint_id = e.endpoint_id
     left join event_feed f on f.merchant_id = e.merchant_id
     left join merchant_clock k on k.merchant_id = e.merchant_id
-   where (c.held_until is null or c.held_until < now())
+   where (c.holder is null or c.held_until < now())
      and (c.version <> e.version
           or e.status = 'ENABLED' and coalesce(c.paused_until, '-infinity') <= now()
              and (c.holder is not null or c.sequence is null or c.sequence < f.sequence
                   or c.due_at <= now() + coalesce(k.ahead_us, 0) * interval '1 microsecond'))
      and e.endpoint_id <> all(%(without)s) {some}
-   limit %(limit)s for update of c skip locked)
+   order by c.held_until nulls first limit %(limit)s for update of c skip locked)
 update webhook_cursor c set holder = gen_random_uuid(), held_until = now() + interval '30 seconds'
   from due d where c.merchant_id = d.merchant_id and c.endpoint_id = d.endpoint_id
 returning c.merchant_id, c.endpoint_id, c.holder, c.sequence, c.origin, c.version, c.failures_in_a_row, c.failing_since,
@@ -65,9 +66,9 @@ update webhook_cursor c set held_until = now() + interval '30 seconds'
 returning c.holder
 """
 
-# Gives a lease back, with the version of the endpoint that was acted on, and when the next delivery is due.
+# Gives a lease back, with the time of that, with the version of the endpoint that was acted on, and when the next delivery is due.
 _RELEASE: Final = """
-update webhook_cursor c set holder = null, held_until = null, version = greatest(c.version, %(version)s), due_at = (
+update webhook_cursor c set holder = null, held_until = now(), version = greatest(c.version, %(version)s), due_at = (
   select min(next_attempt_at) from webhook_delivery
    where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING')
  where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and holder = %(holder)s
@@ -304,9 +305,11 @@ class DeliveryStore:
         """Ends the deliveries to an endpoint that wait: those of other kinds than `kinds`, or all."""
         statement = _SKIP_ALL if kinds is None else _SKIP_KINDS
         values = {**_key(lease), "kinds": list(kinds or ())}
+        skipped = 1
+        while skipped:  # a turn for each: other leases are renewed meanwhile
+            async with self.client.turn() as connection:
+                skipped = (await connection.execute(statement.encode(), values)).rowcount
         async with self.client.turn() as connection:
-            while (await connection.execute(statement.encode(), values)).rowcount:
-                pass
             await connection.execute(_RECONSIDER, values)
 
 

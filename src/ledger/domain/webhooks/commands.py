@@ -47,10 +47,11 @@ class RotateSecret(Struct, frozen=True, kw_only=True):
 
 
 class DisableEndpoint(Struct, frozen=True, kw_only=True):
-    """Disables an endpoint."""
+    """Disables an endpoint. With `seen`, only one that was not changed since this version."""
 
     reason: DisabledReason
     at: datetime
+    seen: int | None = None
 
 
 class DeleteEndpoint(Struct, frozen=True, kw_only=True):

@@ -83,8 +83,13 @@ def decide_rotate(endpoint: WebhookEndpoint, command: RotateSecret) -> list[Webh
 
 
 def decide_disable(endpoint: WebhookEndpoint, command: DisableEndpoint) -> list[WebhookEndpointEvent]:
-    """Disables an endpoint. Returns no events if it is disabled already, whatever the reason, or deleted."""
+    """Disables an endpoint. Returns no events if it is disabled already, whatever the reason, or deleted.
+
+    Nor if it was changed since the version that the command has seen.
+    """
     if endpoint.disabled_reason is not None or endpoint.is_deleted:
+        return []
+    if command.seen is not None and command.seen != endpoint.version:
         return []
     return [WebhookEndpointDisabled(endpoint_id=endpoint.endpoint_id, reason=command.reason, at=command.at)]
 

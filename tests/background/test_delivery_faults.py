@@ -1,0 +1,197 @@
+"""What goes wrong around deliveries: the database, a secret, another release, an erasure long ago, too many endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.background.conftest import rows
+from tests.background.deliveries import Worker, an_endpoint, cursor, deliveries, receiving, until, working
+from tests.background.test_deliveries import execute, impatient, move_clock, settled
+from tests.operations.conftest import an_order
+
+from ledger.background.deliveries import health, sender, session
+from ledger.background.deliveries.outcomes import OutcomeWriter
+from ledger.background.deliveries.store import DeliveryStore, Lease
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.postgres.connection import SharedClient
+from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.webhooks.endpoint_secrets import EndpointSecretStore
+from projections.events.feed import FeedReader
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["impatient"]
+
+ORDERS = ("payment_order.*",)
+
+
+async def test_an_event_that_could_not_be_signed_is_sent_when_the_database_is_back(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_AGAIN_S", 0.01)
+    opened, times = EndpointSecretStore.open, 0
+
+    async def open_later(*about: Any) -> str | None:
+        nonlocal times
+        times += 1
+        if times == 1:
+            raise DatabaseUnavailable
+        return await opened(*about)
+
+    monkeypatch.setattr(EndpointSecretStore, "open", open_later)
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await until(lambda: len(receiver.arrivals) == 1)
+
+
+async def test_an_endpoint_is_tried_again_soon_if_the_database_was_away_when_its_session_began(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(sender, "_LOOK_EVERYWHERE_S", 0.05)
+    began, times = DeliveryStore.begin, 0
+
+    async def begin_later(*about: Any) -> int | None:
+        nonlocal times
+        times += 1
+        if times == 1:
+            raise DatabaseUnavailable
+        return await began(*about)
+
+    monkeypatch.setattr(DeliveryStore, "begin", begin_later)
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await until(lambda: len(receiver.arrivals) == 1)
+
+
+async def test_an_endpoint_whose_secret_was_destroyed_a_moment_ago_ends_its_session_without_an_error(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        execute(database_url, "delete from webhook_secret")
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await until(lambda: endpoint_id in worker.sender.sessions)
+        await until(lambda: endpoint_id not in worker.sender.sessions)
+        assert (worker.sender._failed, receiver.arrivals) == ({}, [])
+
+
+async def test_an_older_worker_sends_and_writes_what_it_knows_and_leaves_the_endpoint_to_a_newer_one(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_AHEAD_MAX", 2)
+    monkeypatch.setattr(sender, "_LOOK_EVERYWHERE_S", 0.05)
+    known = FeedReader.after
+
+    async def until_newer(*about: Any) -> Any:
+        page = await known(*about)
+        if page.events and page.events[0].sequence > 3:
+            raise Fault("the next event is of a kind that a newer release has")
+        return page
+
+    async with receiving(lambda event, n: 500 if event["sequence"] == 2 and n == 1 else 200) as receiver:
+        with monkeypatch.context() as patch:
+            patch.setattr(FeedReader, "after", until_newer)
+            async with working(database_url, ledger) as worker:
+                endpoint_id, _ = await an_endpoint(
+                    database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS
+                )
+                for n in range(3):
+                    await create_order(ledger, merchant, an_order(str(n)))
+                await worker.number()
+                await settled(database_url, endpoint_id, ("PENDING", 1), ("SUCCEEDED", 1))
+                await until(lambda: endpoint_id not in worker.sender.sessions)
+        # Neither is one that was recorded by a newer worker an obstacle to others.
+        execute(database_url, "update webhook_delivery set event_id = %s, body = null where sequence = 2", uuid4())
+        move_clock(database_url, merchant, 10)
+        async with working(database_url, ledger):
+            await until(lambda: 4 in receiver.sequences())
+            assert deliveries(database_url, endpoint_id)[0] == (2, "PENDING", 1)
+
+
+async def test_an_erasure_is_carried_out_by_a_worker_that_starts_days_later(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    async with receiving(lambda *_: 500) as receiver:
+        async with working(database_url, ledger) as worker:
+            endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+            await create_order(ledger, merchant, an_order("0"))
+            await worker.number()
+            await settled(database_url, endpoint_id, ("PENDING", 1))
+        long_ago = "update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now() - interval '3 days'"
+        execute(database_url, long_ago)
+        query = "select body is not null, has_texts from webhook_delivery"
+        assert rows(database_url, query) == [(True, True)]
+        async with working(database_url, ledger):
+            await until(lambda: rows(database_url, query) == [(False, False)])
+
+
+async def test_endpoints_take_turns_if_there_are_more_than_a_worker_has_room_for(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_SESSIONS_MAX", 1)
+    monkeypatch.setattr(sender, "_SCARCE_REST_S", 0.01)
+    monkeypatch.setattr(session, "_TURN_S", 0.01)
+    monkeypatch.setattr(health, "AT_ONCE", 1)
+    paths, events = [f"/{n}" for n in range(3)], 12
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        for path in paths:
+            await an_endpoint(database_url, ledger, merchant, receiver.url + path, events=ORDERS)
+        for n in range(events):
+            await create_order(ledger, merchant, an_order(str(n)))
+        await worker.number()
+        await until(lambda: all(len(receiver.of(path)) == events for path in paths))  # none keeps its place while idle
+    arrived = [arrival.path for arrival in receiver.arrivals]
+    all_begun = max(arrived.index(path) for path in paths)
+    assert all(arrived[:all_begun].count(path) < events for path in paths), "nor while it is busy"
+
+
+async def test_leases_are_renewed_while_many_deliveries_are_skipped(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(uuid4(), uuid4(), uuid4())
+    store = DeliveryStore(database_url)
+    turns = 0
+
+    turn = SharedClient.turn
+
+    def counted(client: SharedClient) -> Any:
+        nonlocal turns
+        turns += 1
+        return turn(client)
+
+    monkeypatch.setattr(SharedClient, "turn", counted)
+    await store.skip(lease)
+    await store.stop()
+    assert turns == 2, "one for each statement"
+
+
+async def test_a_worker_does_not_go_on_without_its_writer(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> Any:
+        raise UnicodeError("a surrogate")
+
+    monkeypatch.setattr(OutcomeWriter, "_write", fail)
+    async with receiving() as receiver:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        worker = Worker(database_url, ledger)
+        worker.start()
+        await worker.number()
+        assert worker.task is not None
+        async with asyncio.timeout(20):
+            with pytest.raises(UnicodeError):
+                await worker.task
+        await worker.source.stop()
+    assert cursor(database_url, endpoint_id)[0] == 0
