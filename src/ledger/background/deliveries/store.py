@@ -68,7 +68,8 @@ returning c.holder
 
 # Gives a lease back, with the time of that, with the version of the endpoint that was acted on, and when the next delivery is due.
 _RELEASE: Final = """
-update webhook_cursor c set holder = null, held_until = now(), version = greatest(c.version, %(version)s), due_at = (
+update webhook_cursor c
+   set holder = null, held_until = now(), version = greatest(c.version, %(version)s), due_at = (
   select min(next_attempt_at) from webhook_delivery
    where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING')
  where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and holder = %(holder)s
