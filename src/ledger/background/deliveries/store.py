@@ -66,7 +66,7 @@ update webhook_cursor c set held_until = now() + interval '30 seconds'
 returning c.holder
 """
 
-# Gives a lease back, with the time of that, with the version of the endpoint that was acted on, and when the next delivery is due.
+# Gives a lease back now, with the version of the endpoint that was acted on, and when the next delivery is due.
 _RELEASE: Final = """
 update webhook_cursor c
    set holder = null, held_until = now(), version = greatest(c.version, %(version)s), due_at = (
