@@ -2341,6 +2341,14 @@ _ENDPOINT_TESTS: Final = "tests/api/webhooks/test_endpoints.py"
 
 WEBHOOKS: Final = (
     Mutant(
+        "thread-for-each-look-up",
+        "a merchant's name servers that hang occupy one thread for each name",
+        "src/ledger/webhooks/client.py",
+        "self._under_way.get(key) or self._begin(key)",
+        "self._begin(key)",
+        ("tests/webhooks/test_client.py::test_names_whose_servers_hang_have_a_thread_each_and_delay_no_other_name",),
+    ),
+    Mutant(
         "webhook-to-a-rebound-name",
         "a webhook is sent to the address that was checked",
         f"{_WEBHOOKS}/client.py",

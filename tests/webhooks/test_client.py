@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import socket
+import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_network
@@ -290,6 +291,37 @@ async def test_a_receiver_that_cannot_be_reached_says_why(receive, tmp_path):
     assert tls.requests == []
     await client.require_permitted("https://absent.test/")  # it may get an address later
     await client.close()
+
+
+async def test_names_whose_servers_hang_have_a_thread_each_and_delay_no_other_name(receive):
+    answered, asked = threading.Event(), []
+
+    def look_up(host, *about):
+        if host.startswith("hangs"):
+            asked.append((host, threading.current_thread().daemon))
+            answered.wait(30)
+        return socket.getaddrinfo("127.0.0.1", *about)
+
+    receiver = await receive()
+    client = WebhookClient(Destinations(is_local=True), look_up=look_up)
+
+    def post(host, timeout_s):
+        url = f"http://{host}.test:{receiver.port}/"
+        return client.post(url, "e-1", BODY, [SECRET], timeout_s=timeout_s)
+
+    try:
+        for _ in range(2):  # the second time, the threads of the first one are still there
+            late = await asyncio.gather(*(post(f"hangs{n}", 0.05) for n in range(40)))
+            assert {attempt.outcome for attempt in late} == {Outcome.TIMED_OUT}
+        assert sorted(asked) == sorted((f"hangs{n}.test", True) for n in range(40)), "the end waits for no daemon"
+        assert (await post("shop", 10)).is_delivered
+        once_more = asyncio.create_task(post("hangs7", 10))
+        await asyncio.sleep(0)
+        answered.set()
+        assert (await once_more).is_delivered
+    finally:
+        answered.set()
+        await client.close()
 
 
 async def test_a_receiver_may_ask_for_a_longer_pause(receive, local):

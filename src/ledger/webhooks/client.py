@@ -13,11 +13,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -35,7 +36,8 @@ from ledger.webhooks.urls import FIELD, parse_url
 
 TIMEOUT_S: Final = 15.0
 _LOOK_UP_S: Final = 5.0
-_LOOK_UPS_MAX: Final = 32
+_LOOK_UPS_MAX: Final = 512
+"""How many names are looked up at once, most of which hang if there are so many."""
 _HEADERS: Final = {
     "Content-Type": "application/json",
     "User-Agent": "payment-ledger",
@@ -256,18 +258,27 @@ class _BoundedHandler(ResponseHandler):
                 self.transport.abort()
 
 
+_Found = Sequence[tuple[Any, ...]]
+
+
 class _Resolver(AbstractResolver):
-    """Resolves names in threads of its own: a name server that hangs delays no other work of the process."""
+    """Resolves each name in a thread of its own, for which the end of the process does not wait.
+
+    The library's call cannot be ended, and takes as long as the name servers like. So a name that hangs has one thread,
+    however often it is asked for, and delays no other name.
+    """
 
     def __init__(self, look_up: LookUp) -> None:
         self._look_up = look_up
-        self._threads = ThreadPoolExecutor(_LOOK_UPS_MAX, "webhook-names")
+        self._under_way: dict[tuple[str, int, int], asyncio.Future[_Found]] = {}
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, lambda: self._look_up(host, port, family, socket.SOCK_STREAM))
+        key = host, port, int(family)
+        while key not in self._under_way and len(self._under_way) >= _LOOK_UPS_MAX:
+            await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
+        found = await asyncio.shield(self._under_way.get(key) or self._begin(key))
         if not found:
             raise socket.gaierror(socket.EAI_NONAME, "no address")
         return [
@@ -276,7 +287,31 @@ class _Resolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Does nothing: a thread whose name server hangs cannot be ended."""
+
+    def _begin(self, key: tuple[str, int, int]) -> asyncio.Future[_Found]:
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[_Found] = loop.create_future()
+
+        def ended(_: asyncio.Future[_Found]) -> None:
+            del self._under_way[key]
+            found.exception()  # those who wait may have given up
+
+        def look_up() -> None:
+            try:
+                settle = partial(found.set_result, self._look_up(*key, socket.SOCK_STREAM))
+            except Exception as fault:  # noqa: BLE001 - raised where it is waited for
+                settle = partial(found.set_exception, fault)
+            with suppress(RuntimeError):  # the process is ending
+                loop.call_soon_threadsafe(settle)
+
+        try:
+            Thread(target=look_up, name="webhook-name", daemon=True).start()
+        except RuntimeError:
+            raise socket.gaierror(socket.EAI_AGAIN, "no thread for it") from None
+        self._under_way[key] = found
+        found.add_done_callback(ended)
+        return found
 
 
 async def _connected(_session: aiohttp.ClientSession, _context: SimpleNamespace, _about: Any) -> None:
