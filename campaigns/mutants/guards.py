@@ -2727,8 +2727,8 @@ DELIVERIES: Final = (
         "recorded-events-sent-again",
         "what the last holder has written beyond the cursor is not sent again",
         f"{_DELIVERIES}/session.py",
-        "        if self._matched < _AHEAD_MAX:\n",
-        "        if False:\n",
+        "if event.sequence <= self._recorded_to]",
+        "if False]",
         (f"{_DELIVERY_TESTS}::test_an_attempt_that_hangs_holds_the_cursor_and_nothing_else",),
     ),
     Mutant(

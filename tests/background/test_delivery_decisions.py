@@ -155,7 +155,10 @@ def test_new_events_go_before_repeated_ones_and_lines_that_wait_can_be_dropped()
     lines.wait(waiting, NOW)
     assert lines.wakes_line_at(waiting.line) == NOW + S
     assert lines.wakes_at == NOW + S
-    lines.drop_asleep()
+    lines.drop_asleep({waiting.id})
+    assert waiting.id in lines, "its row is not there yet"
+    assert lines.wakes_at == NOW + S
+    lines.drop_asleep(set())
     assert waiting.id not in lines
     assert lines.wakes_at is None
     lines.wake(NOW + 2 * S)

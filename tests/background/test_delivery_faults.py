@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from tests.background.conftest import rows
 from tests.background.deliveries import Worker, an_endpoint, cursor, deliveries, receiving, until, working
-from tests.background.test_deliveries import execute, impatient, move_clock, settled
-from tests.operations.conftest import an_order
+from tests.background.test_deliveries import change, execute, impatient, move_clock, settled
+from tests.operations.conftest import an_order, by_card
 
 from ledger.background.deliveries import health, sender, session
+from ledger.background.deliveries import store as store_module
 from ledger.background.deliveries.outcomes import OutcomeWriter
 from ledger.background.deliveries.store import DeliveryStore, Lease
+from ledger.domain.webhooks.terms import Ordering
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
@@ -154,6 +157,50 @@ async def test_endpoints_take_turns_if_there_are_more_than_a_worker_has_room_for
     arrived = [arrival.path for arrival in receiver.arrivals]
     all_begun = max(arrived.index(path) for path in paths)
     assert all(arrived[:all_begun].count(path) < events for path in paths), "nor while it is busy"
+
+
+async def test_what_was_recorded_for_fewer_kinds_is_not_sent_again_once_there_are_more(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with receiving() as receiver:
+        endpoint_id, _ = await an_endpoint(
+            database_url, ledger, merchant, receiver.url + "/hook", events=("payment_order.created",)
+        )
+        receiver.holds = lambda event: event["sequence"] == 2
+        receiver.go_on.clear()
+        for n in range(3):
+            await create_order(ledger, merchant, an_order(str(n), by_card()))
+        killed = Worker(database_url, ledger)
+        killed.start()
+        await killed.number()
+        await settled(database_url, endpoint_id, *[("SUCCEEDED", 1)] * 2)
+        await killed.kill()
+        receiver.go_on.set()
+        execute(database_url, "update webhook_cursor set held_until = now() - interval '1 second'")
+        await change(ledger, merchant, endpoint_id, events=None)
+        monkeypatch.setattr(session, "_AHEAD_MAX", 2)
+        async with working(database_url, ledger):
+            await settled(database_url, endpoint_id, *[("SUCCEEDED", 1)] * 12)
+    assert Counter(receiver.sequences()) == Counter([*range(2, 14), 2])
+
+
+async def test_all_that_waits_in_a_stream_is_read(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_WAITING_AT_ONCE", 2)
+    async with (
+        receiving(lambda event, _: 503 if event["type"] == "payment_order.created" else 200) as receiver,
+        working(database_url, ledger) as worker,
+    ):
+        address = receiver.url + "/hook"
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, address, ordering=Ordering.STRICT)
+        await create_order(ledger, merchant, an_order("0", by_card()))
+        await worker.number()
+        waiting = [("PENDING", 1), *[("PENDING", 0)] * 3]
+        await settled(database_url, endpoint_id, ("SUCCEEDED", 1), *waiting)
+        ((stream_id,),) = rows(database_url, "select distinct stream_id from webhook_delivery where status = 'PENDING'")
+        lease = Lease(merchant.merchant_id, endpoint_id, uuid4())
+        assert [each.sequence for each in await worker.sender.store.waiting(lease, [stream_id])] == [2, 3, 4, 5]
 
 
 async def test_leases_are_renewed_while_many_deliveries_are_skipped(

@@ -131,12 +131,18 @@ class Lines:
         for key in self._asleep:
             yield from self._lines[key]
 
-    def drop_asleep(self) -> None:
-        """Forgets the lines that wait: their deliveries are read from the database again when they are due."""
+    def drop_asleep(self, unwritten: AbstractSet[UUID]) -> None:
+        """Forgets the lines that wait: their deliveries are read from the database again when they are due.
+
+        A line with one that is `unwritten` stays: it would not be found when the next event of its stream is read.
+        """
         for key in list(self._asleep):
-            self._ids.difference_update(each.id for each in self._lines.pop(key))
-        self._asleep.clear()
-        self._wakings.clear()
+            ids = [each.id for each in self._lines[key]]
+            if unwritten.isdisjoint(ids):
+                self._ids.difference_update(ids)
+                del self._lines[key], self._asleep[key]
+        self._wakings = [each for each in self._wakings if each[2] in self._asleep]
+        heapq.heapify(self._wakings)
 
     def wake(self, now: datetime) -> None:
         """Lets the lines go on whose time has come."""

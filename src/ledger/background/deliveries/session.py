@@ -124,10 +124,10 @@ class Session:
     async def run(self, stop: asyncio.Event) -> None:
         """Delivers until there is nothing to do, the endpoint is changed, the lease is lost or `stop` is set."""
         merchant_id, endpoint_id = self.lease.merchant_id, self.lease.endpoint_id
-        endpoint, _ = await self._tools.ledger.journal.load(merchant_id, WEBHOOK_ENDPOINTS, endpoint_id)
-        assert endpoint is not None, "a cursor belongs to an endpoint"
         version = self._cursor.version
         try:
+            endpoint, _ = await self._tools.ledger.journal.load(merchant_id, WEBHOOK_ENDPOINTS, endpoint_id)
+            assert endpoint is not None, "a cursor belongs to an endpoint"
             if endpoint.is_deleted:
                 await self._tools.store.skip(self.lease)
             elif endpoint.status is EndpointStatus.DISABLED:
@@ -197,7 +197,7 @@ class _Delivering:
         self._lines = Lines(endpoint.terms.ordering)
         self._window: deque[Delivery] = deque()  # the events behind the cursor, the recorded ones at its end left out
         self._read_to = self._written_to = sequence
-        self._matched = 0  # of the events that were read, also by the holder before
+        self._recorded_to: int | None = None  # the last event that a holder before has recorded
         self._last_sequence = sequence
         self._is_moving = self._has_due = False
         self._is_newer = False  # what follows is of a kind that a newer release has
@@ -339,12 +339,12 @@ class _Delivering:
         page = await self._source.after(
             self._lease.merchant_id, self._read_to, _AHEAD_MAX - len(self._window), self._kinds
         )
-        recorded: set[int] = set()
-        if self._matched < _AHEAD_MAX:
-            recorded = await self._store.recorded(self._lease, [event.sequence for event in page.events])
+        if self._recorded_to is None:
+            self._recorded_to = await self._store.last_recorded(self._lease)
+        doubtful = [event.sequence for event in page.events if event.sequence <= self._recorded_to]
+        recorded = await self._store.recorded(self._lease, doubtful)
         fresh = [event for event in page.events if event.sequence not in recorded]
         await self._read_waiting({event.stream_id for event in fresh})
-        self._matched += len(page.events)
         self._read_to = page.last_sequence
         for event in fresh:
             delivery = Delivery(
@@ -461,7 +461,7 @@ class _Delivering:
         for each in self._lines.of(delivery.line):
             self._note_waiting(each)
         if len(self._lines) > _KEPT_MAX:
-            self._lines.drop_asleep()
+            self._lines.drop_asleep(self._gathered.keys() | self._being_written.keys())
 
     def _postpone(self, delivery: Delivery) -> None:
         """Lets a delivery wait whose event cannot be read now: a key is missing, or it is of a newer release."""

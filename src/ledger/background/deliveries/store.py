@@ -134,9 +134,14 @@ select distinct stream_id from (
 _WAITING: Final = f"""
 select {_COLUMNS} from webhook_delivery
  where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and stream_id = any(%(streams)s)
-   and status = 'PENDING' order by sequence limit %(limit)s
+   and status = 'PENDING' and (sequence, id) > (%(after)s, %(after_id)s) order by sequence, id limit %(limit)s
 """  # noqa: S608 - constants
-_WAITING_MAX: Final = 2_000
+_WAITING_AT_ONCE: Final = 2_000
+
+# The last event that has a row, 0 if none has.
+_LAST_RECORDED: Final = """
+select coalesce(max(sequence), 0) from webhook_delivery where merchant_id = %s and endpoint_id = %s and not is_repeat
+"""
 
 # Which of these events have a row although the cursor is before them.
 _RECORDED: Final = """
@@ -280,10 +285,28 @@ class DeliveryStore:
         """Returns the deliveries of these streams that have not ended, in their order."""
         if not streams:
             return []
-        values = {**_key(lease), "streams": list(streams), "limit": _WAITING_MAX}
+        values = {
+            **_key(lease),
+            "streams": list(streams),
+            "limit": _WAITING_AT_ONCE,
+            "after": 0,
+            "after_id": UUID(int=0),
+        }
+        found: list[Delivery] = []
+        while True:  # all of them: a later event of a stream must not go before one that is left out
+            async with self.client.turn() as connection:
+                rows = await (await connection.execute(_WAITING, values)).fetchall()
+            found += [_delivery(row) for row in rows]
+            if len(rows) < _WAITING_AT_ONCE:
+                return found
+            values.update(after=found[-1].sequence, after_id=found[-1].id)
+
+    async def last_recorded(self, lease: Lease) -> int:
+        """Returns the number of the last event that has a delivery, 0 if none has."""
         async with self.client.turn() as connection:
-            rows = await (await connection.execute(_WAITING, values)).fetchall()
-        return [_delivery(row) for row in rows]
+            row = await (await connection.execute(_LAST_RECORDED, (lease.merchant_id, lease.endpoint_id))).fetchone()
+        assert row is not None, "an aggregate has one row"
+        return int(row[0])
 
     async def recorded(self, lease: Lease, sequences: Collection[int]) -> set[int]:
         """Returns which of these numbers have a delivery already."""
