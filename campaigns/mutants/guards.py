@@ -2766,6 +2766,22 @@ DELIVERIES: Final = (
         (f"{_FAULT_TESTS}::test_endpoints_take_turns_if_there_are_more_than_a_worker_has_room_for",),
     ),
     Mutant(
+        "slow-receiver-rendered-in-full",
+        "a receiver that answers slowly does not occupy the worker with bodies that are not sent",
+        f"{_DELIVERIES}/session.py",
+        "self._rendered_at_once // 2 if is_slow else self._rendered_at_once * 2",
+        "self._rendered_at_once * 2",
+        (f"{_FAULT_TESTS}::test_no_more_is_rendered_for_a_slow_receiver_than_it_takes",),
+    ),
+    Mutant(
+        "waiting-deliveries-cut-off",
+        "a later event of a stream does not go before those that wait in it, however many they are",
+        f"{_DELIVERIES}/store.py",
+        "            if len(rows) < _WAITING_AT_ONCE:\n",
+        "            if True:\n",
+        (f"{_FAULT_TESTS}::test_all_that_waits_in_a_stream_is_read",),
+    ),
+    Mutant(
         "turns-without-an-order",
         "the endpoint that has waited longest is next",
         f"{_DELIVERIES}/store.py",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from tests.background.conftest import rows
@@ -14,8 +15,10 @@ from tests.background.test_deliveries import change, execute, impatient, move_cl
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.deliveries import health, sender, session
+from ledger.background.deliveries import rendered as rendered_module
 from ledger.background.deliveries import store as store_module
 from ledger.background.deliveries.outcomes import OutcomeWriter
+from ledger.background.deliveries.rendered import RenderedBodies
 from ledger.background.deliveries.store import DeliveryStore, Lease
 from ledger.domain.webhooks.terms import Ordering
 from ledger.operations.context.inputs import Actor
@@ -23,6 +26,8 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import SharedClient
 from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.webhooks.attempts import Attempt, Outcome
+from ledger.webhooks.client import WebhookClient
 from ledger.webhooks.endpoint_secrets import EndpointSecretStore
 from projections.events.feed import FeedReader
 
@@ -203,22 +208,48 @@ async def test_all_that_waits_in_a_stream_is_read(
         assert [each.sequence for each in await worker.sender.store.waiting(lease, [stream_id])] == [2, 3, 4, 5]
 
 
-async def test_leases_are_renewed_while_many_deliveries_are_skipped(
+async def test_no_more_is_rendered_for_a_slow_receiver_than_it_takes(
     ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = Lease(uuid4(), uuid4(), uuid4())
-    store = DeliveryStore(database_url)
-    turns = 0
+    accepted = Attempt(at=datetime.now(UTC), duration_ms=1, outcome=Outcome.DELIVERED)
+    rendered = 0
+    of = RenderedBodies.of
 
-    turn = SharedClient.turn
+    async def post(*_: Any, **__: Any) -> Attempt:
+        await asyncio.sleep(0.05)
+        return accepted
+
+    async def counted(bodies: RenderedBodies, merchant_id: UUID, events: Any, *, is_thin: bool) -> Any:
+        nonlocal rendered
+        rendered += len(events)
+        return await of(bodies, merchant_id, events, is_thin=is_thin)
+
+    monkeypatch.setattr(WebhookClient, "post", post)
+    monkeypatch.setattr(RenderedBodies, "of", counted)
+    monkeypatch.setattr(rendered_module, "FRESH_S", 0.04)
+    monkeypatch.setattr(health, "AT_ONCE", 1)
+    endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, "http://127.0.0.1:9/hook", events=ORDERS)
+    for n in range(16):
+        await create_order(ledger, merchant, an_order(str(n)))
+    async with working(database_url, ledger) as worker:
+        await worker.number()
+        await settled(database_url, endpoint_id, *[("SUCCEEDED", 1)] * 16)
+    assert rendered < 100, "it would be 136 for events that are rendered again with each attempt"
+
+
+async def test_leases_are_renewed_while_many_deliveries_are_skipped(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DeliveryStore(database_url)
+    turn, turns = SharedClient.turn, 0
 
     def counted(client: SharedClient) -> Any:
         nonlocal turns
-        turns += 1
+        turns += client is store.client
         return turn(client)
 
     monkeypatch.setattr(SharedClient, "turn", counted)
-    await store.skip(lease)
+    await store.skip(Lease(uuid4(), uuid4(), uuid4()))
     await store.stop()
     assert turns == 2, "one for each statement"
 

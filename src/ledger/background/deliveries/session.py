@@ -45,9 +45,9 @@ _log = structlog.get_logger()
 
 _AHEAD_MAX: Final = 500
 """How many events behind the cursor are read."""
-_RENDERED_AT_ONCE: Final = 64
-_RENDERED_MIN: Final = 24
-"""Of how many events the bodies are there before more are rendered: so the attempts do not wait for it."""
+_RENDERED_FIRST: Final = 8
+_RENDERED_MAX: Final = 64
+"""Of how many events the bodies are rendered at once: of as many as a receiver takes while they are fresh."""
 _UNWRITTEN_MAX: Final = 2 * pacing.AT_ONCE
 """How many attempts are under way or ended and unwritten: so many are made again if the worker is killed."""
 _KEPT_MAX: Final = 2_000
@@ -207,6 +207,7 @@ class _Delivering:
         self._last_begun: datetime | None = None
         self._rendering: asyncio.Task[None] | None = None
         self._bodies: dict[UUID, Body] = {}  # of deliveries that wait
+        self._rendered_at_once = _RENDERED_FIRST
         self._unreadable: set[UUID] = set()
         self._gathered: dict[UUID, DeliveryRow] = {}
         self._being_written: dict[UUID, DeliveryRow] = {}
@@ -397,7 +398,9 @@ class _Delivering:
             delivery.body = body.content
             self._begin(delivery, timeout_s)
             self._last_begun = real_now
-        if (is_missing or len(self._bodies) < _RENDERED_MIN) and self._rendering is None and self._lines.is_ready:
+        # More are rendered while some are left, so that the attempts do not wait for it.
+        is_low = is_missing or len(self._bodies) < self._rendered_at_once * 3 // 8
+        if is_low and self._rendering is None and self._lines.is_ready:
             self._render()
 
     @property
@@ -479,10 +482,15 @@ class _Delivering:
         """Begins to render the deliveries that may go next, and those that follow in their streams: they have the same
         states.
         """
+        fresh = {delivery_id: body for delivery_id, body in self._bodies.items() if body.is_fresh}
+        is_slow = len(self._bodies) - len(fresh) > self._rendered_at_once // 4
+        at_once = self._rendered_at_once // 2 if is_slow else self._rendered_at_once * 2
+        self._rendered_at_once = min(max(at_once, pacing.AT_ONCE), _RENDERED_MAX)
+        self._bodies = fresh
         wanted: dict[UUID, Delivery] = {}
-        ready = self._lines.first_ready(_RENDERED_AT_ONCE // 4)
+        ready = self._lines.first_ready(max(self._rendered_at_once // 4, pacing.at_once(self._health)))
         for delivery in (*ready, *(each for each in self._window if not each.is_recorded)):
-            if len(wanted) == _RENDERED_AT_ONCE:
+            if len(wanted) == self._rendered_at_once:
                 break
             body = self._bodies.get(delivery.id)
             if delivery.body is None and delivery.id not in self._unreadable and not (body and body.is_fresh):
@@ -494,7 +502,6 @@ class _Delivering:
     def _take_rendered(self) -> None:
         if self._rendering is not None and self._rendering.done():
             rendering, self._rendering = self._rendering, None
-            self._bodies = {delivery_id: body for delivery_id, body in self._bodies.items() if body.is_fresh}
             rendering.result()
 
     async def _render_all(self, wanted: Sequence[Delivery]) -> None:
