@@ -20,6 +20,7 @@ from api.customers import delete as delete_customer
 from api.customers import list as list_customers
 from api.customers import show as show_customer
 from api.events import list as list_events
+from api.events import redeliver as redeliver_event
 from api.events import show as show_event
 from api.global_invoices import cancel as cancel_global
 from api.global_invoices import create as create_global
@@ -88,7 +89,9 @@ from api.system.readiness import ReadinessLog
 from api.webhooks import change as change_endpoint
 from api.webhooks import create as create_endpoint
 from api.webhooks import delete as delete_endpoint
+from api.webhooks import deliveries as list_deliveries
 from api.webhooks import list as list_endpoints
+from api.webhooks import replay as replay_events
 from api.webhooks import rotate as rotate_secret
 from api.webhooks import test as test_endpoint
 from ledger.invoicing.files import FOLDER
@@ -285,7 +288,11 @@ def event_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     """Returns the routes of the merchant's public events."""
     events = f"{settings.base_path}/v1/events"
     route = partial(_route, holder)
-    return [route(events, GET=list_events.LIST_EVENTS), route(f"{events}/{{id}}", GET=show_event.SHOW_EVENT)]
+    return [
+        route(events, GET=list_events.LIST_EVENTS),
+        route(f"{events}/{{id}}", GET=show_event.SHOW_EVENT),
+        route(f"{events}/{{id}}/redeliver", POST=redeliver_event.REDELIVER_EVENT),
+    ]
 
 
 def webhook_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
@@ -302,6 +309,8 @@ def webhook_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         ),
         route(f"{endpoints}/{{id}}/rotate-secret", POST=rotate_secret.ROTATE_SECRET),
         route(f"{endpoints}/{{id}}/test", POST=test_endpoint.TEST_ENDPOINT),
+        route(f"{endpoints}/{{id}}/deliveries", GET=list_deliveries.LIST_DELIVERIES),
+        route(f"{endpoints}/{{id}}/replay", POST=replay_events.REPLAY),
     ]
 
 

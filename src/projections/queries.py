@@ -337,6 +337,14 @@ class Queries:
         rows = dict(await self._lists.rows(_OPEN_PAYMENTS, {"kinds": list(_STATUS_OF)}))
         return {status.value: rows.get(kind.value, 0) for kind, status in _STATUS_OF.items()}
 
+    async def webhook_deliveries(
+        self, merchant_id: UUID, endpoint_id: UUID, query: webhook_deliveries.DeliveryQuery, stream_id: UUID | None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Returns the rows of a page of an endpoint's deliveries, newest first, of one stream unless that is None."""
+        statement, values = webhook_deliveries.page_statement(merchant_id, endpoint_id, query, stream_id)
+        rows: Sequence[tuple[Any, ...]] = await self._lists.rows(statement, values)
+        return rows
+
     async def endpoints_by_status(self) -> dict[str, int]:
         """Returns the number of webhook endpoints of all merchants in each status."""
         return {"ENABLED": 0, "DISABLED": 0, **dict(await self._lists.rows(webhook_deliveries.BY_STATUS, {}))}

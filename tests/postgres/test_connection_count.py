@@ -115,6 +115,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         assert isinstance(invoicing.provider, SandboxProvider)
         await asyncio.gather(*[deps.feed.catch_up(merchant) for merchant in merchants])
         await asyncio.gather(*[deps.events.page(merchant, EventQuery()) for merchant in merchants])
+        await asyncio.gather(*[deps.repeats.redeliver(merchant, uuid4(), [uuid4()]) for merchant in merchants])
         await asyncio.gather(*[invoicing.issuers.find(merchants[0]) for _ in range(3)])
         await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])
         assert deps.ledger.accounts is not None

@@ -2,5 +2,5 @@
 
 In reading order:
 
-- `list`: the events after a number. `show`: one event.
+- `list`: the events after a number. `show`: one event. `redeliver`: delivers one again.
 """

@@ -15,6 +15,7 @@ from api.http.auth import Authenticator
 from api.http.rate_limits import RateLimiter
 from api.http.waiting_requests import WaitingRequests
 from ledger.background.clock.advance import ClockAdvancer
+from ledger.background.deliveries.repeats import Repeats
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.feed import Feed
@@ -22,6 +23,7 @@ from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.operations.context.clock import ClockControl
 from ledger.operations.context.event_feed import EventFeed
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.context.repeats import DeliveryRepeats
 from ledger.operations.message_delivery import MessageDelivery
 from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable, Fault
@@ -69,6 +71,8 @@ class Dependencies(Struct, frozen=True):
     """Numbers a merchant's public events up to the end of its log."""
     events: FeedReader
     """Reads the numbered events."""
+    repeats: DeliveryRepeats
+    """Lets events be delivered to webhook endpoints again."""
     samples: SampleRenderer
     """Renders samples of public events."""
     waiting: WaitingRequests
@@ -115,6 +119,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         await _follow_merchants(settings.database_url, ledger, authenticator, stack)
         await stack.enter_async_context(_writing_key_uses(authenticator, queries))
         delivery = await stack.enter_async_context(open_delivery(settings.database_url, ledger))
+        repeats = Repeats(settings.database_url)
+        stack.push_async_callback(repeats.stop)
         feed = Feed(settings.database_url, ledger.journal)
         stack.push_async_callback(feed.stop)
         bodies = BodyRenderer(settings.environment, settings.base_path, settings.lps_base_path)
@@ -142,6 +148,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             delivery=delivery,
             feed=feed,
             events=events,
+            repeats=repeats,
             samples=SampleRenderer(settings.environment, settings.base_path, settings.lps_base_path),
             waiting=WaitingRequests(settings.request_timeout_s),
             clock_control=clock_control,

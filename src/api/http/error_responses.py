@@ -88,6 +88,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.ProcessorAccountNotFound: 404,
     rejections.WebhookEndpointNotFound: 404,
     rejections.WebhookEndpointDisabled: 409,
+    rejections.ReplayInProgress: 409,
     rejections.WebhookEndpointLimitReached: 422,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,

@@ -81,6 +81,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "PROCESSOR_ACCOUNT_LIMIT_REACHED": "The merchant has 20 accounts with processors, disconnected ones included, the most "
     "that it may have.",
     "WEBHOOK_ENDPOINT_DISABLED": "The webhook endpoint is DISABLED, and nothing is posted to it: enable it by `PUT` first.",
+    "REPLAY_IN_PROGRESS": "Events that were asked for again have not all been delivered to the endpoint yet: wait until "
+    "`GET …/deliveries?status=PENDING` has none of them.",
     "WEBHOOK_ENDPOINT_LIMIT_REACHED": "The merchant has 16 webhook endpoints, the most that it may have.",
     "PROCESSOR_KEY_REFUSED": "The processor does not accept the secret key. `message` has its own words; nothing was "
     "stored.",

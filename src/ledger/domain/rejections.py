@@ -218,6 +218,12 @@ class WebhookEndpointDisabled(Rejected):
     code = "WEBHOOK_ENDPOINT_DISABLED"
 
 
+class ReplayInProgress(Rejected):
+    """Events that were asked for again have not all been delivered to the endpoint yet."""
+
+    code = "REPLAY_IN_PROGRESS"
+
+
 class WebhookEndpointLimitReached(Rejected):
     """The merchant has as many webhook endpoints as it may have."""
 

@@ -42,6 +42,7 @@ _API: Final = Counter(
         "ledger-merchants": 1,
         "ledger-feed": 1,
         "ledger-numbering": 1,
+        "ledger-deliveries": 1,
     }
 )
 # Moves of clocks take turns at two, and the jobs that fall due share a pool of four.

@@ -268,6 +268,15 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ("DELETE", f"{_ENDPOINTS}/{{id}}"): Case({"path.id": "webhook endpoint"}),
     ("POST", f"{_ENDPOINTS}/{{id}}/test"): Case({"path.id": "webhook endpoint"}),
     ("POST", f"{_ENDPOINTS}/{{id}}/rotate-secret"): Case({"path.id": "webhook endpoint"}),
+    ("POST", f"{_ENDPOINTS}/{{id}}/replay"): Case({"path.id": "webhook endpoint"}, body={"fromSequence": 1}),
+    ("GET", f"{_ENDPOINTS}/{{id}}/deliveries"): Case(
+        {
+            "path.id": "webhook endpoint",
+            "query.paymentOrderId": "order",
+            "query.cursor": NOTHING("a delivery behind which the page begins: none of it is shown"),
+        }
+    ),
+    ("POST", "/api/v1/events/{id}/redeliver"): Case({"path.id": "event", "body.endpointId": "webhook endpoint"}),
     ("GET", _ACCOUNTS): Case(),
     ("GET", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}),
     ("PUT", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}, body={"processor": "sandbox"}),

@@ -10,6 +10,7 @@ In reading order:
 - `store`: the leases, cursors and deliveries in the database. `outcomes`: writes outcomes in groups.
 - `event_source`: what is needed of the feed. `rendered`: bodies that the endpoints of a merchant share.
 - `session`: delivers an endpoint's events while a lease lasts. `alerts`: an endpoint was disabled because it failed.
+- `repeats`: what a merchant asks for again.
 - `sender`: gives endpoints that have something to send to sessions. `retention`: deletes what is old or of an erased
   person.
 """

@@ -506,7 +506,7 @@ class _Delivering:
 
     async def _render_all(self, wanted: Sequence[Delivery]) -> None:
         """Gives deliveries their bodies: the stored bytes of those that were attempted before, else new ones."""
-        stored = await self._store.bodies(self._lease, [each.id for each in wanted if each.attempts])
+        stored = await self._store.bodies(self._lease, [each.id for each in wanted if each.attempts or each.is_repeat])
         until_s = time.monotonic() + FRESH_S
         self._bodies.update({delivery_id: Body(content, until_s) for delivery_id, content in stored.items()})
         if stored:

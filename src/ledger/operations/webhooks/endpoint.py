@@ -8,9 +8,14 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.domain.rejections import WebhookEndpointDisabled
+from ledger.domain.streams import WEBHOOK_ENDPOINTS
 from ledger.domain.webhooks.state import WebhookEndpoint
+from ledger.domain.webhooks.terms import EndpointStatus
+from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.context.webhooks import Webhooks
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.postgres.faults import Fault
 
 
@@ -32,6 +37,14 @@ def webhooks_of(ledger: Ledger) -> Webhooks:
     """Returns the access to webhooks, which every process has that carries out requests about them."""
     assert ledger.webhooks is not None, "a process that creates endpoints has access to webhooks"
     return ledger.webhooks
+
+
+async def find_enabled(ledger: Ledger, actor: Actor, reference: str) -> WebhookEndpoint:
+    """Returns the endpoint with this id. Raises WebhookEndpointNotFound, WebhookEndpointDisabled, a Fault."""
+    endpoint = await UnitOfWork(ledger, actor).find(WEBHOOK_ENDPOINTS, reference)
+    if endpoint.status is EndpointStatus.DISABLED:
+        raise WebhookEndpointDisabled("The webhook endpoint is DISABLED: enable it by PUT first.")
+    return endpoint
 
 
 async def destroy_others(ledger: Ledger, merchant_id: UUID, endpoint: WebhookEndpoint) -> None:
