@@ -95,7 +95,7 @@ amounts of payments are decimal strings in the same unit. Times are `2026-01-31T
 A misspelt name in a body is 400 `UNKNOWN_FIELD`, and so is one that moves money in other payment APIs. Other unknown names
 in it are ignored, and named in [`warnings`](#warnings) and in the header `Ledger-Ignored-Fields`; a product keeps them ([decision 0009](../decisions/0009-unknown-body-fields-ignored.md)). Any unknown parameter of a query is 400
 `UNKNOWN_PARAMETER` ([decision 0054](../decisions/0054-unknown-parameters-are-refused.md)). `null` is the same as absent,
-except in the details of a customer, of a product and of a plan, and in a change of an order, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
+except in the details of a customer, of a product and of a plan, and in a change of an order or of a webhook endpoint, where it clears them. Errors are on [their own page](errors.md); [the contract](contract.md) gives the reasons.
 """
 
 _LIST = '{ "data": [ … orders, with "payments": [] … ], "pagination": { … } }'

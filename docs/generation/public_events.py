@@ -22,7 +22,8 @@ itself are [another page](events.md): they are the service's own, and one comman
 - `data` of `payment.*` is the payment with `paymentOrderId` and `paymentOrderExternalId`, and where there is one
   `refund` or `dispute` (`id`, `status` OPEN, WON or LOST, `amount`). That of `invoice.*` is the answer of `…/stamp`, that
   of `complement.*` and `credit_note.*` the document with both ids of its order. That of what was deleted is
-  `{"id": …, "deleted": true}`.
+  `{"id": …, "deleted": true}`. That of `webhook_endpoint.disabled` is without `lastSequence`, `lastSuccessAt` and
+  `failuresInARow`, which are not in the log.
 - `previousStatus` is the status before a change of status; a new resource has none.
 - No event has a card number or a security code. After the erasure of a customer no event has the person any more, also
   not those of before.

@@ -63,7 +63,7 @@ unit. Times are UTC, as in `2026-01-31T12:00:00.000Z`. A misspelt field, such as
 is 400 `UNKNOWN_FIELD`. Any other unknown one is ignored and named in the answer's `warnings` and in its header
 `Ledger-Ignored-Fields`, except in a product, which keeps it; it is 400 if the merchant's `unknownFields` is REJECT. Any
 unknown parameter of a query is 400 `UNKNOWN_PARAMETER`. `null` is the same as absent, except in a change of an
-order and in the details of a customer, of a product, of a plan and of billing, where it clears them.
+order or of a webhook endpoint and in the details of a customer, of a product, of a plan and of billing, where it clears them.
 
 Texts for payers, such as `payerMessage`, are in Spanish or English: by the header `Accept-Language`, else in the
 language of the customer's notification preferences.

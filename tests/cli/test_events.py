@@ -17,7 +17,9 @@ def test_events_are_printed_a_line_each_from_any_number_on(ledger, write, databa
     assert [event["sequence"] for event in lines] == list(range(1, len(lines) + 1))
     kinds = ["customer.created", "payment_order.created"]
     assert [event["type"] for event in lines][:2] == kinds
-    some = ledger("events", "follow", str(merchant), "--once", "--after", "1", "--type", "payment_order.created").done
+    some = ledger(
+        "events", "follow", str(merchant), "--once", "--after", "1", "--type", "payment_order.created,payment.settled"
+    ).done
     assert [json.loads(text) for text in some.splitlines()] == [lines[1]]
     forwarded = ledger(
         "events", "follow", str(merchant), "--once", "--after", "1", "--forward-to", "http://127.0.0.1:9/"

@@ -101,13 +101,16 @@ def parse_event_query(query: bytes) -> _Asked:
 
 def _kinds(given: Mapping[str, str]) -> frozenset[str]:
     patterns = [text.strip() for text in given.get("type", "").split(",") if text.strip()]
-    if unknown_patterns(patterns):
-        raise invalid("type", "must be one or more kinds of events, such as payment.captured or payment_order.*")
+    if wrong := unknown_patterns(patterns):
+        which = f": number {wrong[0] + 1} is none" if len(patterns) > 1 else ""
+        raise invalid(
+            "type", f"must be one or more kinds of events, such as payment.captured or payment_order.*{which}"
+        )
     return kinds_of(patterns)
 
 
 def _payload(given: Mapping[str, str]) -> str:
-    text = given.get("payload", "FULL")
+    text = given.get("payload", "FULL").upper()
     if text not in _PAYLOADS:
         raise invalid("payload", f"must be {' or '.join(_PAYLOADS)}")
     return text

@@ -50,21 +50,23 @@ class EndpointBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
         | None
         | UnsetType,
         Meta(
-            description="The kinds of events that it gets; `payment_order.*` means all kinds that begin so. Absent or "
-            "null: all, those of later releases too."
+            description="The kinds of events that it gets; `payment_order.*` means all kinds that begin so. Null, "
+            "or absent in a creation: all, those of later releases too."
         ),
     ] = UNSET
-    description: Annotated[LongText | None | UnsetType, Meta(description="Free text.")] = UNSET
+    description: Annotated[LongText | None | UnsetType, Meta(description="Free text; null for none.")] = UNSET
     ordering: Annotated[
         Literal["DEFAULT", "STRICT"] | None,
         Meta(
             description="How long an event waits for an earlier one of the same order or subscription that has not been "
-            "accepted: 60 seconds, or with STRICT until that one is accepted or given up. Default DEFAULT."
+            "accepted: 60 seconds, or with STRICT until that one is accepted or given up. A new endpoint has DEFAULT."
         ),
     ] = None
     payload: Annotated[
         Literal["FULL", "THIN"] | None,
-        Meta(description="THIN for messages without `data`: the receiver reads what it needs. Default FULL."),
+        Meta(
+            description="THIN for messages without `data`: the receiver reads what it needs. A new endpoint has FULL."
+        ),
     ] = None
 
 
@@ -142,7 +144,7 @@ def given_terms(sent: EndpointBody, body: bytes, errors: FieldErrors) -> Mapping
 def _kinds(patterns: Sequence[str], errors: FieldErrors) -> tuple[str, ...]:
     """Returns the kinds of a body, each once."""
     if not patterns:
-        errors.add(invalid("events", "must not be empty: leave the field out for all kinds", "INVALID_LENGTH"))
+        errors.add(invalid("events", "must not be empty: send null for all kinds", "INVALID_LENGTH"))
     for at in unknown_patterns(patterns):
         errors.add(invalid(f"events[{at}]", _UNKNOWN_KIND))
     return tuple(dict.fromkeys(patterns))

@@ -34,7 +34,11 @@ def follow(
     ] = 0,
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="KIND", help="Print this kind, or payment_order.*; may be repeated."),
+        typer.Option(
+            "--type",
+            metavar="KIND",
+            help="Print these kinds, such as payment.captured,payment_order.*; may be repeated.",
+        ),
     ] = None,
     forward_to: Annotated[
         str | None,
@@ -51,7 +55,8 @@ def follow(
     """
     from ledger.domain.public_events.kinds import unknown_patterns
 
-    merchant_id, patterns = uuid_of(merchant, "merchant"), kinds or []
+    merchant_id = uuid_of(merchant, "merchant")
+    patterns = [kind.strip() for sent in kinds or [] for kind in sent.split(",")]
     if wrong := unknown_patterns(patterns):
         raise CannotRun(f"there is no kind of event {patterns[wrong[0]]!r}: see docs/reference/public-events.md")
 

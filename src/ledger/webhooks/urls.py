@@ -36,7 +36,9 @@ def parse_url(text: str) -> URL:
     try:
         url = URL(text)
     except ValueError:
-        raise _wrong("must be an address like https://shop.example.com/webhooks") from None
+        raise _wrong(
+            "must be an address like https://shop.example.com/webhooks, with a port up to 65535 if it names one"
+        ) from None
     if not url.scheme:
         raise _wrong("must be absolute, like https://shop.example.com/webhooks")
     if url.scheme not in _SCHEMES:

@@ -147,6 +147,9 @@ async def test_wrong_parameters_are_named(merchant: Merchant):
     assert set(fields) == {part.partition("=")[0] for part in wrong.split("&")}
     for query in ("type=*", "type=payment.*.x", "limit=0", "afterSequence=9007199254740992"):
         assert wrong_fields(await merchant.get(f"{EVENTS}?{query}")) == [query.partition("=")[0]]
+    several = await merchant.get(f"{EVENTS}?type=payment.captured,payment.catpured&payload=thin")
+    assert wrong_fields(several) == ["type"], "a value in small letters is accepted, as in other queries and in bodies"
+    assert several.json()["message"].endswith(": number 2 is none.")
 
 
 async def test_a_waiting_request_is_answered_by_the_next_event(merchant: Merchant, monkeypatch):
