@@ -2782,6 +2782,22 @@ DELIVERIES: Final = (
         (f"{_FAULT_TESTS}::test_all_that_waits_in_a_stream_is_read",),
     ),
     Mutant(
+        "outcomes-locked-in-any-order",
+        "leases that are renewed and outcomes that are written do not wait for each other",
+        f"{_DELIVERIES}/outcomes.py",
+        "order by c.merchant_id, c.endpoint_id for update of c",
+        "for update of c",
+        (f"{_FAULT_TESTS}::test_leases_are_locked_in_one_order",),
+    ),
+    Mutant(
+        "leases-locked-in-any-order",
+        "leases that are renewed and outcomes that are written do not wait for each other",
+        f"{_DELIVERIES}/store.py",
+        "order by c.merchant_id, c.endpoint_id for update of c",
+        "for update of c",
+        (f"{_FAULT_TESTS}::test_leases_are_locked_in_one_order",),
+    ),
+    Mutant(
         "turns-without-an-order",
         "the endpoint that has waited longest is next",
         f"{_DELIVERIES}/store.py",

@@ -17,14 +17,14 @@ from tests.operations.conftest import an_order, by_card
 from ledger.background.deliveries import health, sender, session
 from ledger.background.deliveries import rendered as rendered_module
 from ledger.background.deliveries import store as store_module
-from ledger.background.deliveries.outcomes import OutcomeWriter
+from ledger.background.deliveries.outcomes import Outcomes, OutcomeWriter
 from ledger.background.deliveries.rendered import RenderedBodies
 from ledger.background.deliveries.store import DeliveryStore, Lease
 from ledger.domain.webhooks.terms import Ordering
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
-from ledger.postgres.connection import SharedClient
+from ledger.postgres.connection import SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.webhooks.attempts import Attempt, Outcome
 from ledger.webhooks.client import WebhookClient
@@ -252,6 +252,30 @@ async def test_leases_are_renewed_while_many_deliveries_are_skipped(
     await store.skip(Lease(uuid4(), uuid4(), uuid4()))
     await store.stop()
     assert turns == 2, "one for each statement"
+
+
+@pytest.mark.parametrize("renews", [False, True])
+async def test_leases_are_locked_in_one_order(database_url: str, renews: bool) -> None:
+    execute(
+        database_url,
+        "insert into webhook_cursor (merchant_id, endpoint_id, holder, held_until)"
+        " select gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)",
+    )
+    query = "select merchant_id, endpoint_id, holder from webhook_cursor order by merchant_id desc"
+    leases = [Lease(*row) for row in rows(database_url, query)]
+    store, writer = DeliveryStore(database_url), OutcomeWriter(database_url)
+    async with await connect(database_url, "first") as first, await connect(database_url, "second") as second:
+        lock = "select from webhook_cursor where endpoint_id = %s for update nowait"
+        async with first.transaction():
+            await first.execute(lock, (leases[1].endpoint_id,))
+            outcomes = [Outcomes(each, 1, health.Health(), []) for each in leases]
+            waiting = asyncio.create_task(store.renew(leases) if renews else writer._write(outcomes))
+            waits = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+            await until(lambda: bool(rows(database_url, waits)))
+            await second.execute(lock, (leases[0].endpoint_id,))  # not locked, because it comes after the other one
+        await waiting
+    await store.stop()
+    await writer.stop()
 
 
 async def test_a_worker_does_not_go_on_without_its_writer(

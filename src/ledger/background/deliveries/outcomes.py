@@ -37,15 +37,22 @@ _ROWS_MAX: Final = 2_000
 _SYNCHRONOUS: Final = "set local synchronous_commit = on"
 
 # Moves the cursors of the endpoints whose leases are held, and writes their deliveries. What the texts of a delivery
-# may have of an erased person is left out. Returns the present versions of these endpoints.
+# may have of an erased person is left out. Returns the present versions of these endpoints. Cursors are locked in the
+# order of their keys, as leases are renewed: otherwise the two would wait for each other.
 _WRITE: Final = """
-with held as (
+with locked as (
+  select c.merchant_id, c.endpoint_id
+    from unnest(%(merchants)s::uuid[], %(endpoints)s::uuid[]) as k(merchant_id, endpoint_id)
+    join webhook_cursor c on c.merchant_id = k.merchant_id and c.endpoint_id = k.endpoint_id
+   order by c.merchant_id, c.endpoint_id for update of c),
+held as (
   update webhook_cursor c
      set sequence = greatest(c.sequence, n.sequence), failures_in_a_row = n.failures, failing_since = n.failing_since,
          last_success_at = n.last_success_at, paused_until = n.paused_until, held_until = now() + interval '30 seconds'
     from unnest(%(merchants)s::uuid[], %(endpoints)s::uuid[], %(holders)s::uuid[], %(sequences)s::int8[],
                 %(failures)s::int4[], %(failing)s::timestamptz[], %(successes)s::timestamptz[], %(paused)s::timestamptz[])
       as n(merchant_id, endpoint_id, holder, sequence, failures, failing_since, last_success_at, paused_until)
+    join locked l on l.merchant_id = n.merchant_id and l.endpoint_id = n.endpoint_id
    where c.merchant_id = n.merchant_id and c.endpoint_id = n.endpoint_id and c.holder = n.holder
   returning c.merchant_id, c.endpoint_id, c.holder),
 given as (

@@ -58,10 +58,15 @@ _STATEMENTS: Final = {
     for is_of_all, some in ((True, ""), (False, _OF_MERCHANTS))
 }
 
-# Renews leases, and returns those that are still held.
+# Renews leases, and returns those that are still held. They are locked in the order of their keys, as for outcomes:
+# otherwise the two would wait for each other.
 _RENEW: Final = """
-update webhook_cursor c set held_until = now() + interval '30 seconds'
-  from unnest(%s::uuid[], %s::uuid[], %s::uuid[]) as n(merchant_id, endpoint_id, holder)
+with locked as (
+  select c.merchant_id, c.endpoint_id, n.holder
+    from unnest(%s::uuid[], %s::uuid[], %s::uuid[]) as n(merchant_id, endpoint_id, holder)
+    join webhook_cursor c on c.merchant_id = n.merchant_id and c.endpoint_id = n.endpoint_id
+   order by c.merchant_id, c.endpoint_id for update of c)
+update webhook_cursor c set held_until = now() + interval '30 seconds' from locked n
  where c.merchant_id = n.merchant_id and c.endpoint_id = n.endpoint_id and c.holder = n.holder
 returning c.holder
 """
