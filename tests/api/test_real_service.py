@@ -134,8 +134,8 @@ def webhooks(shop: Shop) -> None:
     assert not shop.post(f"{one}/test", {})["delivered"]
     assert shop.post(f"{one}/rotate-secret", {})["secret"] != made["secret"]
     event = shop.get(EVENTS)["data"][0]["id"]
+    assert shop.ask("POST", f"{one}/replay", {"fromSequence": 1}).status_code == 202
     assert shop.ask("POST", f"{EVENTS}/{event}/redeliver", {"endpointId": made["id"]}).status_code == 202
-    assert shop.ask("POST", f"{one}/replay", {"fromSequence": 1}).status_code in {202, 409}
     assert shop.ask("GET", f"{one}/deliveries?limit=1").status_code == 200
     assert shop.ask("PUT", one, {"status": "DISABLED"}).json()["status"] == "DISABLED"
     assert shop.ask("DELETE", one).json()["deleted"]
