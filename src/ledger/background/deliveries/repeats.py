@@ -16,14 +16,17 @@ from ledger.postgres.connection import SharedClient
 _REPLAY_MAX: Final = 10_000
 """How many events one replay has."""
 
-# The cursor of an endpoint, locked: two replays at once would insert the same deliveries.
-_LOCK: Final = """
+# Two replays of an endpoint at once would insert the same deliveries. The cursor's row is not locked: a replay takes a
+# while, and the outcomes of all endpoints are written together.
+_LOCK: Final = "select pg_advisory_xact_lock(hashtextextended('replay/' || %(endpoint_id)s::uuid, 0))"
+_PLACE: Final = """
 select sequence from webhook_cursor where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
-   and sequence is not null for update
+   and sequence is not null
 """
+# One that waits for its next attempt may do so for days: it is no reason to refuse a replay of others.
 _IN_PROGRESS: Final = """
 select exists (select from webhook_delivery where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
-                  and status = 'PENDING' and is_repeat)
+                  and status = 'PENDING' and is_repeat and attempts = '[]')
 """
 
 # Inserts deliveries of the chosen events, with ids of the present time (UUIDv7) in the order of the numbers. One whose
@@ -41,6 +44,13 @@ select %(merchant_id)s, %(endpoint_id)s,
  order by p.sequence
 """
 
+# Whether an event waits to be repeated already.
+_WAITS: Final = """
+exists (select from webhook_delivery d
+         where d.merchant_id = %(merchant_id)s and d.endpoint_id = %(endpoint_id)s and d.stream_id = p.stream_id
+           and d.sequence = p.sequence and d.is_repeat and d.status = 'PENDING')
+"""
+
 # The events of a replay: those of the endpoint's kinds; with failed_only, those whose last delivery has FAILED.
 _REPLAY: Final = f"""
 with chosen as (
@@ -51,19 +61,17 @@ with chosen as (
        select d.status from webhook_delivery d
         where d.merchant_id = %(merchant_id)s and d.endpoint_id = %(endpoint_id)s and d.stream_id = p.stream_id
           and d.sequence = p.sequence order by d.id desc limit 1))
+     and not {_WAITS}
    order by p.sequence limit %(limit)s),
 inserted as ({_INSERT} returning sequence)
 select count(*), max(sequence) from inserted
 """  # noqa: S608 - constants
 
-# One event, unless it waits to be repeated already.
+# One event.
 _REDELIVER: Final = f"""
 with chosen as (
   select p.* from public_event p
-   where p.merchant_id = %(merchant_id)s and p.id = %(event_id)s and not exists (
-     select from webhook_delivery d
-      where d.merchant_id = %(merchant_id)s and d.endpoint_id = %(endpoint_id)s and d.stream_id = p.stream_id
-        and d.sequence = p.sequence and d.is_repeat and d.status = 'PENDING'))
+   where p.merchant_id = %(merchant_id)s and p.id = %(event_id)s and not {_WAITS})
 {_INSERT}
 """  # noqa: S608 - constants
 
@@ -89,7 +97,8 @@ class Repeats:
         key: dict[str, Any] = {"merchant_id": merchant_id, "endpoint_id": endpoint_id}
         first = replay.from_sequence
         async with self._client.turn() as connection, connection.transaction():
-            row = await (await connection.execute(_LOCK, key)).fetchone()
+            await connection.execute(_LOCK, key)
+            row = await (await connection.execute(_PLACE, key)).fetchone()
             last = 0 if row is None else row[0]
             if replay.to_sequence is not None:
                 last = min(last, replay.to_sequence)
@@ -111,9 +120,9 @@ class Repeats:
         return Replayed(first, reached if count == _REPLAY_MAX else max(last, first - 1), count)
 
     async def redeliver(self, merchant_id: UUID, event_id: UUID, endpoints: Sequence[UUID]) -> None:
-        """Inserts a delivery of an event to each of these endpoints."""
-        async with self._client.turn() as connection, connection.transaction():
-            for endpoint_id in endpoints:
-                values = {"merchant_id": merchant_id, "endpoint_id": endpoint_id, "event_id": event_id}
+        """Inserts a delivery of an event to each of these endpoints, in a transaction each: none holds two cursors."""
+        for endpoint_id in endpoints:
+            values = {"merchant_id": merchant_id, "endpoint_id": endpoint_id, "event_id": event_id}
+            async with self._client.turn() as connection, connection.transaction():
                 await connection.execute(_REDELIVER.encode(), values)
                 await connection.execute(_WAKE, values)
