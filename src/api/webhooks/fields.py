@@ -32,16 +32,14 @@ ENDPOINT_ID: Final[Json] = {
 }
 
 
+_WHERE: Final = "Where events are posted: https, and an address on the public internet."
+_Url = Annotated[str, Meta(extra_json_schema={"maxLength": LENGTH_MAX, "format": "uri"})]
+
+
 class EndpointBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The fields of a webhook endpoint."""
 
-    url: Annotated[
-        Annotated[str, Meta(extra_json_schema={"maxLength": LENGTH_MAX, "format": "uri"})] | None,
-        Meta(
-            description="Where events are posted: https, and an address on the public internet.",
-            examples=["https://shop.example.com/webhooks"],
-        ),
-    ] = None
+    url: Annotated[_Url | None, Meta(description=_WHERE, examples=["https://shop.example.com/webhooks"])] = None
     events: Annotated[
         Annotated[
             list[Annotated[str, Meta(extra_json_schema={"enum": list(PATTERNS)})]],
@@ -71,7 +69,11 @@ class EndpointBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
 
 class CreateEndpoint(EndpointBody, frozen=True, kw_only=True, rename="camel"):
-    """The request to create a webhook endpoint: `url` is required."""
+    """The request to create a webhook endpoint."""
+
+    url: Annotated[
+        _Url | None, Meta(description=f"Required. {_WHERE}", examples=["https://shop.example.com/webhooks"])
+    ] = None
 
 
 class ChangeEndpoint(EndpointBody, frozen=True, kw_only=True, rename="camel"):
@@ -129,6 +131,8 @@ def given_terms(sent: EndpointBody, body: bytes, errors: FieldErrors) -> Mapping
             parse_url(sent.url)
         except InvalidField as wrong:
             errors.add_rejected(wrong)
+    elif sent.url is not None and not errors.has("url"):
+        errors.add(invalid("url", "must not be empty", "INVALID_LENGTH"))
     if not isinstance(sent.events, UnsetType):
         terms["events"] = None if sent.events is None else _kinds(sent.events, errors)
     if not isinstance(sent.description, UnsetType):

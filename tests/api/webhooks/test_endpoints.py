@@ -160,6 +160,7 @@ async def test_what_is_given_changes_and_the_rest_stays(merchant: Merchant):
             {"url": "https://127.0.0.1.:443/#x", "events": ["x"]},
             [("url", "INVALID_FORMAT"), ("events[0]", "INVALID_VALUE")],
         ),
+        ({"url": ""}, [("url", "INVALID_LENGTH")]),
         ({"url": "https://192.168.0.1"}, [("url", "URL_NOT_ALLOWED")]),
         ({"status": "OFF", "resume": "LATER"}, [("status", "INVALID_VALUE"), ("resume", "INVALID_VALUE")]),
         ({"resume": "NOW"}, [("resume", "INVALID_VALUE")]),
