@@ -93,6 +93,26 @@ async def test_deliveries_are_listed_and_events_delivered_again_with_the_same_by
         assert failed.json() == {"fromSequence": 1, "toSequence": 4, "events": 0}
 
 
+async def test_a_redelivery_that_fails_refuses_no_replay_and_is_in_none(store: Storefront, merchant: Merchant) -> None:
+    url = store.settings.database_url
+    assert url is not None
+    refused = set[str]()
+    async with (
+        receiving(lambda event, _: 503 if event["type"] in refused else 200) as receiver,
+        working(url, store.ledger) as worker,
+    ):
+        made = (await merchant.post(PATH, {"url": receiver.url + "/hook"})).json()
+        await merchant.create(order())
+        await worker.number([merchant.merchant_id])
+        await until(lambda: deliveries(url, UUID(made["id"])) == [(1, "SUCCEEDED", 1), (2, "SUCCEEDED", 1)])
+        created = next(each.event for each in receiver.arrivals if each.event["type"] == "payment_order.created")
+        refused.add("payment_order.created")
+        await merchant.post(f"{EVENTS}/{created['id']}/redeliver", b"")
+        await until(lambda: (created["sequence"], "PENDING", 1) in deliveries(url, UUID(made["id"])))
+        replayed = await merchant.post(f"{PATH}/{made['id']}/replay", {"fromSequence": 1})
+        assert (replayed.status_code, replayed.json()["events"]) == (202, 1), replayed.text
+
+
 async def test_what_cannot_be_delivered_again_is_refused(store: Storefront, merchant: Merchant) -> None:
     made = (await merchant.post(PATH, {"url": "http://127.0.0.1:9/"})).json()
     one = f"{PATH}/{made['id']}"
