@@ -26,7 +26,7 @@ EXCUSED = {
     "decimals and no exponent, and schemas do not describe how a number is written",
     r"400 VALIDATION_ERROR OUT_OF_RANGE dueDate .*": "an order is due in the years 1970 to 2999",
     r"400 VALIDATION_ERROR INVALID_VALUE intervalCount .*": "a period has at most three years, whatever its unit",
-    r"400 VALIDATION_ERROR INVALID_\w+ (\S*\.exp\w+|times|settings\.\w+|\w+(Count|Days|Retries|Hours|Seconds)) must be a whole number.*": "a schema's integer may be written 12.0",
+    r"400 VALIDATION_ERROR INVALID_\w+ (\S*\.exp\w+|times|settings\.\w+|\w+(Count|Days|Retries|Hours|Seconds|Sequence)) must be a whole number.*": "a schema's integer may be written 12.0",
     r"400 VALIDATION_ERROR INVALID_FORMAT \S*[eE]mail .*": "some addresses of the right form cannot exist",
     r"400 VALIDATION_ERROR INVALID_FORMAT .* (printable|control) characters": "Unicode decides which characters are printable",
     r"400 VALIDATION_ERROR INVALID_VALUE \S*cvc is for a saved card alone.*": "a token has the code, and a number its own",
@@ -36,6 +36,9 @@ EXCUSED = {
     "follow from its length",
     r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* (has an effect elsewhere|chooses .* elsewhere|did you mean).*": "any other member is "
     "accepted, and a description lists no names that are refused",
+    r"400 (VALIDATION_ERROR|UNKNOWN_FIELD) UNKNOWN_FIELD .* is unknown here and changes nothing": "a change has a field that it "
+    "changes",
+    r"400 VALIDATION_ERROR INVALID_VALUE fromSequence is .* above toSequence.*": "a range begins before it ends",
     r"400 VALIDATION_ERROR \w+ methods\[.*": "a method and currency is limited once, to what the processor takes",
     r"400 VALIDATION_ERROR INVALID_VALUE paymentMethod\.(persist|installments|cardTokens\S*) .*": "a card comes by its "
     "number or by its tokens, one for each account, and a card alone is paid in months",

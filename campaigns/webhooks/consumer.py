@@ -6,11 +6,14 @@ import asyncio
 import os
 import runpy
 import sys
+import time
 from collections.abc import Mapping
 from decimal import Decimal
+from http import HTTPStatus
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from urllib.error import HTTPError
 
 from campaigns.chaos.running import ROOT
 
@@ -44,8 +47,14 @@ def totals(address: str, key: str, database: Path) -> Mapping[str, Decimal]:
     program: dict[str, Any] = runpy.run_path(str(PROGRAM))
     connection, fetch = program["opened"](str(database)), program["fetch_from"](address, key)
     try:
-        while program["consume"](connection, fetch, wait_s=0):
-            pass
+        has_more = True
+        while has_more:
+            try:
+                has_more = program["consume"](connection, fetch, wait_s=0)
+            except HTTPError as refused:
+                if refused.code != HTTPStatus.SERVICE_UNAVAILABLE:  # the last kill may be a moment ago
+                    raise
+                time.sleep(1)
         found: Mapping[str, Decimal] = program["totals"](connection)
     finally:
         connection.close()

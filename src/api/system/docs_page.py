@@ -25,6 +25,8 @@ DESCRIPTION: Final = "/openapi.json"
 PAGE: Final = "/docs"
 ASSET: Final = "/docs/{name}"
 
+# The messages to webhook endpoints have a page of their own, docs/reference/public-events.md: as operations that nobody
+# can call they would be half of this one, unfolded.
 _START: Final = """\
 SwaggerUIBundle({
   url: "/openapi.json",
@@ -34,6 +36,7 @@ SwaggerUIBundle({
   docExpansion: "none",
   defaultModelsExpandDepth: 0,
   requestSnippetsEnabled: true,
+  plugins: [() => ({ wrapComponents: { Webhooks: () => () => null } })],
 });
 """
 

@@ -192,6 +192,7 @@ def _message(
         "lead": sentences.lead.format(**values),
         "price_label": words.labels[price[0]],
         "price": price[1],
+        "is_address": price[0] == "endpoint",  # which may be long, and has no place to break
         "rows": _labelled(rows, words.labels),
         "references_title": words.references,
         "references": _labelled(references, words.labels),
