@@ -25,7 +25,7 @@ DESCRIPTION: Final = "/openapi.json"
 PAGE: Final = "/docs"
 ASSET: Final = "/docs/{name}"
 
-# The messages to webhook endpoints have a page of their own, docs/reference/public-events.md: as operations that nobody
+# The messages to webhook endpoints have a page of their own, docs/reference/public-events.md: as operations that no client
 # can call they would be half of this one, unfolded.
 _START: Final = """\
 SwaggerUIBundle({
