@@ -25,8 +25,8 @@ DESCRIPTION: Final = "/openapi.json"
 PAGE: Final = "/docs"
 ASSET: Final = "/docs/{name}"
 
-# The messages to webhook endpoints have a page of their own, docs/reference/public-events.md: as operations that no client
-# can call they would be half of this one, unfolded.
+# The messages to webhook endpoints have a page of their own, docs/reference/public-events.md: as operations that no
+# client can call they would be half of this one, unfolded.
 _START: Final = """\
 SwaggerUIBundle({
   url: "/openapi.json",
