@@ -9,6 +9,7 @@ In reading order:
 - `chaos`: kills, stalls and cut connections under load; its clients, service and checks serve the other campaigns too.
 - `unknown_outcomes`: a payment processor that fails in every way. `fake_processor`: that processor.
 - `fake_stripe`: Stripe, as far as the ledger uses it, with its faults. `stand_ins`: that, and Stripe World beside it, compared.
+- `webhooks`: kills while events are posted to endpoints and a program follows the feed.
 - `stamped_once`: kills while documents are stamped.
 - `subscriptions`: a year of renewals, and kills during renewals.
 - `walker`: random walks over subscriptions and invoices.
