@@ -75,12 +75,12 @@ openapi-tools:
 	$(OPENAPI_TOOLS)/python/bin/python -m pip install --quiet -r tests/api/openapi/tools/requirements.txt
 
 # The environment is created once: a stamp is older than its lock only after the lock has changed. Running needs less than
-# half of what testing needs, so the tools are installed for the targets that use them.
+# half of what testing needs, so the tools are installed for the targets that use them. The project's own package is built
+# while the others are downloaded.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; try make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) -r requirements.lock
-	$(INSTALL) --editable .
+	$(INSTALL) --editable . & $(INSTALL) -r requirements.lock && wait $$!
 	@touch $@
 
 $(TOOLS): requirements-dev.lock $(STAMP)
