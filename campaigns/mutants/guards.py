@@ -2647,9 +2647,17 @@ STANDBY: Final = (
         "standby-taken-for-a-database",
         "no connection reads or writes at a standby, which may lack what was acknowledged",
         "src/ledger/postgres/connection.py",
-        "    if is_standby(connection):\n",
+        "    if row[0]:\n",
         "    if False:\n",
         ("tests/postgres/test_connection.py::test_a_standby_is_no_database_to_write_to",),
+    ),
+    Mutant(
+        "pooler-that-shares-sessions",
+        "the service does not start behind a pooler that gives its sessions to others",
+        "src/ledger/postgres/prepare.py",
+        "            require_sessions(url)\n",
+        "            pass\n",
+        ("tests/api/system/test_pooler.py::test_a_pooler_that_shares_sessions_is_refused_in_one_sentence",),
     ),
     Mutant(
         "read-only-database-prepared",

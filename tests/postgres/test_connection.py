@@ -54,7 +54,7 @@ async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(
 
 async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as standby:
-        standby.setattr(connections, "is_standby", lambda _: True)
+        standby.setattr(connections, "SET", connections.SET.replace("pg_is_in_recovery()", "true"))
         with pytest.raises(ServerIsStandby, match="name the primary, or every server"):
             await connect(database_url, "test")
         with pytest.raises(DatabaseUnavailable):

@@ -4,7 +4,7 @@ In reading order:
 
 - `connection`: how a connection is opened, cut and replaced. `faults`: failures that are answered 503.
 - `replication`: commits that a synchronous standby has, and the server's warnings about those that it may lack.
-- `connection_count`: how many of them a service opens.
+- `connection_count`: how many of them a service opens. `pooling`: refuses a pooler that shares sessions.
 - `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `pipeline`: transactions that
   are sent as a whole, without waiting for those before.
 - `listener`: notifications of one channel. `skip_scan`: the distinct values of an indexed column.

@@ -2,8 +2,8 @@
 
 They acknowledge no commit that a synchronous standby may lack (see `postgres.replication`).
 
-Never connect through a transaction pooler. A lost connection is resolved by ending its backend by pid, and prepared
-statements belong to their connection.
+A pooler works if it gives each client a session of its own: settings, locks and prepared statements belong to the
+session, and a lost connection is resolved by ending its backend by pid. `postgres.pooling` refuses every other pooler.
 """
 
 from __future__ import annotations
@@ -98,9 +98,14 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Does nothing: psycopg calls it when the task that waits for a statement is cancelled."""
 
 
-SET: Final = "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)"
-"""Gives a session its settings. As start-up options, a pooler would refuse or drop them, those of the connection string
-would be lost, and libpq would count a session that may only read as a server that may only be read.
+SET: Final = """
+select pg_is_in_recovery(), set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)
+"""
+"""Gives a session its settings, and returns whether its server is a standby.
+
+As start-up options, a pooler would refuse or drop them, those of the connection string would be lost, and libpq would
+count a session that may only read as a server that may only be read. The server is asked, because a pooler repeats what
+another server reported of itself before (`in_hot_standby`).
 """
 
 
@@ -120,14 +125,11 @@ class ServerIsStandby(psycopg.OperationalError):
 
 async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
     """Gives a new session its settings. Raises psycopg.Error, which is ServerIsStandby at a standby."""
-    if is_standby(connection):
+    answer = await connection.execute(SET, (list(settings), list(settings.values())), prepare=False)
+    row = await answer.fetchone()
+    assert row is not None, "every session has settings"
+    if row[0]:
         raise ServerIsStandby
-    await connection.execute(SET, (list(settings), list(settings.values())), prepare=False)
-
-
-def is_standby(connection: psycopg.AsyncConnection[Any]) -> bool:
-    """Returns whether the server is a standby. Postgres 14 and newer report that when a client connects."""
-    return connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
 
 
 def connect_arguments(name: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
+from ledger.postgres.pooling import require_sessions
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import (
     MASTER_KEY_NAME,
@@ -90,13 +91,16 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
     """Brings the schema up to date and returns the application's settings, with `database_url` for its own role.
 
     Raises NoPrimary: no connection, or a server that takes no writes. Raises CannotRun: a migration that fails, no
-    master key in production, another master key than the database's, or a database in production that may lose commits
-    after it has acknowledged them.
+    master key in production, another master key than the database's, a pooler that shares sessions, or a database in
+    production that may lose commits after it has acknowledged them.
     """
     if not generates_master_key(settings):
         load_secrets(settings)  # a malformed one stops the start before anything is written
     load_processor_keys(settings)  # the service loads them later; here a wrong one stops the start with one line
     try:
+        named = (settings.database_app_url, settings.database_vault_url)
+        for url in (owner_url, *(url for url in named if url is not None)):
+            require_sessions(url)
         require_primary(owner_url)
         migrate(owner_url)
         secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key

@@ -1,0 +1,75 @@
+"""The whole service behind pgbouncer: in session mode it works; in the others it does not start."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from tests.api.bodies import order, paid_order
+from tests.api.storefront import ORDERS, opened
+from tests.poolers import pooled
+
+from ledger.postgres.connection import connect
+from ledger.postgres.prepare import prepare
+from ledger.settings import CannotRun, Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path, master_key="11" * 32)
+
+
+@pytest.fixture
+def roles(settings: Settings, database_url: str) -> list[str]:
+    """The roles of the application and of the vault."""
+    ready = prepare(settings, database_url)
+    return [str(conninfo_to_dict(str(url))["user"]) for url in (ready.database_url, ready.database_vault_url)]
+
+
+async def test_a_pooler_in_session_mode_works(
+    settings: Settings, database_url: str, roles: list[str], short_dir: Path
+) -> None:
+    with pooled(database_url, short_dir / f"p{uuid4().hex[:6]}", "session", roles) as string:
+        async with await connect(string, "test") as connection:
+            assert await (await connection.execute("show statement_timeout")).fetchone() == ("10s",)
+        async with opened(prepare(settings, string)) as store:
+            merchant = await store.register()
+            bodies = [paid_order(externalId=f"a-{n}") for n in range(8)] + [
+                order(externalId=f"b-{n}") for n in range(8)
+            ]
+            answers = await asyncio.gather(*[merchant.create(body) for body in bodies])
+            assert [answer.status_code for answer in answers] == [201] * 16
+            paid = answers[0].json()["id"]
+            refunded = await merchant.post(f"{ORDERS}/{paid}/refund", {"amount": 5000, "reason": "a test"})
+            assert refunded.status_code == 200, refunded.text
+            assert (await merchant.get(ORDERS)).json()["pagination"]["total"] == 16
+            with psycopg.connect(database_url, autocommit=True) as operator:
+                operator.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity"
+                    " where datname = current_database() and pid <> pg_backend_pid()"
+                )
+            again = await merchant.create(order(externalId="b-0"))
+            while again.status_code == 503:
+                await asyncio.sleep(0.05)
+                again = await merchant.create(order(externalId="b-0"))
+            assert again.status_code == 200
+            assert (await store.client.get("/health/ready")).status_code == 200
+
+
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+async def test_a_pooler_that_shares_sessions_is_refused_in_one_sentence(
+    mode: str, settings: Settings, database_url: str, short_dir: Path
+) -> None:
+    with (
+        pooled(database_url, short_dir / f"p{uuid4().hex[:6]}", mode, []) as string,
+        pytest.raises(
+            CannotRun, match=r"^the database is behind a pooler that shares sessions .*: set pool_mode = session$"
+        ),
+    ):
+        prepare(settings, string)
