@@ -95,6 +95,10 @@ PACKAGES = {
          "yarl"),
         (),
     ),
+    ("ledger.tlog",): (
+        ("ledger.tlog", "cryptography", "msgspec"),
+        (),
+    ),
     ("ledger.operations.context.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.context.clock"): (
         (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),

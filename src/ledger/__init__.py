@@ -6,7 +6,8 @@ The layers, from the inside out; each imports only those above it:
 2. `postgres`, `journal`, `recorder`: the database, the event store, and the same log through the eventsourcing library.
 3. `processors`, `invoicing`, `notifications`, `operations`: the contract with a payment processor; electronic invoices;
    messages to payers; what a merchant or a worker can do. `webhooks`: signed messages to merchants' programs.
-   `vault`: the numbers of saved cards, which only its own database role reads.
+   `vault`: the numbers of saved cards, which only its own database role reads. `tlog`: a Merkle tree over each
+   merchant's log, by which an event is proved.
 4. `background`: what happens outside a request: reactions, timers, jobs, the inbox, recovery.
 5. `service`, `cli`, `backup`, `seeding`: the processes, the command line, backups and their restoration, the demo's
    scenarios.
