@@ -24,6 +24,7 @@ from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.journal import Journal
+from ledger.journal.operator import Operator
 from ledger.notifications.contract import Notifier
 from ledger.notifications.log import LogNotifier
 from ledger.operations.calls import CALLS
@@ -73,12 +74,17 @@ def start_tracing(settings: Settings, process: str) -> Tracing | None:
 
 @asynccontextmanager
 async def open_ledger(
-    settings: Settings, *, clock: Clock | None = None, tracing: Tracing | None = None
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    tracing: Tracing | None = None,
+    operator: Operator | None = None,
 ) -> AsyncIterator[Ledger]:
     """Yields a ledger on the settings' database. At the end of the context, its running operations finish first.
 
-    `settings.database_url` must be set. With `tracing`, commits and processor calls record spans. Raises
-    psycopg.OperationalError if the database is unreachable, SettingWrong if the secrets cannot be loaded.
+    `settings.database_url` must be set. With `tracing`, commits and processor calls record spans. The log keeps
+    the `operator` of a command beside every event. Raises psycopg.OperationalError if the database is unreachable,
+    SettingWrong if the secrets cannot be loaded.
     """
     assert settings.database_url is not None, "the settings of a process name its database"
     url = settings.database_url
@@ -91,6 +97,7 @@ async def open_ledger(
             batch_max=settings.batch_max,
             queue_max=settings.journal_queue_max,
             new_writer=Writer if tracing is None else tracing.new_writer,
+            operator=operator,
         )
         await journal.start()
         stack.push_async_callback(journal.stop)

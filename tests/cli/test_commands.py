@@ -52,7 +52,7 @@ def test_a_merchant_is_renamed_and_closed(ledger, merchant):
     assert ledger("merchants", "rename", merchant, "La Parroquia").done == f"{merchant}  La Parroquia\n"
     assert "name must have" in ledger("merchants", "rename", merchant, " ").one_line
     for _ in range(2):  # a second time changes nothing
-        assert "is closed since" in ledger("merchants", "close", merchant).done
+        assert "is closed since" in ledger("merchants", "close", merchant, "--yes").done
     (listed,) = ledger("merchants", "list", "--json").json
     assert (listed["name"], bool(listed["closedAt"])) == ("La Parroquia", True)
     assert ", closed 2" in ledger("merchants", "show", merchant).done
@@ -137,7 +137,7 @@ def test_a_key_is_live_until_it_is_revoked(ledger, merchant, database_url):
     assert (first["state"], second["state"], second["keyId"]) == ("live", "live", created["keyId"])
     assert second["hint"] == created["apiKey"][-4:]
     for _ in range(2):  # a second time changes nothing
-        assert ledger("keys", "revoke", merchant, created["keyId"]).done
+        assert ledger("keys", "revoke", merchant, created["keyId"], "--yes").done
     first, second = ledger("keys", "list", merchant, "--json").json
     assert (first["state"], second["state"]) == ("live", "revoked")
     with psycopg.connect(database_url) as connection:
@@ -159,14 +159,14 @@ def test_a_rotated_key_is_replaced_and_expires(ledger, merchant):
     assert (first["replacedBy"], second["keyId"], first["state"]) == (created["keyId"], created["keyId"], "live")
     assert first["expiresAt"] is not None
     assert "is valid until" in ledger("keys", "rotate", merchant, created["keyId"]).done
-    ledger("keys", "revoke", merchant, old)
+    ledger("keys", "revoke", merchant, old, "--yes")
     assert "create another key instead" in ledger("keys", "rotate", merchant, old).one_line
 
 
 def test_a_key_of_another_merchant_cannot_be_revoked(ledger, merchant):
     other = ledger("merchants", "create", "Otro", "--json").json["merchantId"]
     key = ledger("keys", "list", other, "--json").json[0]["keyId"]
-    assert ledger("keys", "revoke", merchant, key).one_line == "The merchant has no such API key."
+    assert ledger("keys", "revoke", merchant, key, "--yes").one_line == "The merchant has no such API key."
     assert ledger("keys", "list", other, "--json").json[0]["state"] == "live"
 
 

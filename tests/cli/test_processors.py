@@ -45,7 +45,7 @@ def connected(monkeypatch):
         requests.append(arguments[-2:])
         raise processors.CannotRun("enough")
 
-    monkeypatch.setattr(processors, "on_ledger", lambda _, work: asyncio.run(work(None, None)))
+    monkeypatch.setattr(processors, "on_ledger", lambda _, work, _operator: asyncio.run(work(None, None)))
     monkeypatch.setattr("ledger.operations.merchants.registration.merchant_of", find)
     monkeypatch.setattr("ledger.operations.processor_accounts.connect.connect_account", carry_out)
     return requests

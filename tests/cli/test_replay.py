@@ -21,6 +21,7 @@ from ledger.wiring import open_ledger
 
 NOON = "2026-03-02T12:00:00-06:00"
 LATER = "2026-03-02T13:00:00-06:00"
+OPERATOR = "ana@mostrador"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def seeded(settings, tmp_path_factory):
         another,
         {**line("create", NOON, order("A/1")), "as": "Otra"},
     )
-    assert running(settings, folder)("seed", scenario).code == 0
+    assert running(settings, folder)("seed", scenario, "--by", OPERATOR, "--reason", "a practice").code == 0
 
 
 @pytest.fixture
@@ -77,6 +78,9 @@ def test_every_event_is_shown_with_the_state_after_it(ledger, row):
     assert [payment["status"] for payment in states[-1]["payments"]] == ["FAILED", "CAPTURED"]
     assert {event["request"] for event in found["events"]} == {"scenario.jsonl:2", "scenario.jsonl:3"}
     assert found["events"][0]["event"]["externalId"] == external_id
+    operator = {"name": OPERATOR, "command": "seed", "reason": "a practice"}
+    assert [event["operator"] for event in found["events"]] == [operator] * len(topics)
+    assert ledger("replay", order_id).done.count(OPERATOR) == len(topics)
 
 
 def test_an_order_is_found_by_id_number_or_name(ledger, row):

@@ -3,7 +3,7 @@
 In reading order:
 
 - `main`: the commands and how errors end. `installation`: what a command runs on. `options`, `output`: shared by
-  commands.
+  commands. `attribution`: who changes something, and whether that is meant.
 - `service`: serve, api, worker, migrate, backup, restore, settings, doctor. `merchants`, `keys`, `processors`:
   operators' commands about merchants.
 - `events`: follows a merchant's public events. `forwarding`: posts them to a program on this machine.

@@ -18,21 +18,27 @@ from uuid import UUID
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
 
 if TYPE_CHECKING:
+    from ledger.journal.operator import Operator
     from ledger.operations.context.ledger import Ledger
     from ledger.postgres.connection import Connection
 
 T = TypeVar("T")
 
 
-def on_ledger(data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitable[T]]) -> T:
-    """Runs `work` on a ledger of the installation and returns its result. Raises CannotRun with one line."""
+def on_ledger(
+    data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitable[T]], operator: Operator | None = None
+) -> T:
+    """Runs `work` on a ledger of the installation and returns its result. Raises CannotRun with one line.
+
+    A command that changes something passes its `operator`, whom the log keeps beside each event.
+    """
     from ledger.telemetry.logs import configure_logs
     from ledger.wiring import open_ledger
 
     configure_logs("critical")  # a command prints what it finds; structlog would print to the same output
 
     async def opened(settings: Settings) -> T:
-        async with open_ledger(settings) as ledger:
+        async with open_ledger(settings, operator=operator) as ledger:
             return await work(ledger, settings)
 
     return with_database(data_dir, opened)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import typer
 
+from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.installation import on_connection, on_ledger, time_of, uuid_of, with_database
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table
@@ -45,6 +46,8 @@ def create(
             metavar="T", help="The time until which the key is valid, as 2027-01-31T12:00:00Z.", show_default="for ever"
         ),
     ] = None,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
@@ -62,7 +65,8 @@ def create(
         issued = await issue_key(ledger, actor, key, name=name, scopes=scopes, expires_at=until)
         return key.secret, issued.key
 
-    _echo_new(merchant, *on_ledger(data_dir, issue), json=json)
+    secret, created = on_ledger(data_dir, issue, operator_of("keys create", by, reason))
+    _echo_new(merchant, secret, created, json=json)
 
 
 @app.command(name="list")
@@ -104,6 +108,8 @@ def rotate(
     overlap: Annotated[
         int, typer.Option(metavar="SECONDS", help="How long the old key stays valid.", min=0, max=OVERLAP_MAX_S)
     ] = OVERLAP_S,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
@@ -119,7 +125,7 @@ def rotate(
         actor = Actor(merchant_id=merchant)
         return key.secret, await rotate_key(ledger, actor, old, key, overlap=timedelta(seconds=overlap))
 
-    secret, rotated = on_ledger(data_dir, replace)
+    secret, rotated = on_ledger(data_dir, replace, operator_of("keys rotate", by, reason))
     _echo_new(merchant, secret, rotated.key, json=json)
     if not json and rotated.replaced is not None:
         until = day_and_time(rotated.replaced.expires_at)
@@ -130,6 +136,9 @@ def rotate(
 def revoke(
     merchant_id: MerchantId,
     key_id: KeyId,
+    yes: Yes = False,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
 ) -> None:
     """Revoke a key. A second time changes nothing."""
@@ -137,7 +146,9 @@ def revoke(
     from ledger.operations.merchants.api_keys import revoke_key
 
     actor, key = Actor(merchant_id=uuid_of(merchant_id, "merchant")), uuid_of(key_id, "key")
-    revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, actor, key)).key
+    operator = operator_of("keys revoke", by, reason)
+    require_confirmation(f"Revoking the key {key} refuses every request that uses it", yes=yes)
+    revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, actor, key), operator).key
     typer.echo(f"the key that ends in {revoked.hint} is revoked, since {day_and_time(revoked.revoked_at)}")
 
 

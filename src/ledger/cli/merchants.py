@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.installation import on_connection, on_ledger, uuid_of
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table, written
@@ -43,6 +44,8 @@ def create(
         str | None,
         typer.Option(metavar="N", help="The same for a single second.", show_default="LEDGER_REQUESTS_PER_SECOND"),
     ] = None,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
@@ -70,7 +73,7 @@ def create(
             "environment": settings.environment,
         }
 
-    created = on_ledger(data_dir, register)
+    created = on_ledger(data_dir, register, operator_of("merchants create", by, reason))
     if json:
         echo_json(created)
         return
@@ -123,6 +126,8 @@ def show(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False
 def rename(
     merchant_id: MerchantId,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new name; need not be unique.")],
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
 ) -> None:
     """Give a merchant another name."""
@@ -130,12 +135,15 @@ def rename(
     from ledger.operations.merchants.registration import rename_merchant
 
     actor = Actor(merchant_id=uuid_of(merchant_id, "merchant"))
-    merchant = on_ledger(data_dir, lambda ledger, _: rename_merchant(ledger, actor, name)).state
+    operator = operator_of("merchants rename", by, reason)
+    merchant = on_ledger(data_dir, lambda ledger, _: rename_merchant(ledger, actor, name), operator).state
     typer.echo(f"{merchant.merchant_id}  {merchant.name}")
 
 
 @app.command()
-def close(merchant_id: MerchantId, data_dir: DataDir = None) -> None:
+def close(
+    merchant_id: MerchantId, yes: Yes = False, by: By = None, reason: Reason = None, data_dir: DataDir = None
+) -> None:
     """Close a merchant for good: all its API keys are revoked and none is issued any more.
 
     Its orders stay. The service goes on with their captures, refunds, messages and settlements. A second time changes
@@ -145,7 +153,9 @@ def close(merchant_id: MerchantId, data_dir: DataDir = None) -> None:
     from ledger.operations.merchants.registration import close_merchant
 
     actor = Actor(merchant_id=uuid_of(merchant_id, "merchant"))
-    merchant = on_ledger(data_dir, lambda ledger, _: close_merchant(ledger, actor)).state
+    operator = operator_of("merchants close", by, reason)
+    require_confirmation(f"Closing the merchant {actor.merchant_id} revokes all its API keys for good", yes=yes)
+    merchant = on_ledger(data_dir, lambda ledger, _: close_merchant(ledger, actor), operator).state
     typer.echo(f"{merchant.merchant_id}  {merchant.name}  is closed since {day_and_time(merchant.closed_at)}")
 
 
@@ -153,6 +163,8 @@ def close(merchant_id: MerchantId, data_dir: DataDir = None) -> None:
 def set_(
     merchant_id: MerchantId,
     settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE…", help=f"The settings: {CHOICES}.")],
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
@@ -167,7 +179,7 @@ def set_(
     async def change(ledger: Ledger, _: Settings) -> Merchant:
         return (await change_settings(ledger, Actor(merchant_id=merchant), from_texts(texts))).state
 
-    _echo(on_ledger(data_dir, change), json=json)
+    _echo(on_ledger(data_dir, change, operator_of("merchants set", by, reason)), json=json)
 
 
 @app.command(name="set-issuer")

@@ -4,12 +4,12 @@ dismissed it; no command deletes one.
 
 from __future__ import annotations
 
-import getpass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ledger.cli.attribution import By, operator_of
 from ledger.cli.installation import on_connection, on_ledger, uuid_of
 from ledger.cli.options import AsJson, DataDir
 from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Messages of processors that no order has recorded: list, retry and dismiss them."
 )
-
-_TEXT_MAX: Final = 500
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The messages, as `list` names them.")]
 
@@ -118,9 +116,7 @@ def fetch(data_dir: DataDir = None, json: AsJson = False) -> None:
 def dismiss(
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message, as `list` names it.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why no order will record it.", show_default=False)],
-    by: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who dismisses it.", show_default="the user of the system")
-    ] = None,
+    by: By = None,
     processor: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its processor, where several messages have this id.")
     ] = None,
@@ -141,10 +137,9 @@ def dismiss(
     from ledger.background.inbox.dismissal import dismiss_message
     from ledger.postgres.connection import connect
 
-    texts = {"--reason": reason.strip(), "--by": (_user() if by is None else by).strip()}
-    for option, text in texts.items():
-        if not 1 <= len(text) <= _TEXT_MAX:
-            raise CannotRun(f"{option} must have 1 to {_TEXT_MAX} characters, has {len(text)}")
+    operator = operator_of("messages dismiss", by, reason)
+    assert operator.reason is not None, "the option is required"
+    why = operator.reason
     merchant_id = None if merchant is None else uuid_of(merchant, "merchant")
 
     async def end(ledger: Ledger, settings: Settings) -> DismissedMessage:
@@ -154,14 +149,14 @@ def dismiss(
                 ledger,
                 connection,
                 message,
-                reason=texts["--reason"],
-                dismissed_by=texts["--by"],
+                reason=why,
+                dismissed_by=operator.name,
                 processor=processor,
                 account=account,
                 merchant_id=merchant_id,
             )
 
-    ended = on_ledger(data_dir, end)
+    ended = on_ledger(data_dir, end, operator)
     if json:
         echo_json(ended)
     else:
@@ -201,11 +196,3 @@ def _list_dismissed(data_dir: Path | None, *, json: bool) -> None:
 def _sender(one: PendingMessage | DismissedMessage) -> str:
     """Returns the processor of a message, with its account if that has another name."""
     return one.processor if one.account == one.processor else f"{one.processor}/{one.account}"
-
-
-def _user() -> str:
-    """Returns the name of the user who runs the command. Raises CannotRun if the system knows none."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        raise CannotRun("the system has no name for this user: add --by NAME") from None

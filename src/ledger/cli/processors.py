@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import on_ledger, uuid_of
 from ledger.cli.options import AsJson, DataDir, MerchantId
 from ledger.cli.output import day_and_time, echo_json, echo_table
@@ -52,6 +53,8 @@ def connect(
     publishable_key: Annotated[
         str | None, typer.Option(metavar="K", help="The key for the processor's script in the payer's browser.")
     ] = None,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
 ) -> None:
     """Connect an account with a processor, or replace its keys, once the processor has accepted them.
@@ -93,7 +96,7 @@ def connect(
             raise CannotRun(f"{processor} does not answer, so nothing was stored: try again in a moment") from None
         return connected, accounts_of(ledger).messages_url(merchant, connected.account)
 
-    connected, messages_url = on_ledger(data_dir, work)
+    connected, messages_url = on_ledger(data_dir, work, operator_of("processors connect", by, reason))
     _echo(connected.account)
     if messages_url is not None:
         typer.echo(f"messages to  {messages_url}")
@@ -167,7 +170,9 @@ def check(merchant_id: MerchantId, name: Name, data_dir: DataDir = None, json: A
 
 
 @app.command()
-def disconnect(merchant_id: MerchantId, name: Name, data_dir: DataDir = None) -> None:
+def disconnect(
+    merchant_id: MerchantId, name: Name, by: By = None, reason: Reason = None, data_dir: DataDir = None
+) -> None:
     """Disconnect an account: it takes no new payments. A second time changes nothing."""
     from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import merchant_of
@@ -179,7 +184,7 @@ def disconnect(merchant_id: MerchantId, name: Name, data_dir: DataDir = None) ->
         await merchant_of(ledger, merchant)
         return await disconnect_account(ledger, Actor(merchant_id=merchant), name)
 
-    _echo(on_ledger(data_dir, work))
+    _echo(on_ledger(data_dir, work, operator_of("processors disconnect", by, reason)))
 
 
 def _lines(file: str | None) -> list[str]:

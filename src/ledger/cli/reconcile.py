@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import on_ledger, time_of
 from ledger.cli.options import AsJson, DataDir
 from ledger.cli.output import echo_json, echo_table
@@ -31,6 +32,8 @@ def reconcile(
         ),
     ] = None,
     repair: Annotated[bool, typer.Option(help="Record what the processor did and the log lacks.")] = True,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
@@ -64,7 +67,7 @@ def reconcile(
             findings = Reconciliation(ledger, names, log.moved).findings(begin, end, repair=repair)
             return [finding async for finding in findings]
 
-    found = on_ledger(data_dir, compare)
+    found = on_ledger(data_dir, compare, operator_of("reconcile", by, reason) if repair else None)
     differences = [one for one in found if isinstance(one, Difference)]
     unreachable = [one for one in found if not isinstance(one, Difference)]
     if json:

@@ -5,7 +5,7 @@ Print no personal data in the table; `--json` prints what the events hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ledger.postgres.connection import Connection
 
 _HEADINGS = (
-    "version", "position", "recorded", "event", "by key", "request", "status", "amount", "paid", "refunded", "pending",
+    "version", "position", "recorded", "event", "by", "request", "status", "amount", "paid", "refunded", "pending",
 )  # fmt: skip
 
 
 _SUBSCRIPTION_HEADINGS = (
-    "version", "position", "recorded", "event", "by key", "request", "status", "period ends", "invoices", "open",
+    "version", "position", "recorded", "event", "by", "request", "status", "period ends", "invoices", "open",
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def replay(
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
-    """Show the events of an order or a subscription one by one: when, who requested each, and the state afterwards."""
+    """Show the events of an order or a subscription one by one: when, who caused each, and the state afterwards."""
     from ledger.domain.subscriptions.events import SubscriptionRequested
     from ledger.operations.orders.history import replay_document, steps
     from ledger.postgres.connection import connect
@@ -118,6 +118,12 @@ async def _history(connection: Connection, reader: LogReader, order: str) -> tup
     return merchant_id, await reader.history(connection, merchant_id, order_id)
 
 
+def _by(context: Mapping[str, Any]) -> str:
+    """Returns the operator of an event, or the end of the API key's id; the empty text if no person requested it."""
+    operator = context.get("operator")
+    return operator["name"] if operator else (context.get("actor") or "")[-12:]
+
+
 def _subscription_row(step: SubscriptionStep) -> tuple[str, ...]:
     recorded, context = step.recorded, step.context
     return (
@@ -125,7 +131,7 @@ def _subscription_row(step: SubscriptionStep) -> tuple[str, ...]:
         str(recorded.position),
         day_and_time(recorded.recorded_at),
         recorded.topic,
-        (context.get("actor") or "")[-12:],
+        _by(context),
         context.get("request") or "",
         step.status,
         day_and_time(step.subscription.current_period_end),
@@ -143,7 +149,7 @@ def _row(step: ReplayStep) -> tuple[str, ...]:
         str(recorded.position),
         day_and_time(recorded.recorded_at),
         recorded.topic,
-        (context.get("actor") or "")[-12:],
+        _by(context),
         context.get("request") or "",
         order.status,
         *map(plain, (order.amount, order.amount_paid, order.amount_refunded, order.amount_pending)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import with_database
 from ledger.cli.options import AsJson, DataDir
 from ledger.cli.output import echo_json
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
 
 def seed(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A scenario: JSON Lines, one request per line.")],
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: AsJson = False,
 ) -> None:
     """Run a scenario in the sandbox: requests with their times. A second run changes nothing."""
     from ledger.seeding.seed import seed as run_file
 
+    operator = operator_of("seed", by, reason)
+
     async def run(settings: Settings) -> RunReport:
-        return await run_file(settings, file)
+        return await run_file(settings, file, operator=operator)
 
     began = perf_counter()
     report = with_database(data_dir, run)

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.domain.customers.state import Customer
 from ledger.domain.fold import fold
@@ -27,6 +28,7 @@ from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.inline import InlineProjections, Row
+from ledger.journal.operator import Operator
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import SharedClient, connect
 from ledger.slices import Slices
@@ -43,10 +45,12 @@ _encode_context = msgspec.json.Encoder().encode
 class Context(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The sender and the cause of a command, stored beside each event and not inside it.
 
-    `causation` is the id of the command that led to it.
+    `actor` is the API key of a request; `operator` ran a command of `ledger`. `causation` is the id of the command that
+    led to it.
     """
 
     actor: UUID | None = None
+    operator: Operator | None = None
     request: str | None = None
     causation: UUID | None = None
 
@@ -55,7 +59,8 @@ class Journal:
     """One process's access to the event store.
 
     `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal
-    personal data, and are None only for a codec whose events hold none. `new_writer` makes the writer.
+    personal data, and are None only for a codec whose events hold none. `new_writer` makes the writer. With an
+    `operator`, every commit of this journal is made on that operator's behalf.
     """
 
     def __init__(
@@ -68,8 +73,10 @@ class Journal:
         batch_max: int = 256,
         queue_max: int = 10_000,
         new_writer: Callable[..., Writer] = Writer,
+        operator: Operator | None = None,
     ) -> None:
         self._url = url
+        self._operator = operator
         self._codec, self._encode = codec, codec.encode_sealed
         self._projections = projections
         self._keys = keys
@@ -139,6 +146,8 @@ class Journal:
         """
         rows: dict[str, list[Row]] = {}
         created = self._new_keys(merchant_id, changes, rows)
+        if self._operator is not None:
+            context = replace(context, operator=self._operator)
         merchant, streams = merchant_id.bytes, list[StreamWrite]()
         append = Append(merchant, command_id.bytes, _encode_context(context), streams, claims, rows)
         if self._large.are_under_way:

@@ -27,6 +27,7 @@ from ledger.background.clock.lock import locked_clocks
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
 from ledger.domain.rejections import ConcurrentUpdate, InvalidField
+from ledger.journal.operator import Operator
 from ledger.postgres.faults import Fault
 from ledger.security.api_keys import NewKey, new_key
 from ledger.security.secrets import Purpose, load_secrets
@@ -68,7 +69,12 @@ PARSERS: Final = BodyParsers(
 )
 
 
-async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | None = None) -> RunReport:
+async def seed(
+    settings: Settings,
+    file: Path,
+    make_key: Callable[[], NewKey] | None = None,
+    operator: Operator | None = None,
+) -> RunReport:
     """Runs a scenario file on the settings' database. `make_key` supplies the merchants' keys; without it, new keys are
     generated.
 
@@ -88,14 +94,14 @@ async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | 
     try:
         async with (
             locked_clocks(url, merchants),
-            open_ledger(impatient, clock=clock) as ledger,
+            open_ledger(impatient, clock=clock, operator=operator) as ledger,
             open_delivery(url, ledger) as delivery,
         ):
             sandbox = ledger.processors.sandbox
             assert sandbox is not None, "the environment is a sandbox"
             keys, source = make_key or fresh_keys(settings), sandbox.outbox
             report = await run_scenario(ledger, clock, scenario, PARSERS, keys, source, delivery)
-        await _move_ahead(settings, url, scenario)
+        await _move_ahead(settings, url, scenario, operator)
     except ConcurrentUpdate as busy:
         raise CannotRun(str(busy)) from busy
     except Fault as fault:
@@ -103,13 +109,13 @@ async def seed(settings: Settings, file: Path, make_key: Callable[[], NewKey] | 
     return report
 
 
-async def _move_ahead(settings: Settings, url: str, scenario: Scenario) -> None:
+async def _move_ahead(settings: Settings, url: str, scenario: Scenario, operator: Operator | None) -> None:
     """Moves the clocks of merchants whose last line is in the future to that line's time."""
     last: dict[UUID, datetime] = {merchant_id_of(line.merchant): line.at for _, line in scenario}
     ahead = {merchant_id: at.astimezone(UTC) for merchant_id, at in last.items() if at > datetime.now(UTC)}
     if not ahead:
         return
-    async with open_ledger(settings) as ledger, open_delivery(url, ledger) as delivery:
+    async with open_ledger(settings, operator=operator) as ledger, open_delivery(url, ledger) as delivery:
         advancer = ClockAdvancer(url, ledger, REACTIONS, HANDLERS, delivery)
         for merchant_id, at in ahead.items():
             await advancer.advance_fully(merchant_id, "at", partial(max, at))

@@ -28,7 +28,7 @@ class ReplayStep(Struct, frozen=True):
 
     @property
     def context(self) -> dict[str, Any]:
-        """Who requested the event and why: `actor`, `request` and `causation`, if they were recorded."""
+        """Who caused the event and why: `actor`, `operator`, `request` and `causation`, if they were recorded."""
         found: dict[str, Any] = msgspec.json.decode(self.recorded.context)
         return found
 
@@ -67,6 +67,7 @@ def _step_document(step: ReplayStep) -> dict[str, Any]:
         "topic": recorded.topic,
         "commandId": recorded.command_id,
         "actor": context.get("actor"),
+        "operator": context.get("operator"),
         "request": context.get("request"),
         "causation": context.get("causation"),
         "event": recorded.event,

@@ -26,7 +26,7 @@ class SubscriptionStep(Struct, frozen=True):
 
     @property
     def context(self) -> dict[str, Any]:
-        """Who requested the event and why: `actor`, `request` and `causation`, if they were recorded."""
+        """Who caused the event and why: `actor`, `operator`, `request` and `causation`, if they were recorded."""
         found: dict[str, Any] = msgspec.json.decode(self.recorded.context)
         return found
 
@@ -80,6 +80,7 @@ def _step_document(step: SubscriptionStep) -> dict[str, Any]:
         "topic": recorded.topic,
         "commandId": recorded.command_id,
         "actor": context.get("actor"),
+        "operator": context.get("operator"),
         "request": context.get("request"),
         "causation": context.get("causation"),
         "event": recorded.event,
