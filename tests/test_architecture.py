@@ -118,7 +118,7 @@ PACKAGES = {
         ("projections", "ledger.domain", *STORE, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
         (DECIDERS,),
     ),
-    ("projections.events",): (  # renders from the log, as replays do
+    ("projections.events", "projections.as_of"): (  # render from the log, as replays do
         ("projections", "ledger.domain", *STORE, "ledger.journal.reader", "ledger.slices", "msgspec"),
         (DECIDERS,),
     ),

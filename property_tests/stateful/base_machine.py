@@ -1,7 +1,8 @@
 """The base of all rules: the model predicts, the service answers, then the log and the served orders are compared.
 
 After each request I7 is checked for every appended event, I1 to I6 and I11 for every order with a new event, as it is
-served then, and every order is compared with the model. At the end of a run all orders are read.
+served then, and every order is compared with the model. At the end of a run all orders are read, and some earlier
+readings are asked for again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from property_tests.stateful.model import Expected, Model
 from property_tests.stateful.model_inbox import Inbox
 from property_tests.stateful.model_order import Order, Payment
 from property_tests.stateful.move_coverage import LogFollower
+from property_tests.stateful.past_readings import Reading, assert_read_again
 from property_tests.stateful.service import API, Service, order_path
 from tests.invariants import broken_sums
 
@@ -72,6 +74,7 @@ class BaseMachine(RuleBasedStateMachine):
         self.compared = False
         self.served: dict[str, dict[str, Any]] = {}
         self.reported: set[str] = set()
+        self.readings: list[Reading] = []
 
     @invariant()
     def every_order_matches_the_model(self) -> None:
@@ -122,7 +125,12 @@ class BaseMachine(RuleBasedStateMachine):
     def _check_order(self, folded: Folded) -> None:
         """Reads an order and asserts that it follows from the log (I6), keeps its sums (I1 to I5) and its id (I11)."""
         name = folded.terms.external_id
-        shown = self.latest[name] = self._read(name)
+        answer = self.service.request(self.merchant, "GET", order_path(name))
+        assert answer.status == 200, answer
+        shown: dict[str, Any] = answer.body
+        self.latest[name] = shown
+        version = self.follower.versions[folded.terms.order_id]
+        self.readings.append(Reading(order_path(name), answer.content, version, self.follower.position))
         self.served[name] = as_served(shown)
         assert shown["id"] == str(folded.terms.order_id) == self.ids.setdefault(name, shown["id"])
         assert shown["status"] == folded.status == derive_status(folded)
@@ -147,6 +155,7 @@ class BaseMachine(RuleBasedStateMachine):
             for order in self.follower.orders.values():
                 self._check_order(order)
             self._compare()
+            assert_read_again(self.service, self.merchant, self.readings, self.follower.times)
             listed = self.service.request(self.merchant, "GET", f"{API}/v2/payment-orders?limit=100").body["data"]
             assert {row["externalId"]: row["id"] for row in listed} == self.ids
             assert len(listed) == len(self.ids) == len(self.follower.orders)

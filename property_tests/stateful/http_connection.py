@@ -14,10 +14,11 @@ _PATIENCE_S = 60.0
 
 
 class Answer(NamedTuple):
-    """An answer: its HTTP status and its JSON body."""
+    """An answer: its HTTP status, its JSON body, and the bytes of that."""
 
     status: int
     body: dict[str, object]
+    content: bytes
 
     @property
     def code(self) -> str | None:
@@ -47,7 +48,8 @@ class HttpConnection:
             received = self._more(line, received)
         if b"connection: close" in head_lines:
             self.close()
-        return Answer(int(head_lines[0].split(b" ", 2)[1]), msgspec.json.decode(received[end + 4 :]))
+        content = received[end + 4 :]
+        return Answer(int(head_lines[0].split(b" ", 2)[1]), msgspec.json.decode(content), content)
 
     def close(self) -> None:
         if self._socket is not None:

@@ -7,6 +7,7 @@ fail here.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from itertools import chain
 from uuid import UUID
 
@@ -140,11 +141,13 @@ class MoveCoverage:
 class LogFollower:
     """Folds one merchant's log event by event into its orders, and records their moves.
 
-    Asserts that positions have no gap (I10) and that an external id has one order (I11).
+    `versions` has the number of events of each order, `times` when each event of the log was recorded. Asserts that positions have no gap (I10) and that an external id has one order (I11).
     """
 
     def __init__(self, coverage: MoveCoverage) -> None:
         self.orders: dict[UUID, Order] = {}
+        self.versions: dict[UUID, int] = {}
+        self.times: list[datetime] = []
         self.position = 0
         self._coverage = coverage
         self._names: set[str] = set()
@@ -154,6 +157,7 @@ class LogFollower:
         """Folds the next event of the log."""
         assert recorded.position == self.position + 1, f"{recorded.position} follows {self.position}"
         self.position = recorded.position
+        self.times.append(recorded.recorded_at)
         stream_id, event = recorded.stream_id, recorded.event
         if isinstance(event, OrderCreated):
             assert event.external_id not in self._names, f"two orders called {event.external_id}"
@@ -162,6 +166,7 @@ class LogFollower:
             return
         before = self.orders.get(stream_id)
         after = self.orders[stream_id] = evolve(before, event)
+        self.versions[stream_id] = recorded.version
         self._coverage.record_event(before, after)
         command, first = self._before_commit.get(stream_id, (None, None))
         if command != recorded.command_id:

@@ -150,9 +150,16 @@ class CustomerRow(Struct, frozen=True, gc=False):
 
     def document(self, related: Sequence[bytes] = (), *, has_more: bool = False) -> bytes:
         """Returns the customer's whole document, with these documents of related customers."""
-        more = b"true}" if has_more else b"false}"
-        members = (b',"relatedCustomers":[', b",".join(related), b'],"hasMoreRelatedCustomers":', more)
-        return b"".join((detail(self.doc, self.extras)[:-1], *members))
+        return with_related(detail(self.doc, self.extras), related, has_more=has_more)
+
+
+def with_related(detail: bytes, related: Sequence[bytes], *, has_more: bool) -> bytes:
+    """Returns a customer's own document with the first of these documents of related customers, in the order of their
+    ids, with which they begin.
+    """
+    shown = b",".join(sorted(related[:RELATED_SHOWN_MAX]))
+    more = b"true" if has_more else b"false"
+    return b'%b,"relatedCustomers":[%b],"hasMoreRelatedCustomers":%b}' % (detail[:-1], shown, more)
 
 
 def detail(doc: bytes, extras: bytes | None) -> bytes:

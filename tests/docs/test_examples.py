@@ -23,6 +23,7 @@ PRACTISED = (
     "refund-a-payment",
     "capture-and-cancel",
     "change-an-order",
+    "read-the-past",
     "repeat-requests-safely",
     "charge-a-surcharge",
     "authenticate-a-payer",

@@ -14,6 +14,8 @@ import projections
 
 ROOT = Path(projections.__file__).parent
 READING = {
+    "as_of/points.py",
+    "as_of/reads.py",
     "erasures.py",
     "events/numbered.py",
     "events/states.py",

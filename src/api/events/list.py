@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Final, get_args
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,6 +28,7 @@ from ledger.operations.context.event_feed import FeedBehind
 from projections.events.bodies import EventPayload
 from projections.events.feed import EventPage, RenderedPage
 from projections.events.numbered import EventQuery
+from projections.subscriptions.subscriptions import subscription_id_in
 
 _SEQUENCE_MAX: Final = 2**53 - 1  # what every JSON parser holds exactly
 _LIMIT_MAX, _LIMIT_DEFAULT = 1000, 100
@@ -75,10 +75,6 @@ class _Asked(Struct, frozen=True):
     order: str | None
     subscription: str | None
     wait_s: int
-
-
-class _Identified(Struct):
-    id: UUID
 
 
 def parse_event_query(query: bytes) -> _Asked:
@@ -137,7 +133,7 @@ async def _of_stream(deps: Dependencies, merchant_id: UUID, asked: _Asked) -> Ev
         stream_id = None if row is None else UUID(str(row.order_id))
     elif asked.subscription is not None:
         document = await deps.queries.subscription(merchant_id, asked.subscription)
-        stream_id = None if document is None else msgspec.json.decode(document, type=_Identified).id
+        stream_id = None if document is None else subscription_id_in(document)
     else:
         return query
     return replace(query, stream_id=stream_id, matches_nothing=stream_id is None)

@@ -33,6 +33,7 @@ from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings, request_limits
 from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.wiring import open_ledger
+from projections.as_of.reads import PastReader
 from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
 from projections.events.samples import SampleRenderer
@@ -71,6 +72,8 @@ class Dependencies(Struct, frozen=True):
     """Numbers a merchant's public events up to the end of its log."""
     events: FeedReader
     """Reads the numbered events."""
+    past: PastReader
+    """Reads resources as they were."""
     repeats: DeliveryRepeats
     """Lets events be delivered to webhook endpoints again."""
     samples: SampleRenderer
@@ -124,8 +127,11 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         feed = Feed(settings.database_url, ledger.journal)
         stack.push_async_callback(feed.stop)
         bodies = BodyRenderer(settings.environment, settings.base_path, settings.lps_base_path)
-        events = FeedReader(settings.database_url, StateReader(ledger.journal.reader, ledger.slices), bodies)
+        states = StateReader(ledger.journal.reader, ledger.slices)
+        events = FeedReader(settings.database_url, states, bodies)
         stack.push_async_callback(events.stop)
+        past = PastReader(settings.database_url, states)
+        stack.push_async_callback(past.stop)
         payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
             payment_lookup = PaymentLookup(settings.database_url)
@@ -148,6 +154,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             delivery=delivery,
             feed=feed,
             events=events,
+            past=past,
             repeats=repeats,
             samples=SampleRenderer(settings.environment, settings.base_path, settings.lps_base_path),
             waiting=WaitingRequests(settings.request_timeout_s),

@@ -50,6 +50,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.PlanInUse: 409,
     rejections.SubscriptionInvoiceNotFound: 404,
     rejections.EventNotFound: 404,
+    rejections.VersionNotFound: 404,
     rejections.SubscriptionCanceled: 409,
     rejections.TooManyPendingLines: 409,
     rejections.NoNextInvoice: 409,

@@ -23,6 +23,7 @@ _REQUIRED: Final = "Required. "
 _ALIAS: Final = "Alias of "
 _NAMES: Final = {
     "OrderDocument": "PaymentOrder",
+    "OrderAsOfDocument": "PaymentOrderAsOf",
     "AllocationDocument": "AllocationOfRefund",
     "CustomerDocument": "CustomerOfOrder",
     "PaymentMethodDocument": "PaymentMethodOfOrder",

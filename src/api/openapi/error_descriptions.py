@@ -66,6 +66,7 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "SUBSCRIPTION_NOT_FOUND": "The merchant has no subscription with this id or external id.",
     "SUBSCRIPTION_INVOICE_NOT_FOUND": "The merchant has no subscription invoice with this id.",
     "EVENT_NOT_FOUND": "The merchant has no event with this id.",
+    "VERSION_NOT_FOUND": "The resource has fewer events than `version`: ask for a lower one.",
     "FEED_BEHIND": "The feed does not have all events yet: the merchant's past is being numbered for the first time, or "
     "its log cannot be read to its end. Ask again after the seconds in `Retry-After`.",
     "SUBSCRIPTION_CANCELED": "The subscription has ended, which is final: create another one.",

@@ -13,5 +13,6 @@ In reading order:
 - `authenticate`: continues after the payer acted. `capture`, `release`, `cancel`, `refund`: what their names mean.
   `payout`: a refund that the merchant pays out itself.
 - `show`, `list`: one order, and a page of them. `payments`, `refunds`: what an order has of them.
+  `past`: the order as it was.
 - `invoices`: the endpoints of an order's electronic invoices. `responses`: what the endpoints share.
 """

@@ -13,15 +13,18 @@ from msgspec import Meta, Raw, Struct
 
 from api.decoding.types import TEXT_MAX
 from api.errors import order_not_found
-from api.fields.payer_language import VARIES
+from api.fields.as_of import CODES, DESCRIBED, past_asked
+from api.fields.payer_language import VARIES, accepted_language
 from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
 from api.http.request import ApiRequest
 from api.openapi.parameters import ORDER_ID
 from api.operation import ANY, Json, OperationSpec, codes_of
+from api.orders.past import past_order
 from api.orders.responses import language_of_read
 from api.response import ApiResponse, json_response, rendered
 from ledger.domain.rejections import PaymentNotFound
+from projections.as_of.points import with_place
 from projections.lists.paging import Pagination, single_page
 from projections.orders.payments import PaymentDocument, has_text_for_payers, in_language
 
@@ -40,8 +43,17 @@ class _Ids(Struct, rename="camel"):
 
 async def list_payments(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}/payments: the order's payments, oldest first."""
-    payments = [rendered(bytes(payment)) for payment in await _payments(deps, request)]
-    return json_response(200, PaymentPage(data=payments, pagination=single_page(len(payments))), VARIES)
+    asked = await past_asked(deps, request)
+    if asked is not None:
+        past = await past_order(deps, request, asked)
+        payments = past.payments(accepted_language(request.headers) or past.customers_language)
+        return ApiResponse(200, past.point.stated_in(_page(msgspec.json.decode(payments, type=list[Raw])).body), VARIES)
+    return _page(await _payments(deps, request))
+
+
+def _page(payments: list[Raw]) -> ApiResponse:
+    shown = [rendered(bytes(payment)) for payment in payments]
+    return json_response(200, PaymentPage(data=shown, pagination=single_page(len(shown))), VARIES)
 
 
 async def show_payment(deps: Dependencies, request: ApiRequest) -> ApiResponse:
@@ -81,10 +93,11 @@ LIST_PAYMENTS: Final = ScopedOperation(
     OperationSpec(
         name="listPayments",
         summary="List an order's payments",
-        description="All payments of the order on one page, oldest first, each with its history.",
-        parameters=(ORDER_ID,),
-        answers={200: ("The payments.", PaymentPage)},
-        codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
+        description="All payments of the order on one page, oldest first, each with its history; with `asOf` or "
+        "`version` those that it had then, as they were.",
+        parameters=(ORDER_ID, *DESCRIBED),
+        answers={200: ("The payments.", with_place(PaymentPage, "PaymentAsOfPage"))},
+        codes=codes_of(ANY, CODES, {404: ("ORDER_NOT_FOUND",)}),
     ),
 )
 SHOW_PAYMENT: Final = ScopedOperation(

@@ -7,15 +7,18 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from api.decoding.types import TEXT_MAX
+from api.fields.as_of import CODES, DESCRIBED, past_asked
 from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
 from api.http.request import ApiRequest
 from api.openapi.parameters import ORDER_ID
 from api.operation import ANY, Json, OperationSpec, codes_of
+from api.orders.past import past_order
 from api.response import ApiResponse, json_response, rendered
 from ledger.domain.orders.state import Order
 from ledger.domain.rejections import RefundNotFound
 from ledger.operations.pipeline.unit_of_work import find_order
+from projections.as_of.points import with_place
 from projections.lists.paging import Pagination, single_page
 from projections.orders.refunds import RefundDocument, render_refund, render_refunds
 
@@ -29,7 +32,15 @@ class RefundPage(Struct, rename="camel"):
 
 async def list_refunds(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v2/payment-orders/{id}/refunds: the order's refunds, oldest first."""
-    refunds = [rendered(refund) for refund in render_refunds(await _order(deps, request))]
+    asked = await past_asked(deps, request)
+    if asked is not None:
+        past = await past_order(deps, request, asked)
+        return ApiResponse(200, past.point.stated_in(_page(past.order).body))
+    return _page(await _order(deps, request))
+
+
+def _page(order: Order) -> ApiResponse:
+    refunds = [rendered(refund) for refund in render_refunds(order)]
     return json_response(200, RefundPage(data=refunds, pagination=single_page(len(refunds))))
 
 
@@ -62,10 +73,11 @@ LIST_REFUNDS: Final = ScopedOperation(
     OperationSpec(
         name="listRefunds",
         summary="List an order's refunds",
-        description="All refunds of the order on one page, oldest first.",
-        parameters=(ORDER_ID,),
-        answers={200: ("The refunds.", RefundPage)},
-        codes=codes_of(ANY, {404: ("ORDER_NOT_FOUND",)}),
+        description="All refunds of the order on one page, oldest first; with `asOf` or `version` those that it had "
+        "then, as they were.",
+        parameters=(ORDER_ID, *DESCRIBED),
+        answers={200: ("The refunds.", with_place(RefundPage, "RefundAsOfPage"))},
+        codes=codes_of(ANY, CODES, {404: ("ORDER_NOT_FOUND",)}),
     ),
 )
 SHOW_REFUND: Final = ScopedOperation(

@@ -123,6 +123,12 @@ class EventNotFound(Rejected):
     code = "EVENT_NOT_FOUND"
 
 
+class VersionNotFound(Rejected):
+    """The resource has fewer events than the version that a read of its past asks for."""
+
+    code = "VERSION_NOT_FOUND"
+
+
 class SubscriptionCanceled(Rejected):
     """The subscription is cancelled, which is final (contract 2.3)."""
 

@@ -235,6 +235,18 @@ def whole(document: bytes, metadata: bytes | Raw | None, summary: bytes) -> byte
     return b'%b,"metadata":%b,"plan":%b}' % (document[:-1], metadata or b"null", summary)
 
 
+class _Identified(Struct):
+    id: UUID
+
+
+_identified: Final = msgspec.json.Decoder(_Identified).decode
+
+
+def subscription_id_in(document: bytes) -> UUID:
+    """Returns the id of the subscription of a document."""
+    return _identified(document).id
+
+
 def answer(merchant_id: UUID, subscription: Subscription, plan: bytes) -> bytes:
     """Returns the JSON object of a subscription, `plan` being the document of its plan."""
     return whole(render_subscription(merchant_id, subscription), subscription.metadata, summary_in(plan))

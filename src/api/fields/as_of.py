@@ -1,0 +1,70 @@
+"""The parameters `asOf` and `version` of reads: which past state of a resource is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from api.decoding.query import Parameters, described_parameters, parse_parameters, parse_whole
+from api.errors import conflicting, invalid
+from api.fields.values import moment
+from api.http.dependencies import Dependencies
+from api.http.request import ApiRequest
+from api.operation import Codes
+from projections.as_of.points import Asked
+
+_VERSION_MAX: Final = 2**31 - 1
+
+PARAMETERS: Final[Parameters] = {
+    "asOf": (
+        "The resource as it was at this time of the merchant's clock, to the millisecond. Not together with `version`.",
+        {"type": "string", "format": "date-time", "examples": ["2026-01-31T12:00:00.000Z"]},
+    ),
+    "version": (
+        "The resource as it was after so many of its own events. Not together with `asOf`.",
+        {"type": "integer", "minimum": 1, "maximum": _VERSION_MAX},
+    ),
+}
+DESCRIBED: Final = described_parameters(PARAMETERS)
+CODES: Final[Codes] = {400: ("CONFLICTING_FIELDS",), 404: ("VERSION_NOT_FOUND",)}
+"""The codes of a read that takes both parameters."""
+
+
+async def past_asked(deps: Dependencies, request: ApiRequest) -> Asked | None:
+    """Returns the past state that a request asks for, None if it asks for the present. Raises ApiError (400)."""
+    if not request.query:
+        return None
+    merchant_id = request.principal.merchant_id
+    now = deps.ledger.clock.now(merchant_id)
+    given, errors = parse_parameters(request.query, PARAMETERS)
+    as_of = errors.check(parse_as_of, given, now.astimezone(request.principal.zone))
+    version = errors.check(parse_whole, given, "version", 0, 1, _VERSION_MAX) or None
+    if "asOf" in given and "version" in given:
+        errors.add(conflicting("asOf", "version", "cannot be sent together: each names a state of the resource"))
+    errors.refuse()
+    if as_of is None and version is None:
+        return None
+    asked = Asked(as_of, version)
+    if as_of is not None and as_of > now and not await deps.past.is_recorded(merchant_id, asked):
+        raise invalid("asOf", "must not be in the future", "OUT_OF_RANGE")
+    return asked
+
+
+def parse_as_of(given: Mapping[str, str], now: datetime) -> datetime | None:
+    """Returns the time `asOf` in UTC, cut to the millisecond; None if it is absent. One without an offset is in the
+    time zone of `now`. Raises ApiError (400).
+    """
+    text = given.get("asOf")
+    if text is None:
+        return None
+    try:
+        # A plus sign that the client left unencoded arrives as a space.
+        sent = msgspec.convert(re.sub(r"(T.*) (\d\d:?\d\d)\Z", r"\1+\2", text), datetime)
+    except (ValueError, msgspec.ValidationError):
+        raise invalid("asOf", "must be an ISO 8601 date-time such as 2026-01-31T12:00:00Z", "INVALID_FORMAT") from None
+    at = moment(sent, "asOf", now)
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)

@@ -1,0 +1,7 @@
+"""Resources as they were: folded from the log up to a position and rendered by the renderers of today's answers.
+
+In reading order:
+
+- `points`: where in a merchant's log a time or a version of a stream is.
+- `reads`: orders, customers and subscriptions at such a point, with what their documents contain of other streams.
+"""

@@ -1,0 +1,144 @@
+"""Where in a merchant's log a time or a version of a stream is.
+
+A time means a position: the one before the first event that was recorded after it. Times are compared to the
+millisecond, as answers show them: the `updatedAt` of an answer includes the event that set it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ledger.postgres.connection import Connection
+from projections.formats import Moment, encode, moment
+
+_BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Before every log."""
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_DISORDER_MAX: Final = timedelta(seconds=10)
+"""How much later an event may be recorded than one with a higher position: by the difference of the processes' clocks,
+and by the time from the decision of an event to its commit.
+"""
+
+# The end of the command whose event is at p.position: the events of a command have adjacent positions. A stream that is
+# made with the order, such as its customer's, has its events in the same command.
+_END: Final = """
+coalesce((select n.position - 1 from event n
+           where n.merchant_id = %(merchant_id)s and n.position > p.position and n.command_id <> p.command_id
+           order by n.position limit 1),
+         (select position from merchant_head where merchant_id = %(merchant_id)s))
+"""
+
+# The event of a version.
+_OF_VERSION: Final = f"""
+select p.position, {_END}, p.version, p.recorded_at
+  from event p where p.merchant_id = %(merchant_id)s and p.stream_id = %(stream_id)s and p.version = %(version)s
+"""  # noqa: S608 - constants
+
+# The last event of a stream up to a time. The binary search finds a position whose event, like all before it, was
+# recorded before the time; from there on the log is read to the first event that was recorded after it.
+_OF_TIME: Final = f"""
+with recursive search (low, high) as (
+  select 0::int8, position + 1 from merchant_head where merchant_id = %(merchant_id)s
+  union all
+  select case when m.is_late then s.low else m.position end, case when m.is_late then m.position else s.high end
+    from search s cross join lateral (
+      select position, recorded_at >= %(surely_before)s as is_late from event
+       where merchant_id = %(merchant_id)s and position = (s.low + s.high) / 2) m
+   where s.high - s.low > 1),
+at as (
+  select coalesce((select e.position - 1 from event e
+                    where e.merchant_id = %(merchant_id)s and e.position > (select max(low) from search)
+                      and e.recorded_at >= %(after)s
+                    order by e.position limit 1),
+                  (select position from merchant_head where merchant_id = %(merchant_id)s)) as position)
+select p.position, {_END}, s.version, p.recorded_at
+  from at join event p on p.merchant_id = %(merchant_id)s and p.position = at.position
+ cross join lateral (
+   select version from event
+    where merchant_id = %(merchant_id)s and stream_id = %(stream_id)s and position <= at.position
+    order by version desc limit 1) s
+"""  # noqa: S608 - constants
+
+# When the newest event of a merchant was recorded.
+_NEWEST: Final = """
+select recorded_at from event
+ where merchant_id = %(merchant_id)s
+   and position = (select position from merchant_head where merchant_id = %(merchant_id)s)
+"""
+
+
+class Asked(Struct, frozen=True):
+    """The past state that a request asks for: by a time, cut to the millisecond, or by a version of the resource."""
+
+    as_of: datetime | None
+    version: int | None
+
+
+class PastPoint(Struct, frozen=True):
+    """A place in a merchant's log.
+
+    The resource has its events up to `position`, of which the last has the version `version`. What it contains of other
+    streams has the events up to `until`, the end of the command at `position`.
+    """
+
+    as_of: datetime
+    position: int
+    until: int
+    version: int
+
+    def stated_in(self, document: bytes) -> bytes:
+        """Returns a JSON object with the place as its last members."""
+        members = _Place(as_of=moment(self.as_of), position=self.position, version=self.version)
+        return b"%b,%b" % (document[:-1], encode(members)[1:])
+
+
+class _Place(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What an answer about the past has besides."""
+
+    as_of: Annotated[Moment, Meta(description="The time that the answer shows. Only with `asOf` or `version`.")]
+    position: Annotated[
+        int,
+        Meta(
+            description="The position in the merchant's log up to which its events are included. Only with `asOf` or "
+            "`version`."
+        ),
+    ]
+    version: Annotated[
+        int, Meta(description="The number of the resource's own events up to there. Only with `asOf` or `version`.")
+    ]
+
+
+def with_place(document: type[Struct], name: str) -> type[Struct]:
+    """Returns the description of an answer that is either a document of today or one of the past."""
+    fields = [(each.name, each.type | UnsetType, UNSET) for each in msgspec.structs.fields(_Place)]
+    return msgspec.defstruct(
+        name, fields, bases=(document,), namespace={"__doc__": document.__doc__}, rename="camel", kw_only=True
+    )
+
+
+async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID, asked: Asked) -> PastPoint | None:
+    """Returns the place that is asked for, None if the stream did not exist then or has no such version."""
+    values: dict[str, Any] = {"merchant_id": merchant_id, "stream_id": stream_id}
+    if asked.as_of is None:
+        statement, values["version"] = _OF_VERSION, asked.version
+    elif asked.as_of < _BEGINNING:
+        return None
+    else:
+        after = asked.as_of + _MILLISECOND
+        statement, values = _OF_TIME, values | {"after": after, "surely_before": after - _DISORDER_MAX}
+    row = await (await connection.execute(statement, values, binary=True)).fetchone()
+    if row is None:
+        return None
+    position, until, version, recorded_at = row
+    return PastPoint(asked.as_of or recorded_at.astimezone(UTC), position, until, version)
+
+
+async def newest_at(connection: Connection, merchant_id: UUID) -> datetime | None:
+    """Returns when the newest event of a merchant was recorded, None for an empty log."""
+    row = await (await connection.execute(_NEWEST, {"merchant_id": merchant_id}, binary=True)).fetchone()
+    return None if row is None else row[0].astimezone(UTC)
