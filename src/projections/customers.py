@@ -154,10 +154,10 @@ class CustomerRow(Struct, frozen=True, gc=False):
 
 
 def with_related(detail: bytes, related: Sequence[bytes], *, has_more: bool) -> bytes:
-    """Returns a customer's own document with the first of these documents of related customers, in the order of their
-    ids, with which they begin.
+    """Returns a customer's own document with these documents of related customers, in the order of the ids with which
+    they begin.
     """
-    shown = b",".join(sorted(related[:RELATED_SHOWN_MAX]))
+    shown = b",".join(sorted(related))
     more = b"true" if has_more else b"false"
     return b'%b,"relatedCustomers":[%b],"hasMoreRelatedCustomers":%b}' % (detail[:-1], shown, more)
 

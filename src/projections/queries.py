@@ -189,7 +189,7 @@ class Queries:
             return row.document()
         statement = related_documents_statement(merchant_id, row.customer_id, RELATED_SHOWN_MAX + 1)
         related = [document for (document,) in await self._lists.rows(*statement)]
-        return row.document(related, has_more=len(related) > RELATED_SHOWN_MAX)
+        return row.document(related[:RELATED_SHOWN_MAX], has_more=len(related) > RELATED_SHOWN_MAX)
 
     async def customer_id(self, merchant_id: UUID, reference: str) -> UUID | None:
         """Returns the id of the customer with this service id, else with this external id; None as
