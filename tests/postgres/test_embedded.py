@@ -22,6 +22,7 @@ from ledger.postgres.embedded import server as embedded
 from ledger.postgres.embedded.account import run_as, server_account
 from ledger.postgres.embedded.data_dir import ServerLease, database, make_data_dir
 from ledger.settings import CannotRun
+from ledger.telemetry import slow_waits
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as another account")
 
@@ -192,6 +193,30 @@ def test_a_stale_pid_file_with_the_pid_of_another_program_does_not_prevent_the_s
     (data_dir / "pg" / "postmaster.pid").write_text(mine)
     with database(None, data_dir) as url:
         assert setting(url, "fsync") == "on"
+
+
+def test_a_former_server_that_its_parent_has_not_asked_about_has_ended(data_dir, server):
+    """As in a container whose first process asks about none of its children: the former server stays a zombie."""
+    former = server.pid
+    os.kill(former, signal.SIGKILL)
+    eventually(lambda: Path(f"/proc/{former}/stat").read_text().rpartition(") ")[2].startswith("Z"))
+    assert (data_dir / "pg" / "postmaster.pid").read_text().split()[0] == str(former)
+    with database(None, data_dir) as url:
+        assert setting(url, "fsync") == "on"
+        assert (data_dir / "pg" / "postmaster.pid").read_text().split()[0] != str(former)
+
+
+def test_a_slow_wait_for_another_server_is_reported_with_its_pid(data_dir, server, monkeypatch, capfd):
+    monkeypatch.setattr(slow_waits, "REPORT_AFTER_S", 0.2)
+    client = psycopg.connect(server.url, autocommit=True)
+    os.kill(server.pid, signal.SIGTERM)  # a smart shutdown: it waits for its last client
+    eventually(lambda: not accepts_connections(server.url))
+    leave = threading.Timer(1.5, client.close)
+    leave.start()
+    pid = server.pid
+    with database(None, data_dir):
+        pass
+    assert f"ledger: waiting for another Postgres (pid {pid}) on {data_dir}/pg to end\n" in capfd.readouterr().err
 
 
 def test_a_server_that_shuts_down_slowly_is_waited_for_without_a_failure(data_dir, server):

@@ -31,6 +31,7 @@ from ledger.service.stop_signals import StopSignals
 from ledger.settings import CannotRun, Settings, api_processes
 from ledger.telemetry import all_processes
 from ledger.telemetry.service_log import ServiceLog
+from ledger.telemetry.slow_waits import reported_if_slow
 
 if TYPE_CHECKING:
     from ledger.postgres.replication import Standbys
@@ -106,11 +107,13 @@ class _Supervisor:
                 self._plan.name,
                 stopping=lambda: self._signals.stopping,
                 server_settings={**embedded_settings(self._settings), **archive_settings(self._settings)},
+                report=_report_wait,
             )
             if not self._plan.shares_database:
                 self._server.refuse_to_share()
         if self._plan.api is not None:
-            self._listener = bind_socket(self._settings.host, self._settings.port, self._stop_if_asked)
+            with reported_if_slow(_report_wait, lambda: f"port {self._settings.port}, which is taken"):
+                self._listener = bind_socket(self._settings.host, self._settings.port, self._stop_if_asked)
             self._settings = msgspec.structs.replace(self._settings, port=self._listener.getsockname()[1])
             self._spawn("api", 0)  # its imports take longer than the start of the database, which it waits for
         self._prepare()
@@ -207,11 +210,12 @@ class _Supervisor:
                 )
         owner_url = self._server.url if self._server is not None else self._settings.database_url
         assert owner_url is not None, "there is a server of our own or a URL"
-        self._settings = self._prepared(owner_url)
-        assert self._settings.database_url is not None, "prepared"
-        if self._server is None:
-            self._report_standbys(standbys_of(owner_url))
-        allowed = connections_allowed(self._settings.database_url)
+        with reported_if_slow(_report_wait, lambda: "the database: its answers, migrations and roles"):
+            self._settings = self._prepared(owner_url)
+            assert self._settings.database_url is not None, "prepared"
+            if self._server is None:
+                self._report_standbys(standbys_of(owner_url))
+            allowed = connections_allowed(self._settings.database_url)
         self._settings = fit_processes(self._settings, allowed)
         require_connections(self._settings, allowed)
 
@@ -264,8 +268,9 @@ class _Supervisor:
         setup = ChildProcess("once", target).configure(self._settings)
         slot = ChildSlot("once", lambda: setup)
         self._children.append(slot)
-        while setup.is_alive():
-            self._await_something()
+        with reported_if_slow(_report_wait, lambda: f"{target} to end"):
+            while setup.is_alive():
+                self._await_something()
         self._children.remove(slot)
         done = setup.is_ready
         setup.end()
@@ -274,11 +279,16 @@ class _Supervisor:
 
     def _await_children(self) -> None:
         children = [slot.child for slot in self._children if slot.child is not None]
-        while not all(child.is_ready for child in children):
-            for child in children:
-                if not child.is_alive():
-                    raise CannotRun(f"the {child.role} process {child.ending} before it was ready")
-            self._await_something()
+
+        def missing() -> str:
+            return " and ".join(f"{child.role} process {child.place}" for child in children if not child.is_ready)
+
+        with reported_if_slow(_report_wait, missing):
+            while not all(child.is_ready for child in children):
+                for child in children:
+                    if not child.is_alive():
+                        raise CannotRun(f"the {child.role} process {child.ending} before it was ready")
+                self._await_something()
 
     def _await_something(self) -> None:
         self._tick_database()
@@ -301,6 +311,10 @@ def _report_stop(signals: StopSignals, seconds: float) -> None:
         _log.warning("service_stopped", "a second signal cut the end short", seconds=round(seconds, 2))
     else:
         _log.info("service_stopped", f"ended in {seconds:.1f} s", seconds=round(seconds, 2))
+
+
+def _report_wait(what: str) -> None:
+    _log.info("start_waits", f"waiting for {what}")
 
 
 def _report(message: str) -> None:

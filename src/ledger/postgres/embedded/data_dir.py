@@ -21,6 +21,7 @@ from ledger.postgres.embedded.account import name_of
 from ledger.postgres.embedded.cluster import Cluster, open_cluster
 from ledger.postgres.embedded.server import EmbeddedServer, PostgresFailed, is_running, start, url_of
 from ledger.settings import CannotRun
+from ledger.telemetry.slow_waits import REPORT_AFTER_S, Report, report_to_person, reported_if_slow
 
 _JOIN_TIMEOUT_S: Final = 60.0
 _POLL_S: Final = 0.02
@@ -64,6 +65,7 @@ class ServerLease:
         *,
         stopping: Callable[[], bool] = lambda: False,
         server_settings: Mapping[str, str] | None = None,
+        report: Report = report_to_person,
     ) -> None:
         self._data_dir = make_data_dir(data_dir)
         self._name = name
@@ -71,7 +73,8 @@ class ServerLease:
         self._server_settings = server_settings
         self._server: EmbeddedServer | None = None
         self._lock: int | None = None
-        with _locked(self._data_dir / "start.lock"):
+        self._report = report
+        with _locked(self._data_dir / "start.lock", report):
             self._lock = _take_serve_lock(self._data_dir, name)
             self.cluster: Cluster = open_cluster(self._data_dir)
 
@@ -84,6 +87,12 @@ class ServerLease:
     def url(self) -> str:
         return url_of(self.cluster)
 
+    @property
+    def _waits_for(self) -> str:
+        if self._server is not None:
+            return self._server.waits_for
+        return f"the Postgres of {_holder(self._data_dir)} on {self._data_dir}"
+
     def refuse_to_share(self) -> None:
         """Raises DataDirInUse if another service keeps the directory."""
         if not self.keeps:
@@ -91,12 +100,13 @@ class ServerLease:
 
     def wait(self) -> None:
         """Returns when the server answers. Raises as `tick` does, and KeyboardInterrupt when the process must stop."""
-        while not self.keeps and not self.tick():
-            self._pause()
-        if self.keeps:
-            with _locked(self._data_dir / "start.lock"):
-                while not self.tick():
-                    self._pause()
+        with reported_if_slow(self._report, lambda: self._waits_for):
+            while not self.keeps and not self.tick():
+                self._pause()
+            if self.keeps:
+                with _locked(self._data_dir / "start.lock", self._report):
+                    while not self.tick():
+                        self._pause()
 
     def tick(self) -> bool:
         """Returns whether the server answers, and restarts it if this process keeps it. Raises PostgresFailed."""
@@ -151,9 +161,9 @@ def database(
 
 def _join(data_dir: Path, server_settings: Callable[[], Mapping[str, str]]) -> tuple[Cluster, EmbeddedServer | None]:
     """Returns the cluster with a server that answers, and the server if this process had to start it."""
-    deadline = time.monotonic() + _JOIN_TIMEOUT_S
+    began, is_reported = time.monotonic(), False
     while True:
-        with _locked(data_dir / "start.lock"):
+        with _locked(data_dir / "start.lock", report_to_person):
             cluster = open_cluster(data_dir)
             if is_running(cluster) and _accepts_connections(cluster):
                 return cluster, None
@@ -162,8 +172,12 @@ def _join(data_dir: Path, server_settings: Callable[[], Mapping[str, str]]) -> t
             if lock is not None:
                 os.close(lock)
                 return cluster, start(cluster, settings=server_settings())
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > _JOIN_TIMEOUT_S:
             raise PostgresFailed(f"{_holder(data_dir)} runs on {data_dir}, but its Postgres does not answer")
+        if waited_s > REPORT_AFTER_S and not is_reported:
+            report_to_person(f"the Postgres of {_holder(data_dir)} on {data_dir}")
+            is_reported = True
         time.sleep(_POLL_S)
 
 
@@ -198,10 +212,11 @@ def _holder(data_dir: Path) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, report: Report) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with reported_if_slow(report, lambda: f"the process that starts Postgres on {path.parent}"):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

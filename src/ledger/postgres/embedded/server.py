@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from ledger.postgres.embedded.cluster import PORT, SOCKET_NAME, SUPERUSER, Clust
 from ledger.postgres.embedded.memory import shared_buffers_mb
 from ledger.postgres.embedded.ownership import former_owner, process_in, take_over
 from ledger.settings import CannotRun
+from ledger.telemetry.slow_waits import report_to_person, reported_if_slow
 
 LOG_MAX_BYTES: Final = 16 << 20
 FAILURES_MAX: Final = 5
@@ -74,7 +75,7 @@ class EmbeddedServer:
 
     It waits for a start that takes long, which is crash recovery, and for another process's server that is shutting
     down. Only failed starts count as failures. A caller that goes on after PostgresFailed has the server started again,
-    with pauses of at most two seconds.
+    with pauses of at most two seconds. `waits_for` is what it waits for, for a person.
     """
 
     def __init__(self, cluster: Cluster, settings: Mapping[str, str] | None = None) -> None:
@@ -88,6 +89,7 @@ class EmbeddedServer:
         self._failures = 0
         self._next_start = 0.0
         self._other_since: float | None = None
+        self.waits_for = ""
 
     @property
     def url(self) -> str:
@@ -166,12 +168,15 @@ class EmbeddedServer:
             self._other_since = None
             return False
         self._other_since = self._other_since or now
+        self.waits_for = f"another Postgres (pid {pid}) on {self.cluster.directory} to end"
         if now - self._other_since > OTHER_TIMEOUT_S:
             raise PostgresFailed(f"another Postgres (pid {pid}) runs on {self.cluster.directory} and does not end")
         return True
 
     def _spawn(self) -> None:
         directory = self.cluster.directory
+        self.waits_for = f"Postgres to start: its log is {self.cluster.log}"
+        _remove_stale_locks(self.cluster)
         clear_spool(self._settings)
         self._provide_uploader()
         take_over(directory, self.cluster.sockets, self.cluster.account)
@@ -234,8 +239,9 @@ def start(cluster: Cluster, *, settings: Mapping[str, str] | None = None) -> Emb
     """Starts a server and returns it when it answers. Raises PostgresFailed."""
     server = EmbeddedServer(cluster, settings)
     try:
-        while not server.tick():
-            time.sleep(_POLL_S)
+        with reported_if_slow(report_to_person, lambda: server.waits_for):
+            while not server.tick():
+                time.sleep(_POLL_S)
     except BaseException:
         server.stop()
         raise
@@ -281,6 +287,20 @@ def _status(cluster: Cluster) -> tuple[int, str]:
         return int(lines[0]), lines[7].strip() if len(lines) > 7 else ""
     except (OSError, IndexError, ValueError):
         return 0, ""
+
+
+def _remove_stale_locks(cluster: Cluster) -> None:
+    """Removes the lock files of a server that has ended, which Postgres itself may take for those of one that runs.
+
+    Postgres asks whether a process with that id exists. One does while the parent of the former server has not asked
+    how that ended (a zombie, in a container whose first process never asks), or where its id was given again.
+    """
+    if sys.platform != "linux" or process_in(cluster.directory):
+        return
+    for lock in (cluster.directory / "postmaster.pid", cluster.sockets / f"{SOCKET_NAME}.lock"):
+        with suppress(OSError, ValueError):
+            if not _is_postgres(int(lock.read_text().split("\n", 1)[0])):
+                lock.unlink()
 
 
 def _is_postgres(pid: int) -> bool:
