@@ -8,10 +8,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from structlog.testing import capture_logs
+from tests.standbys import waiting_backends, without_standby
 
 from ledger.postgres import connection as connections
 from ledger.postgres import listener
-from ledger.postgres.connection import ServerIsStandby, SharedClient, connect, reconnect
+from ledger.postgres.connection import QueryTimeout, SharedClient, TakesNoWrites, connect, reconnect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.listener import Listener
 from projections.lists.pool import ListPool
@@ -55,7 +56,7 @@ async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(
 async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as standby:
         standby.setattr(connections, "SET", connections.SET.replace("pg_is_in_recovery()", "true"))
-        with pytest.raises(ServerIsStandby, match="name the primary, or every server"):
+        with pytest.raises(TakesNoWrites, match="name the primary, or every server"):
             await connect(database_url, "test")
         with pytest.raises(DatabaseUnavailable):
             async with SharedClient(database_url, "test").turn():
@@ -68,12 +69,36 @@ async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypat
     assert [(line["event"], line["of"]) for line in lines] == [("database_read_only", "test")]
 
 
+async def test_a_client_that_gave_up_a_commit_leaves_no_second_one_waiting(database_url: str) -> None:
+    commit = "select pg_logical_emit_message(true, 'test', '')"
+    async with SharedClient(database_url, "test-commits") as client:
+        async with without_standby(database_url):
+            before = len(await waiting_backends(database_url))
+            for _ in range(4):
+                with pytest.raises(DatabaseUnavailable):  # noqa: PT012 - the turn raises what the statement raised
+                    async with client.turn() as connection:
+                        with QueryTimeout(connection, 0.3):
+                            await connection.execute(commit)
+            assert len(await waiting_backends(database_url)) - before == 1
+        while await waiting_backends(database_url):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        async with client.turn() as connection:
+            await connection.execute(commit)
+
+
+async def test_a_database_that_may_only_be_read_is_not_connected_to(database_url: str) -> None:
+    string = make_conninfo(database_url, options="-c default_transaction_read_only=on")
+    with pytest.raises(TakesNoWrites, match="is read-only: name the primary"):
+        await connect(string, "test")
+
+
 async def test_a_listener_that_cannot_listen_tries_again_with_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
-    async def refused(_: Listener) -> None:
+    async def refused(listening: Listener) -> None:
         if len(pauses) == 9:
             raise asyncio.CancelledError
+        listening._listening.set()
         raise psycopg.OperationalError("a test")
 
     async def noted(seconds: float) -> None:
@@ -83,5 +108,5 @@ async def test_a_listener_that_cannot_listen_tries_again_with_growing_pauses(mon
     monkeypatch.setattr(listener.asyncio, "sleep", noted)
     with pytest.raises(asyncio.CancelledError):
         await Listener("", "test", "test", lambda _: None, lambda: None)._run()
-    assert pauses[:3] == [0.1, 0.2, 0.4]
+    assert pauses[:3] == [0.1, 0.2, 0.4]  # also while each connection listens for a moment
     assert pauses[-1] == 5.0

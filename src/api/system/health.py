@@ -31,6 +31,10 @@ _REASONS: Final = {
 }
 """What an operator reads of each failed check."""
 
+_READ_ONLY: Final = (
+    "the database takes no writes: it is a standby, or was made read-only; the service looks for the primary"
+)
+
 
 class Live(Struct):
     """The process answers."""
@@ -77,7 +81,8 @@ async def _readiness(holder: DependencyHolder) -> ApiResponse:
         return json_response(200, Readiness(status="ready", checks=checks))
     reason = "the process is starting or ending"
     if holder.deps is not None:
-        reason = "; ".join(_REASONS[name] for name in checks.failed)
+        read_only = {"writer": _READ_ONLY} if holder.deps.ledger.journal.disk.is_read_only else {}
+        reason = "; ".join((_REASONS | read_only)[name] for name in checks.failed)
     return json_response(503, Readiness(status="not ready", checks=checks, reason=reason))
 
 

@@ -34,7 +34,10 @@ class Checks(Struct, rename="camel"):
     """The results of the checks: all that a request needs to create an order, and the other processes."""
 
     database: Annotated[bool, Meta(description="Whether the database answers.")]
-    writer: Annotated[bool, Meta(description="Whether the journal can read and write.")]
+    writer: Annotated[
+        bool,
+        Meta(description="Whether the journal can read and write; false at a standby and at a read-only database."),
+    ]
     commits: Annotated[
         bool, Meta(description="Whether the oldest commit in flight is younger than `LEDGER_COMMIT_AGE_MAX_S`.")
     ]
@@ -105,7 +108,7 @@ async def check(deps: Dependencies | None) -> Checks:
     )
     if deps is not None:
         ledger = deps.ledger
-        checks.writer = ledger.journal.alive
+        checks.writer = ledger.journal.alive and not ledger.journal.disk.is_read_only
         checks.commits = ledger.journal.oldest_commit_s <= deps.commit_age_max_s
         checks.disk = not ledger.journal.disk.refusal
         checks.processor = ledger.processors.alive

@@ -65,6 +65,14 @@ _KEEP_ALIVE: Final[dict[str, Any]] = {
 _WAIT_INTERVAL_S: Final = 0.1
 """psycopg's own pause between looks at an interrupt."""
 
+_LEFT: Final[dict[str, set[int]]] = {}
+"""The pids of the server processes, by the names of their connections, whose statement this process no longer waits
+for. One that waits for a synchronous standby goes on waiting without its client.
+"""
+
+# Which of these processes wait for a standby.
+_WAITING: Final = "select pid from pg_stat_activity where pid = any(%s) and wait_event = 'SyncRep'"
+
 
 class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection whose commits are acknowledged only with their synchronous standby.
@@ -79,7 +87,9 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
         super().__init__(pgconn, row_factory)
-        self._warnings = CommitWarnings((pgconn.parameter_status(b"application_name") or b"").decode())
+        self._name = (pgconn.parameter_status(b"application_name") or b"").decode()
+        self.server_pid = pgconn.backend_pid
+        self._warnings = CommitWarnings(self._name)
         self.add_notice_handler(self._warnings)
 
     @property
@@ -88,7 +98,12 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         return self._warnings.unreplicated
 
     async def wait(self, gen: PQGen[T], interval: float = _WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
-        result = await super().wait(gen, interval, timeout)
+        try:
+            result = await super().wait(gen, interval, timeout)
+        except BaseException:
+            if self.closed:
+                _LEFT.setdefault(self._name, set()).add(self.server_pid)
+            raise
         if self._warnings.unreplicated:
             self.pgconn.finish()
             raise not_replicated()
@@ -99,13 +114,15 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
 
 SET: Final = """
-select pg_is_in_recovery(), set_config(name, value, false) from unnest(%s::text[], %s::text[]) as s(name, value)
+select pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', pg_backend_pid(),
+       set_config(name, value, false)
+  from unnest(%s::text[], %s::text[]) as s(name, value)
 """
-"""Gives a session its settings, and returns whether its server is a standby.
+"""Gives a session its settings. Returns whether its server is a standby, whether it could only be read, and its process.
 
 As start-up options, a pooler would refuse or drop them, those of the connection string would be lost, and libpq would
 count a session that may only read as a server that may only be read. The server is asked, because a pooler repeats what
-another server reported of itself before (`in_hot_standby`).
+another server reported of itself before (`in_hot_standby`), and gives its clients pids of its own.
 """
 
 
@@ -114,22 +131,23 @@ def session_settings(**changes: str) -> Mapping[str, str]:
     return _SETTINGS | changes
 
 
-class ServerIsStandby(psycopg.OperationalError):
-    """The server is a standby, which takes no writes and may show less than was acknowledged."""
+class TakesNoWrites(psycopg.OperationalError):
+    """The server is a standby, which may show less than was acknowledged, or an operator has made it read-only."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the server is a standby: name the primary, or every server with target_session_attrs=read-write"
-        )
+    def __init__(self, *, is_standby: bool) -> None:
+        reason = "is a standby" if is_standby else "is read-only"
+        super().__init__(f"the server {reason}: name the primary, or every server with target_session_attrs=read-write")
 
 
 async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
-    """Gives a new session its settings. Raises psycopg.Error, which is ServerIsStandby at a standby."""
+    """Gives a new session its settings. Raises psycopg.Error, which is TakesNoWrites at a server to read only."""
     answer = await connection.execute(SET, (list(settings), list(settings.values())), prepare=False)
     row = await answer.fetchone()
     assert row is not None, "every session has settings"
-    if row[0]:
-        raise ServerIsStandby
+    if row[0] or row[1]:
+        raise TakesNoWrites(is_standby=row[0])
+    if isinstance(connection, Connection):
+        connection.server_pid = row[2]
 
 
 def connect_arguments(name: str) -> dict[str, Any]:
@@ -140,8 +158,8 @@ def connect_arguments(name: str) -> dict[str, Any]:
 async def connect(
     url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
 ) -> Connection:
-    """Opens a direct connection named `name` in the database's activity view. Raises psycopg.OperationalError, which is
-    ServerIsStandby at a standby.
+    """Opens a connection named `name` in the database's activity view. Raises psycopg.OperationalError, which is
+    TakesNoWrites at a server to read only.
 
     Postgres 17 or newer ends the connection at a transaction that takes longer than `transaction_max_s`, even while it
     waits for a client that is stopped in the middle of a transaction. No time-out of an older Postgres applies there.
@@ -162,6 +180,32 @@ async def connect(
     return connection
 
 
+async def connect_unless_one_waits(url: str, name: str) -> Connection:
+    """Opens a connection, as `connect` does, unless a commit of an earlier one of that name waits for a standby.
+
+    Raises psycopg.OperationalError.
+    """
+    connection = await connect(url, name)
+    try:
+        await require_none_waits(connection, name)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str) -> None:
+    """Raises psycopg.OperationalError while a commit that a connection of this name gave up waits for a standby.
+
+    Each further connection would leave another one waiting, until the server has none left.
+    """
+    if left := _LEFT.get(name):
+        waiting = await (await connection.execute(_WAITING, (list(left),), prepare=False)).fetchall()
+        if waiting:
+            raise psycopg.OperationalError(f"a commit of {name} still waits for the synchronous standby")
+        _LEFT.pop(name, None)
+
+
 async def reconnect(
     url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
 ) -> Connection:
@@ -170,8 +214,8 @@ async def reconnect(
         try:
             return await connect(url, name, lock_timeout=lock_timeout, transaction_max_s=transaction_max_s)
         except psycopg.Error as fault:
-            if isinstance(fault, ServerIsStandby) and tries % _LOG_EVERY == 0:
-                _log.error("database_read_only", of=name, reason="the server is a standby")
+            if isinstance(fault, TakesNoWrites) and tries % _LOG_EVERY == 0:
+                _log.error("database_read_only", of=name, reason=str(fault))
             await asyncio.sleep(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
     raise AssertionError("it is tried without end")
 
@@ -180,6 +224,9 @@ class DatabaseClient:
     """A reader or worker with one connection of its own, which is opened again after it was lost.
 
     The connection is open while the context lasts. It serves one task at a time.
+
+    A statement that it gave up may be a commit that waits for a synchronous standby. Until that has ended, no further
+    connection is opened: each would leave another one waiting, until the server has no more.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -197,7 +244,7 @@ class DatabaseClient:
             await self._connection.close()
 
     async def _open(self) -> Connection:
-        return await connect(self._url, self._name)
+        return await connect_unless_one_waits(self._url, self._name)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Connection]:

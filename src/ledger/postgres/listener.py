@@ -7,6 +7,7 @@ listen: what was cached before may be out of date.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import psycopg
@@ -58,11 +59,13 @@ class Listener:
         failures = 0
         while True:
             self._listening.clear()
+            began = time.monotonic()
             try:
                 await self._listen()
             except (psycopg.Error, OSError) as fault:
                 _log.warning("listener_disconnected", of=self._name, reason=type(fault).__name__)
-            failures = 0 if self._listening.is_set() else failures + 1
+            has_listened = self._listening.is_set() and time.monotonic() - began > _PAUSE_MAX_S
+            failures = 0 if has_listened else failures + 1  # one that is cut at once would be cut again at once
             if failures:
                 await asyncio.sleep(back_off_s(failures, _PAUSE_MAX_S, _PAUSE_FIRST_S))
 

@@ -18,7 +18,7 @@ import psycopg
 import structlog
 from msgspec import Struct
 
-from ledger.postgres.connection import Connection, connect
+from ledger.postgres.connection import Connection, connect_unless_one_waits
 from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
 from ledger.postgres.skip_scan import skip_scan
 from ledger.processors import messages
@@ -167,7 +167,7 @@ class Inbox:
 
     async def __aenter__(self) -> Self:
         """Connects. Raises psycopg.OperationalError."""
-        self._connection = await connect(self._url, _NAME)
+        self._connection = await connect_unless_one_waits(self._url, _NAME)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -261,7 +261,7 @@ class Inbox:
         async with self._lock:
             try:
                 if self._connection is None or self._connection.closed:
-                    self._connection = await connect(self._url, _NAME)
+                    self._connection = await connect_unless_one_waits(self._url, _NAME)
                 return await self._connection.execute(statement, values)
             except UNAVAILABLE as fault:
                 raise DatabaseUnavailable(type(fault).__name__) from fault

@@ -17,7 +17,7 @@ from tests.clusters import lay_cluster
 
 from ledger.backup.programs import BASE_BACKUP
 from ledger.journal.commit import group_commit
-from ledger.postgres.connection import QueryTimeout, ServerIsStandby, connect
+from ledger.postgres.connection import QueryTimeout, TakesNoWrites, connect
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.account import as_account
 from ledger.postgres.embedded.ownership import own_directory
@@ -109,7 +109,7 @@ async def test_a_primary_without_its_standby_answers_nothing_that_a_promotion_lo
     migrate(primary.url)
     with pytest.raises(CannotRun, match=r"^the database is a standby, which takes no writes: name the primary"):
         prepare(Settings(data_dir=tmp_path, master_key="11" * 32), standby.url)
-    with pytest.raises(ServerIsStandby):
+    with pytest.raises(TakesNoWrites):
         await connect(standby.url, "test")
     settings = Settings(database_url=primary.url, data_dir=tmp_path, master_key="11" * 32, request_timeout_s=20.0)
     assert standbys_of(primary.url).connected == {"second": True}

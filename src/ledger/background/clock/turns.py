@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 
 from ledger.background.clock.lock import being_moved
 from ledger.background.scheduler.jobs import use_jobs_schema
-from ledger.postgres.connection import Connection, connect
+from ledger.postgres.connection import Connection, connect_unless_one_waits
 
 _AT_ONCE: Final = 2
 """How many moves have a turn at once, each with a connection: all connections are counted in advance (see
@@ -81,6 +81,6 @@ class Turns:
                 await kept.execute("")
                 return kept
             await kept.close()
-        connection = await connect(self._url, "ledger-clock")
+        connection = await connect_unless_one_waits(self._url, "ledger-clock")
         await use_jobs_schema(connection)
         return connection

@@ -25,7 +25,7 @@ from ledger.background.scheduler import timers
 from ledger.background.scheduler.failed_jobs import resume_given_up
 from ledger.background.scheduler.jobs import Jobs, use_jobs_schema
 from ledger.journal.commit.notifier import CHANNEL, merchants_in
-from ledger.postgres.connection import Connection, connect
+from ledger.postgres.connection import Connection, connect_unless_one_waits
 from ledger.postgres.faults import Fault
 from ledger.telemetry.metrics import DUE_TIMES
 
@@ -111,7 +111,7 @@ class ReactionRunner:
         """Runs work on a connection of its own, and again on a new one whenever the database was unreachable."""
         while not stop.is_set():
             try:
-                connection = await connect(self._url, name)
+                connection = await connect_unless_one_waits(self._url, name)
                 async with connection:
                     await use_jobs_schema(connection)
                     await work(connection, stop)

@@ -37,7 +37,7 @@ from ledger.background.scheduler.lanes import MAIL_KINDS, MAILS_AT_ONCE, lane_of
 from ledger.background.scheduler.retry_policy import ATTEMPTS_MAX, JobRetry, next_attempt_at
 from ledger.background.scheduler.stored_jobs import TASK, job_of, task_of
 from ledger.operations.context.ledger import Ledger
-from ledger.postgres.connection import Connection, apply_settings
+from ledger.postgres.connection import Connection, apply_settings, require_none_waits
 from ledger.telemetry.metrics import JOBS
 
 _log = structlog.get_logger()
@@ -47,6 +47,9 @@ Handler = Callable[[Ledger, UUID, UUID, UUID, datetime], Awaitable[None]]
 
 It may be called twice. When it raises, it is called again later.
 """
+
+_CONNECTIONS: Final = "ledger-jobs"
+"""Their name in the database's activity view."""
 
 TASKS_PER_JOB: Final = 100
 LOOK_AGAIN_S: Final = 0.02
@@ -89,6 +92,7 @@ async def use_jobs_schema(connection: psycopg.AsyncConnection[Any]) -> None:
 async def _configure(connection: psycopg.AsyncConnection[Any]) -> None:
     """Gives a connection of the queue its settings."""
     await apply_settings(connection, PLANNING)
+    await require_none_waits(connection, _CONNECTIONS)
     await use_jobs_schema(connection)
 
 
@@ -123,7 +127,7 @@ class Jobs:
             min_size=1,
             max_size=connections_max,
             configure=_configure,
-            kwargs={"application_name": "ledger-jobs"},
+            kwargs={"application_name": _CONNECTIONS},
             pool_factory=_pool,
         )
         self._app = App(connector=self._connector)

@@ -180,6 +180,8 @@ class Writer(GroupCommitter):
             await self._commit_unlocked(batch, fault)
         elif isinstance(fault, psycopg.Error) and not isinstance(fault, _VALUE_REFUSED):
             self._reject(batch, fault)
+            if isinstance(fault, psycopg.errors.ReadOnlySqlTransaction):
+                await self._resolve(())  # another server may be the primary now
         else:
             await self._bisect(batch, fault)
 

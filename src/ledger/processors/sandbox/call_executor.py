@@ -23,7 +23,7 @@ import psycopg
 from msgspec import Struct
 
 from ledger.domain.money import ZERO, scaled
-from ledger.postgres.connection import Connection, connect
+from ledger.postgres.connection import Connection, connect_unless_one_waits
 from ledger.postgres.replication import wait_for_standbys
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.sandbox import charge_rows
@@ -120,7 +120,7 @@ class CallExecutor:
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
-        self._idle.append(await connect(self._url, _NAME))
+        self._idle.append(await connect_unless_one_waits(self._url, _NAME))
         self._is_open = True
 
     async def stop(self) -> None:
@@ -175,7 +175,7 @@ class CallExecutor:
         """Lends a connection to a block, and raises the block's database faults as a processor's."""
         async with self._permits:
             try:
-                connection = await self._take_idle() or await connect(self._url, _NAME)
+                connection = await self._take_idle() or await connect_unless_one_waits(self._url, _NAME)
             except psycopg.OperationalError as fault:
                 raise ProcessorUnavailable("the sandbox processor has no database") from fault
             try:

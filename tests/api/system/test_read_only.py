@@ -1,0 +1,46 @@
+"""A database that an operator makes read-only: nothing is ready, readiness names the reason, and all of it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import msgspec
+import psycopg
+import pytest
+from tests.api.bodies import order
+from tests.api.storefront import Storefront, opened
+
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+def make_read_only(url: str, *, is_on: bool) -> None:
+    with psycopg.connect(url, autocommit=True) as operator:
+        operator.execute(f"alter system set default_transaction_read_only = {'on' if is_on else 'off'}")  # type: ignore[arg-type]
+        operator.execute("select pg_reload_conf()")
+
+
+async def until_writer(store: Storefront, *, works: bool) -> httpx.Response:
+    """Returns the first answer of readiness that shows whether the journal can write."""
+    while True:
+        answer = await store.client.get("/health/ready")
+        if answer.json()["checks"]["writer"] is works:
+            return answer
+        await asyncio.sleep(0.02)
+
+
+async def test_a_read_only_database_is_not_ready_with_that_reason(settings: Settings, postgres_url: str) -> None:
+    async with opened(msgspec.structs.replace(settings, disk_probe_s=0.05)) as store, asyncio.timeout(60):
+        merchant = await store.register()
+        make_read_only(postgres_url, is_on=True)
+        try:
+            answer = await until_writer(store, works=False)
+            assert answer.status_code == 503
+            assert "the database takes no writes: it is a standby, or was made read-only" in answer.json()["reason"]
+            assert (await merchant.create(order())).status_code == 503
+        finally:
+            make_read_only(postgres_url, is_on=False)
+        await until_writer(store, works=True)
+        assert (await merchant.create(order())).status_code == 201
