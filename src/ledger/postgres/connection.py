@@ -118,7 +118,7 @@ select pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', pg_
        set_config(name, value, false)
   from unnest(%s::text[], %s::text[]) as s(name, value)
 """
-"""Gives a session its settings. Returns whether its server is a standby, whether it could only be read, and its process.
+"""Gives a session its settings. Returns whether its server is a standby, whether it can only be read, and its process.
 
 As start-up options, a pooler would refuse or drop them, those of the connection string would be lost, and libpq would
 count a session that may only read as a server that may only be read. The server is asked, because a pooler repeats what

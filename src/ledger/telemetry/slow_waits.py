@@ -1,4 +1,4 @@
-"""Waits that an operator may wonder about: one that takes longer than two seconds is reported, with what is waited for."""
+"""Waits that an operator may wonder about: one of more than two seconds is reported, with what is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that an operator makes read-only: nothing is ready, readiness names the reason, and all of it comes back."""
+"""A database that an operator makes read-only: readiness names the reason, and the service is ready again afterwards."""
 
 from __future__ import annotations
 
