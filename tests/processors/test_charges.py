@@ -271,3 +271,56 @@ async def test_an_answer_that_is_found_is_returned_once_the_standby_has_it(datab
             while len(await waiting_backends(database_url)) < 1 + len(found):  # with the one that tried
                 assert not any(each.done() for each in found)
     assert (await asyncio.gather(*found))[1:] == [answer, answer]
+
+
+async def test_calls_that_wait_share_a_transaction(shop: Shop, database_url: str):
+    references = [await shop.authorized() for _ in range(30)]
+    await asyncio.gather(*[shop.sandbox.capture(shop.capture(reference)) for reference in references])
+    with psycopg.connect(database_url) as connection:
+        query = "select count(*), count(distinct xmin::text) from sandbox_call where merchant_id = %s"
+        row = connection.execute(query, [shop.merchant_id]).fetchone()
+    assert row is not None
+    captured, transactions = row
+    assert captured == 30
+    assert transactions < 10
+
+
+async def test_calls_about_one_charge_that_wait_together_never_take_more_than_it_has(shop: Shop):
+    one, other = await shop.authorized(), await shop.authorized()
+    requests = [shop.capture(reference, 3_000) for _ in range(5) for reference in (one, other)]
+    answers = await asyncio.gather(*[shop.sandbox.capture(request) for request in requests])
+    assert [sum(isinstance(each, Captured) for each in answers[n::2]) for n in (0, 1)] == [3, 3]
+
+
+async def test_a_processor_that_is_down_for_three_calls_refuses_three_of_those_that_wait_together(
+    shop: Shop, elsewhere: SandboxProcessor
+):
+    references = [await shop.authorized() for _ in range(8)]
+    other = Shop(elsewhere)
+    others = await other.authorized()
+    await shop.sandbox.set_mode(shop.merchant_id, Mode.DOWN, times=3)
+    answers = await asyncio.gather(
+        *[shop.sandbox.capture(shop.capture(reference)) for reference in references],
+        shop.sandbox.capture(other.capture(others)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, ProcessorUnavailable) for each in answers[:-1]) == 3
+    assert sum(isinstance(each, Captured) for each in answers[:-1]) == 5
+    assert isinstance(answers[-1], Captured)
+
+
+async def test_a_call_that_the_database_refuses_fails_none_of_those_that_wait_with_it(shop: Shop, database_url: str):
+    references = [await shop.authorized() for _ in range(6)]
+    refused = shop.capture(references.pop())
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        check = "alter table sandbox_call add constraint no_such_call check (idempotency_key <> '{}')"
+        connection.execute(check.format(refused.idempotency_key))
+        answers = await asyncio.gather(
+            shop.sandbox.capture(refused),
+            *[shop.sandbox.capture(shop.capture(reference)) for reference in references],
+            return_exceptions=True,
+        )
+        connection.execute("alter table sandbox_call drop constraint no_such_call")
+    assert isinstance(answers[0], ProcessorUnavailable)
+    assert all(isinstance(each, Captured) for each in answers[1:])
+    assert isinstance(await shop.sandbox.capture(refused), Captured)

@@ -12,7 +12,6 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ledger.domain.money import SCALE, ZERO, scaled, shortest
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, Declined
@@ -21,7 +20,6 @@ from ledger.postgres.connection import Connection
 from ledger.processors.bins import bin_info, eci_of
 from ledger.processors.contract import AuthenticationRequest, AuthorizationAnswer, AuthorizationRequest
 from ledger.processors.sandbox import charge_rows, charges
-from ledger.processors.sandbox.books import owner_of
 from ledger.processors.sandbox.call_executor import CallEffect, CallExecutor, CallResult, fetch_one
 from ledger.processors.sandbox.charge_rows import ChargeCall
 from ledger.processors.sandbox.test_cards import Authentication, number_of
@@ -40,6 +38,14 @@ _FIND: Final = """
 select transaction_id, reference_id, access_token, merchant_id, idempotency_key, order_id, payment_id, amount, currency,
        card_bin, card_last4, stage, challenges, return_url, payment_method_id, accepted
   from sandbox_authentication where transaction_id = %s or reference_id = %s
+"""
+
+# The same, as a page shows it: with its merchant, and not with the book that it is in.
+_SHOW: Final = """
+select transaction_id, reference_id, access_token, coalesce(o.merchant_id, s.merchant_id), idempotency_key, order_id,
+       payment_id, amount, currency, card_bin, card_last4, stage, challenges, return_url, payment_method_id, accepted
+  from sandbox_authentication s left join sandbox_account o on o.book_id = s.merchant_id
+ where transaction_id = %s or reference_id = %s
 """
 
 # A session goes on to another stage.
@@ -239,11 +245,9 @@ async def _session_of(connection: Connection, request: AuthenticationRequest) ->
 
 
 async def _shown(connection: Connection, name: str) -> Session | None:
-    """Returns a session as a page shows it: with its merchant, and not with the book that it is in."""
-    session = await _find(connection, name)
-    if session is None:
-        return None
-    return replace(session, merchant_id=(await owner_of(connection, session.merchant_id)).merchant_id)
+    """Returns a session as a page shows it."""
+    row = await fetch_one(connection, _SHOW, (name, name))
+    return None if row is None else _session(*row)
 
 
 async def _find(connection: Connection, name: str) -> Session | None:

@@ -1,15 +1,16 @@
-"""The sandbox's call executor: carries out one call in one transaction, once for its key, and records the answer.
+"""The sandbox's call executor: carries out each call once for its key, and records its answer.
 
-A call's effect and its answer are one commit. A call that was begun is carried out even if its caller has given up,
-as with any processor. An answer that was found is returned once the synchronous standby has it, as a new one is. Raise
-`ProcessorUnavailable` only for a transaction that was rolled back.
+A call's effect and its answer are one commit, which the calls that wait at the same time share. A call that was begun
+is carried out even if its caller has given up, as with any processor. An answer that was found is returned once the
+synchronous standby has it, as a new one is. Raise `ProcessorUnavailable` only for a transaction that was rolled back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -23,6 +24,7 @@ import psycopg
 from msgspec import Struct
 
 from ledger.domain.money import ZERO, scaled
+from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection, connect_unless_one_waits
 from ledger.postgres.replication import wait_for_standbys
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
@@ -35,23 +37,39 @@ T = TypeVar("T")
 _NAME: Final = "ledger-sandbox-calls"
 _CONNECTIONS_MAX: Final = 4
 
-# How the merchant's call is treated, null for OK. Counts the call, and locks its reference across all processes, so
-# that the rows that the next statements read stay the same until the commit.
+_BATCHES_MAX: Final = 2
+"""How many transactions with calls are open at once: while one is carried out, the next calls gather for the other."""
+_BATCH_MAX: Final = 64
+
+# Counts calls, one for each of these merchants, and locks their references across all processes, so that the rows that
+# the next statements read stay the same until the commit. The references are sorted: two batches queue, and do not
+# deadlock. Returns each merchant with a mode, and for how many calls it still held (null: all).
 _COUNT_AND_LOCK: Final = """
-with counted as (
-  update sandbox_mode set times_left = times_left - 1
-   where merchant_id = %s and mode <> 'OK' and (times_left is null or times_left > 0) returning mode)
-select (select mode from counted), pg_advisory_xact_lock(hashtextextended(%s, 0))
+with treated as (
+  update sandbox_mode m set times_left = m.times_left - c.calls
+    from (select merchant_id, count(*) as calls from unnest(%s::uuid[]) as merchant_id group by merchant_id) c
+   where m.merchant_id = c.merchant_id and m.mode <> 'OK' and (m.times_left is null or m.times_left > 0)
+  returning m.merchant_id, m.mode, m.times_left + c.calls as times),
+locked as materialized (select pg_advisory_xact_lock(hashtextextended(name, 0)) from unnest(%s::text[]) as name)
+select t.merchant_id, t.mode, t.times from (select count(*) from locked) l left join treated t on true
 """
 
-# The recorded answer of a call.
-_FIND: Final = "select answer from sandbox_call where merchant_id = %s and kind = %s and idempotency_key = %s"
+# The recorded answers of calls, each with the call's number from 1.
+_FIND: Final = """
+select k.n, c.answer
+  from unnest(%s::uuid[], %s::text[], %s::text[]) with ordinality as k(merchant_id, kind, idempotency_key, n)
+  join lateral (select answer from sandbox_call c
+                 where c.merchant_id = k.merchant_id and c.kind = k.kind and c.idempotency_key = k.idempotency_key
+                 limit 1) c on true
+"""
 
-# A call and its answer.
+# Calls and their answers.
 _RECORD: Final = """
 insert into sandbox_call (merchant_id, kind, idempotency_key, reference, moved, accepted, answer)
-values (%s, %s, %s, %s, %s, %s, %s)
+select * from unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::int8[], %s::bool[], %s::text[])
 """
+_RECORDED: Final = ("uuid", "text", "text", "text", "int8", "bool", "text")
+"""The types of its columns."""
 
 
 # Refuses a call from now on. A call that is recorded keeps its answer.
@@ -75,6 +93,10 @@ class CallKind(StrEnum):
     CANCEL_REFERENCE = "CANCEL_REFERENCE"
     PAY_OUT = "PAY_OUT"
     DEPOSIT = "DEPOSIT"
+
+
+CallKey = tuple[UUID, CallKind, str]
+"""The merchant, the kind and the idempotency key of a call."""
 
 
 class CallResult(Struct, frozen=True):
@@ -102,6 +124,33 @@ class SandboxCall(Struct, frozen=True, kw_only=True):
     effect: CallEffect
     deadline_at: datetime | None = None
 
+    @property
+    def key(self) -> CallKey:
+        return self.merchant_id, self.kind, self.idempotency_key
+
+    @property
+    def lock(self) -> str:
+        """The name of the lock on its reference."""
+        return f"{self.merchant_id}/{self.reference}"
+
+
+class _WaitingCall(Struct, frozen=True, eq=False):
+    """A call and the future of its caller, which gets the recorded answer and how the merchant is treated.
+
+    The answer is None if the processor is down for the merchant.
+    """
+
+    call: SandboxCall
+    answered: asyncio.Future[tuple[str | None, Mode]]
+
+    def answer(self, answer: tuple[str | None, Mode]) -> None:
+        if not self.answered.done():  # else its caller has given up
+            self.answered.set_result(answer)
+
+    def fail(self, fault: Exception) -> None:
+        if not self.answered.done():
+            self.answered.set_exception(fault)
+
 
 class CallExecutor:
     """The executor of calls, on at most four connections of its own. `url` is a libpq connection string."""
@@ -110,6 +159,8 @@ class CallExecutor:
         self._url = url
         self._idle: list[Connection] = []
         self._permits = asyncio.Semaphore(_CONNECTIONS_MAX)
+        self._waiting: list[_WaitingCall] = []
+        self._batches = asyncio.Semaphore(_BATCHES_MAX)
         self._running = DetachedTasks()
         self._is_open = False
 
@@ -139,7 +190,10 @@ class CallExecutor:
 
         Raises ProcessorUnavailable if nothing of the call was recorded, ProcessorTimedOut if that is unknown.
         """
-        text, mode = await self._running.complete(self._carry_out(call))
+        waiting = _WaitingCall(call, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self.begin(self._carry_out_waiting())
+        text, mode = await waiting.answered
         if text is None:
             raise ProcessorUnavailable("the sandbox processor is down for this merchant")
         if text == _FENCED:
@@ -149,11 +203,11 @@ class CallExecutor:
     async def answer_to(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> str | None:
         """Returns the recorded answer of a call, as text. Raises ProcessorUnavailable or ProcessorTimedOut."""
         async with self.connection() as connection:
-            row = await fetch_one(connection, _FIND, (merchant_id, kind, idempotency_key))
-            if row is None or row[0] == _FENCED:
+            found = await _recorded(connection, [(merchant_id, kind, idempotency_key)])
+            if not found or found[0] == _FENCED:
                 return None
             await wait_for_standbys(connection)
-            return str(row[0])
+            return found[0]
 
     async def fence(self, merchant_id: UUID, kind: CallKind, idempotency_key: str) -> None:
         """Refuses a call when it arrives; one that is recorded keeps its answer.
@@ -201,30 +255,125 @@ class CallExecutor:
             await connection.close()
         return None
 
-    async def _carry_out(self, call: SandboxCall) -> tuple[str | None, Mode]:
-        """Returns the recorded answer, None if the processor is down for the merchant, and the merchant's mode."""
-        key = (call.merchant_id, call.kind, call.idempotency_key)
-        async with self.connection() as connection, connection.transaction():
-            if call.deadline_at is not None and call.deadline_at <= datetime.now(UTC):
-                raise ProcessorUnavailable("no connection of the sandbox was free before the deadline")
-            locked = f"{call.merchant_id}/{call.reference}"
-            counted = await fetch_one(connection, _COUNT_AND_LOCK, (call.merchant_id, locked))
-            mode = Mode(counted[0]) if counted and counted[0] else Mode.OK
-            if mode is Mode.DOWN:
-                return None, mode
-            existing = await fetch_one(connection, _FIND, key)
-            if existing is not None:
-                await wait_for_standbys(connection)
-                return str(existing[0]), mode
-            result = await call.effect(connection)
-            return await record(connection, key, call.reference, result), mode
+    async def _carry_out_waiting(self) -> None:
+        """Carries out the calls that wait, unless others do, and answers their callers."""
+        async with self._batches:
+            if batch := self._take():
+                await self._carry_out(batch)
+
+    def _take(self) -> Sequence[_WaitingCall]:
+        """Takes the next calls, each about a reference of its own and under a key of its own."""
+        batch, later = list[_WaitingCall](), list[_WaitingCall]()
+        keys, locks = set[CallKey](), set[str]()
+        for waiting in self._waiting:
+            key, lock = waiting.call.key, waiting.call.lock
+            if len(batch) == _BATCH_MAX or key in keys or lock in locks:
+                later.append(waiting)
+            else:
+                batch.append(waiting)
+                keys.add(key)
+                locks.add(lock)
+        self._waiting = later
+        return batch
+
+    async def _carry_out(self, batch: Sequence[_WaitingCall]) -> None:
+        """Carries out calls in one transaction. If that was rolled back, each of them has one of its own."""
+        is_begun = False
+        try:
+            async with self.connection() as connection, connection.transaction():
+                is_begun, batch = True, _in_time(batch)
+                answers = await _carry_out(connection, [each.call for each in batch])
+        except Exception as fault:  # noqa: BLE001 - each caller gets it
+            if len(batch) == 1:
+                batch[0].fail(fault)
+            elif is_begun and not isinstance(fault, ProcessorTimedOut):
+                for each in batch:
+                    await self._carry_out([each])
+            else:
+                for each in batch:
+                    each.fail(type(fault)(str(fault)))
+        else:
+            for each, answer in zip(batch, answers, strict=True):
+                each.answer(answer)
 
 
-async def record(connection: Connection, key: tuple[UUID, CallKind, str], reference: str, result: CallResult) -> str:
-    """Records the result of a call about `reference` under its key, and returns its answer as text."""
-    answer = msgspec.json.encode(result.answer).decode()
-    await connection.execute(_RECORD, (*key, reference, scaled(result.moved), result.accepted, answer))
-    return answer
+def _in_time(batch: Sequence[_WaitingCall]) -> Sequence[_WaitingCall]:
+    """Returns the calls that are still to be carried out, and fails those whose deadline has passed."""
+    now, left = datetime.now(UTC), list[_WaitingCall]()
+    for each in batch:
+        if each.call.deadline_at is not None and each.call.deadline_at <= now:
+            each.fail(ProcessorUnavailable("no connection of the sandbox was free before the deadline"))
+        else:
+            left.append(each)
+    return left
+
+
+async def _carry_out(connection: Connection, calls: Sequence[SandboxCall]) -> Sequence[tuple[str | None, Mode]]:
+    """Carries out calls about different references in the connection's transaction.
+
+    Returns the recorded answer of each, None if the processor is down for its merchant, and the merchant's mode.
+    """
+    if not calls:
+        return ()
+    modes = await _modes_of(connection, calls)
+    found = await _recorded(connection, [call.key for call in calls])
+    if found:
+        await wait_for_standbys(connection)
+    results: dict[int, CallResult] = {}
+    for n, call in enumerate(calls):
+        if n not in found and modes[n] is not Mode.DOWN:
+            results[n] = await call.effect(connection)
+    new = await record(connection, [(calls[n].key, calls[n].reference, result) for n, result in results.items()])
+    answers = found | dict(zip(results, new, strict=True))
+    return [(None if mode is Mode.DOWN else answers[n], mode) for n, mode in enumerate(modes)]
+
+
+async def _modes_of(connection: Connection, calls: Sequence[SandboxCall]) -> Sequence[Mode]:
+    """Locks the references of calls, and returns how the merchant of each is treated."""
+    merchants = ENCODE_ARRAY["uuid"]([call.merchant_id.bytes for call in calls])
+    locks = ENCODE_ARRAY["text"](sorted(call.lock.encode() for call in calls))
+    rows = await (await connection.execute(_COUNT_AND_LOCK, (merchants, locks))).fetchall()
+    treated = {merchant_id: (Mode(mode), times) for merchant_id, mode, times in rows if merchant_id is not None}
+    seen, modes = Counter[UUID](), list[Mode]()
+    for call in calls:
+        mode, times = treated.get(call.merchant_id, (Mode.OK, None))
+        seen[call.merchant_id] += 1
+        modes.append(mode if times is None or seen[call.merchant_id] <= times else Mode.OK)
+    return modes
+
+
+async def _recorded(connection: Connection, keys: Sequence[CallKey]) -> dict[int, str]:
+    """Returns the recorded answers of calls, by their index in `keys`."""
+    columns = (
+        ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id, _, _ in keys]),
+        ENCODE_ARRAY["text"]([kind.encode() for _, kind, _ in keys]),
+        ENCODE_ARRAY["text"]([idempotency_key.encode() for _, _, idempotency_key in keys]),
+    )
+    rows = await (await connection.execute(_FIND, columns)).fetchall()
+    return {n - 1: str(answer) for n, answer in rows}
+
+
+async def record(connection: Connection, results: Sequence[tuple[CallKey, str, CallResult]]) -> Sequence[str]:
+    """Records results, each with the call's key and its reference, and returns their answers as texts."""
+    if not results:
+        return ()
+    answers = [msgspec.json.encode(result.answer) for _, _, result in results]
+    rows = [
+        (
+            merchant_id.bytes,
+            kind.encode(),
+            name.encode(),
+            reference.encode(),
+            scaled(result.moved),
+            result.accepted,
+            answer,
+        )
+        for ((merchant_id, kind, name), reference, result), answer in zip(results, answers, strict=True)
+    ]
+    columns = zip(*rows, strict=True)
+    packed = [ENCODE_ARRAY[type_](column) for type_, column in zip(_RECORDED, columns, strict=True)]
+    await connection.execute(_RECORD, packed)
+    return [answer.decode() for answer in answers]
 
 
 def _has_news(connection: Connection) -> bool:

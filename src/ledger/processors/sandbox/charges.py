@@ -105,7 +105,7 @@ def capture(request: CaptureRequest) -> CallEffect:
             released = charge.authorized - charge.captured - request.amount
             key = (request.merchant_id, CallKind.RELEASE, request.idempotency_key)
             rest = CallResult(Released(amount=released, processor_reference=reference), moved=released)
-            await record(connection, key, request.processor_reference, rest)
+            await record(connection, [(key, request.processor_reference, rest)])
         captured = Captured(amount=request.amount, processor_reference=reference, released=released)
         return CallResult(captured, moved=request.amount)
 
