@@ -34,6 +34,7 @@ DATABASE = tuple(
         "dataloader",
         "faults",
         "pipeline",
+        "registration",
         "replication",
         "skip_scan",
     )

@@ -26,6 +26,7 @@ from ledger.postgres.connection import Connection, connect
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
+from ledger.postgres.registration import CLOCK_WARN_S, RUNNING, RunningProcess
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import MASTER_KEY_NAME, load_processor_keys, load_sealing_keys, load_secrets
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
@@ -34,7 +35,6 @@ from projections.orders import open_calls
 _DISK_WARN: Final = 5 << 30
 _DISK_FAIL: Final = 512 << 20
 _VERSION_MIN: Final = 150000
-_CLOCK_WARN_S: Final = 1.0
 _CLOCK_FAIL_S: Final = 30.0
 _LAG_WARN_S: Final = 60.0
 _OVERDUE_WARN_S: Final = 120.0
@@ -143,6 +143,7 @@ async def _examine_database(settings: Settings, url: str) -> list[Finding]:
         schema = await _schema(connection)
         findings += [schema, await _roles(connection, settings), await _archive(connection, settings)]
         if schema.state == "ok":
+            findings.append(await _services(connection))
             findings += await _queues(connection, settings)
         return findings
 
@@ -182,7 +183,7 @@ async def _clock(connection: Connection) -> Finding:
     after = datetime.now(UTC)
     apart_s = max(0.0, (before - theirs).total_seconds(), (theirs - after).total_seconds())
     text = f"this machine's and the database's are {apart_s:.1f} s apart"
-    if apart_s > _CLOCK_WARN_S:
+    if apart_s > CLOCK_WARN_S:
         state: State = "fail" if apart_s > _CLOCK_FAIL_S else "warn"
         return Finding("clock", state, f"{text}: synchronise both by NTP")
     return Finding("clock", "ok", text)
@@ -204,6 +205,48 @@ async def _schema(connection: Connection) -> Finding:
     if newer:
         return Finding("migrations", "ok", f"all {len(own)} are applied, and {newer} of a newer release")
     return Finding("migrations", "ok", f"all {len(own)} are applied")
+
+
+async def _services(connection: Connection) -> Finding:
+    """Returns the finding about the processes of services on all machines, and where they differ."""
+    running = [RunningProcess(*row) for row in await _rows(connection, RUNNING)]
+    if not running:
+        return Finding("services", "ok", "none runs")
+    by_host: dict[str, list[RunningProcess]] = {}
+    for process in running:
+        by_host.setdefault(process.host, []).append(process)
+    text = "; ".join(_host(host, processes) for host, processes in by_host.items())
+    state: State = "ok"
+    differences = list[str]()
+    if len(releases := sorted({process.release for process in running})) > 1:
+        differences.append(f"the releases {' and '.join(releases)} run side by side: finish the upgrade")
+    for host, processes in by_host.items():
+        ahead_s = max((process.clock_ahead_s for process in processes), key=abs)
+        if abs(ahead_s) > CLOCK_WARN_S:
+            away = "ahead of" if ahead_s > 0 else "behind"
+            differences.append(
+                f"the clock of {host} is {abs(ahead_s):.1f} s {away} the database's: synchronise it by NTP"
+            )
+    if differences:
+        state = "warn"
+    places = {process.files_id: process for process in running if process.files}
+    if len(places) > 1:
+        stores = " and ".join(f"{each.files.partition('#')[0]} of {each.host}" for each in places.values())
+        differences.append(f"invoices are kept apart in {stores}: name one object store in LEDGER_FILES_URL")
+        state = "fail"
+    return Finding("services", state, ". ".join([text, *differences]))
+
+
+def _host(host: str, processes: list[RunningProcess]) -> str:
+    """Returns what runs on a host: `app1: api of 0.1.0 (2, the first since 2026-11-02 03:14 UTC, seen 3 s ago)`."""
+    groups: dict[tuple[str, str], list[RunningProcess]] = {}
+    for process in processes:
+        groups.setdefault((process.role, process.release), []).append(process)
+    return f"{host}: " + ", ".join(
+        f"{role} of {release} ({len(some)}, since {min(each.started_at for each in some):%Y-%m-%d %H:%M} UTC, seen "
+        f"{max(each.seen_s for each in some):.0f} s ago)"
+        for (role, release), some in groups.items()
+    )
 
 
 async def _roles(connection: Connection, settings: Settings) -> Finding:
@@ -286,6 +329,10 @@ def _queue(check: str, is_bad: bool, text: str, todo: str) -> Finding:
 
 def _age_s(moment: datetime | None) -> float:
     return 0.0 if moment is None else max(0.0, (datetime.now(UTC) - moment).total_seconds())
+
+
+async def _rows(connection: Connection, query: str) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(query)).fetchall()
 
 
 async def _row(connection: Connection, query: str) -> tuple[Any, ...]:

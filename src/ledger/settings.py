@@ -469,6 +469,11 @@ def api_processes(settings: Settings) -> int:
     return max(1, min(len(os.sched_getaffinity(0)) // 2, _API_PROCESSES_MAX))
 
 
+def stores_documents(settings: Settings) -> bool:
+    """Returns whether the service can stamp documents, whose files it then stores."""
+    return settings.environment == "sandbox" or settings.stamping_provider != "none"
+
+
 def public_url(settings: Settings) -> str:
     """Returns the address at which a payer's browser reaches the API."""
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}{settings.base_path}"

@@ -15,7 +15,7 @@ from uuid import UUID
 from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode
 from ledger.invoicing.contract import StampingProvider
-from ledger.invoicing.files import FOLDER, DocumentFiles, folder_url
+from ledger.invoicing.files import FOLDER, DocumentFiles, files_place, folder_url
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.providers.sandbox import SandboxProvider
@@ -49,7 +49,7 @@ from ledger.processors.sandbox.call_executor import CallExecutor
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.processors.stripe.account_kind import StripeKind
 from ledger.security.secrets import Purpose, Secrets, load_sealing_keys, load_secrets
-from ledger.settings import Settings, is_private, public_url, webhook_networks
+from ledger.settings import Settings, is_private, public_url, stores_documents, webhook_networks
 from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.vault.vault import Vault
 from ledger.webhooks.addresses import Destinations
@@ -236,6 +236,13 @@ def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitS
     return Invoicing(
         provider=provider, issuers=issuers, files=files, links=links, timeout_s=settings.processor_timeout_s
     )
+
+
+def document_place(settings: Settings) -> str:
+    """Returns where this service stores the files of documents, empty if it can stamp none."""
+    if not stores_documents(settings):
+        return ""
+    return files_place(settings.files_url or folder_url(settings.data_dir))
 
 
 def _stamping_provider(settings: Settings, url: str, stack: AsyncExitStack) -> StampingProvider | None:

@@ -25,6 +25,7 @@ from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import ReadModelBehind
+from ledger.postgres.registration import COUNT as COUNT_PROCESSES
 from ledger.postgres.replication import STANDBYS, Standbys
 from projections import (
     customers,
@@ -391,6 +392,10 @@ class Queries:
         """Returns for how many seconds the database has failed to archive its log."""
         ((seconds,),) = await self._lists.rows(archive_state.FAILING, {})
         return float(seconds)
+
+    async def service_processes(self) -> Mapping[tuple[str, ...], int]:
+        """Returns how many processes of services run on this database, by host, role and release."""
+        return {(host, role, release): n for host, role, release, n in await self._lists.rows(COUNT_PROCESSES, {})}
 
     async def standbys(self) -> Standbys:
         """Returns the standbys that the application's role sees."""

@@ -21,6 +21,7 @@ from tests.service.trees import Running, eventually, is_alive
 from ledger.postgres.connection_count import embedded_settings
 from ledger.postgres.embedded.server import FAILURES_MAX
 from ledger.postgres.prepare import NoPrimary
+from ledger.postgres.registration import ClockApart
 from ledger.service import supervisor
 from ledger.settings import Settings
 
@@ -54,11 +55,24 @@ def test_a_start_waits_for_a_primary_and_reports_it_once(tmp_path, monkeypatch, 
         return settings
 
     monkeypatch.setattr("ledger.postgres.prepare.prepare", prepare)
+    monkeypatch.setattr("ledger.postgres.registration.require_clock", lambda _: None)
     monkeypatch.setattr(supervisor.StopSignals, "pause", lambda *_: None)
     patient = Settings(database_url="host=nowhere", data_dir=tmp_path)
     plan, signals = supervisor.ProcessPlan(name="test"), supervisor.StopSignals()
     assert supervisor._Supervisor(patient, plan, signals, tmp_path)._prepared("") is patient
     assert capfd.readouterr().err.count("is a standby; waiting for a primary, at most 60 s") == 1
+
+    def require_clock(_):
+        if len(answers) == 1:
+            raise ClockApart(-6.0)
+
+    answers += [None, None]
+    monkeypatch.setattr("ledger.postgres.registration.require_clock", require_clock)
+    assert supervisor._Supervisor(patient, plan, signals, tmp_path)._prepared("") is patient
+    assert (
+        "clock is 6.0 s behind the database's: synchronise both by NTP; waiting for the right time"
+        in capfd.readouterr().err
+    )
     answers.append(NoPrimary("the database is a standby"))
     impatient = structs.replace(patient, database_wait_s=0.0)
     with pytest.raises(NoPrimary, match=r"^the database is a standby$"):

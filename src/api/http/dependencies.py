@@ -28,11 +28,12 @@ from ledger.operations.message_delivery import MessageDelivery
 from ledger.operations.orders.payment_lookup import PaymentLookup
 from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.postgres.listener import Listener
+from ledger.postgres.registration import Registration
 from ledger.security.api_keys import NewKey, new_key
 from ledger.security.secrets import Purpose, load_secrets
 from ledger.settings import Settings, request_limits
 from ledger.telemetry.metrics import SHARED_DIRECTORY
-from ledger.wiring import open_ledger
+from ledger.wiring import document_place, open_ledger
 from projections.as_of.reads import PastReader
 from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
@@ -61,6 +62,8 @@ class Dependencies(Struct, frozen=True):
     """The same for an import of products."""
     commit_age_max_s: float
     """How long a commit may be in flight while the process is ready."""
+    clock_ahead_s: Callable[[], float]
+    """Returns how far this machine's clock is ahead of the database's."""
     fingerprint_key: bytes
     """Hashes the requests that come with an Idempotency-Key."""
     environment: Literal["sandbox", "production"]
@@ -104,6 +107,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
     async with AsyncExitStack() as stack:
         ledger = await stack.enter_async_context(open_ledger(settings, tracing=tracing))
         await stack.enter_async_context(ledger.journal.disk.probing(settings.disk_probe_s))
+        registration = Registration(ledger.journal.announcer, document_place(settings))
+        await stack.enter_async_context(registration.running())
         queries = Queries(settings.database_url, ledger.journal.reader.stream)
         await queries.start()
         stack.push_async_callback(queries.stop)
@@ -148,6 +153,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             body_limit=settings.body_limit,
             import_body_limit=settings.import_body_limit,
             commit_age_max_s=settings.commit_age_max_s,
+            clock_ahead_s=lambda: registration.clock_ahead_s,
             fingerprint_key=secrets.key(Purpose.REQUEST_FINGERPRINT),
             environment=settings.environment,
             new_key=partial(new_key, settings.environment, secrets.key(Purpose.API_KEY_PEPPER)),

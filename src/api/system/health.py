@@ -26,6 +26,7 @@ _REASONS: Final = {
     "disk": "the database has no room to write: make room on its disk",
     "processor": "the connection of the payment processor is lost",
     "order_numbers": "there are no numbers for new orders",
+    "clock": "this machine's clock is more than five seconds from the database's: synchronise both by NTP",
     "reactions": "the reactions to events are more than a minute behind: look at the worker",
     "processes": "a process of the service is missing, and is being started again",
 }

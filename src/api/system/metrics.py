@@ -80,7 +80,7 @@ class Metrics:
         except Fault:
             self._counted_at = None
             _forget_counts()
-            metrics.STANDBYS.value = None
+            metrics.STANDBYS.value = metrics.SERVICE_PROCESSES.value = None
             values = (None,) * len(metrics.ASKED)
         for gauge, value in zip(metrics.ASKED, values, strict=True):
             gauge.value = value
@@ -107,6 +107,7 @@ class Metrics:
         messages, waiting_since, set_aside = await queries.waiting_messages(UNMATCHED, self._alarm_s)
         archive_failing_s = await queries.archive_failing_s()
         standbys = await queries.standbys()
+        metrics.SERVICE_PROCESSES.value = await queries.service_processes()
         metrics.STANDBYS.value = {name: float(is_sync) for name, is_sync in standbys.connected.items()}
         return (
             open_calls,

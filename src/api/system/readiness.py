@@ -27,6 +27,7 @@ LOOK_S: Final = 2.0
 _TIMEOUT_S: Final = 2.0
 _LAG_MAX: Final = timedelta(seconds=60)
 """Reactions read every log every two seconds. With a lag of this many seconds, no worker runs or it cannot keep up."""
+_CLOCK_MAX_S: Final = 5.0
 _NO_KEY: Final = bytes(32)
 
 
@@ -46,6 +47,7 @@ class Checks(Struct, rename="camel"):
         bool, Meta(description="Whether calls can be sent to the payment processor; true where none is connected.")
     ]
     order_numbers: Annotated[bool, Meta(description="Whether new orders get their numbers.")]
+    clock: Annotated[bool, Meta(description="Whether the machine's clock is at most five seconds from the database's.")]
     reactions: Annotated[bool, Meta(description="Whether the reactions to events are less than a minute behind.")]
     processes: Annotated[
         bool, Meta(description="Whether every process of the service runs; true in a process that runs alone.")
@@ -103,6 +105,7 @@ async def check(deps: Dependencies | None) -> Checks:
         disk=False,
         processor=False,
         order_numbers=False,
+        clock=False,
         reactions=False,
         processes=all_ready(),
     )
@@ -110,6 +113,7 @@ async def check(deps: Dependencies | None) -> Checks:
         ledger = deps.ledger
         checks.writer = ledger.journal.alive and not ledger.journal.disk.is_read_only
         checks.commits = ledger.journal.oldest_commit_s <= deps.commit_age_max_s
+        checks.clock = abs(deps.clock_ahead_s()) <= _CLOCK_MAX_S
         checks.disk = not ledger.journal.disk.refusal
         checks.processor = ledger.processors.alive
         with suppress(Fault, TimeoutError):

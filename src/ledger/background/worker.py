@@ -32,10 +32,11 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
+from ledger.postgres.registration import Registration
 from ledger.settings import Settings
 from ledger.slices import Slices
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
-from ledger.wiring import open_ledger, start_tracing
+from ledger.wiring import document_place, open_ledger, start_tracing
 from projections.erasures import Erasures
 from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
@@ -69,6 +70,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     async with (
         open_ledger(settings, tracing=tracing) as ledger,
         ledger.journal.disk.probing(settings.disk_probe_s),
+        Registration(ledger.journal.announcer, document_place(settings)).running(),
         OpenCalls(url) as open_calls,
         SearchCompactor(url) as search,
         Erasures(url) as erasures,

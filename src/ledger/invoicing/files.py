@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import os
 import re
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from msgspec import Struct
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "files"
 """The folder of the files under the data directory, and the path under which their links begin."""
+
+_FOLDER_ID: Final = "folder-id"
+"""The file by which a shared folder differs from another one under the same path."""
 
 LINK_VALIDITY_S: Final = 15 * 60
 """How long a link lives (contract N44)."""
@@ -155,6 +159,23 @@ class DocumentFiles:
 def folder_url(data_dir: Path) -> str:
     """Returns the store in a data directory: the default."""
     return f"file://{(data_dir / FOLDER).absolute()}"
+
+
+def files_place(url: str) -> str:
+    """Returns where the files of a store are, the same on each machine that shares it: the address of an object store,
+    or of a folder with an id that is written into it once (`file:///folder#id`).
+    """
+    if not url.startswith("file://"):
+        return url
+    folder = Path(url.removeprefix("file://"))
+    place = folder / _FOLDER_ID
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError), place.open("x") as file:
+            file.write(uuid4().hex)
+        return f"{url}#{place.read_text()}"
+    except OSError:  # it cannot be shared either
+        return f"{url}#{socket.gethostname()}{folder}"
 
 
 def _flush(folder: Path, keys: list[str]) -> None:

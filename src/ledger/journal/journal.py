@@ -87,8 +87,9 @@ class Journal:
         )
         self.slices = Slices()
         self.reader = LogReader(url, codec, keys)
-        self._announcer = SharedClient(url, "ledger-announcer")
-        self._notifier, self.disk = Notifier(self._announcer), DiskProbe(self._announcer)
+        self.announcer = SharedClient(url, "ledger-announcer")
+        """A connection for short statements of no request, which take turns at it."""
+        self._notifier, self.disk = Notifier(self.announcer), DiskProbe(self.announcer)
 
     @property
     def alive(self) -> bool:
@@ -121,7 +122,7 @@ class Journal:
         """Writes the pending commands, then disconnects."""
         ended = await asyncio.gather(self.writer.stop(), self._large.stop(), return_exceptions=True)
         await self._notifier.stop()
-        await self._announcer.stop()
+        await self.announcer.stop()
         await self.reader.stop()
         if self._keys is not None:
             await self._keys.stop()

@@ -28,7 +28,7 @@ from ledger.service.listen_socket import bind_socket, stop_accepting
 from ledger.service.ping import LOOK_S
 from ledger.service.shared_directory import shared_directory
 from ledger.service.stop_signals import StopSignals
-from ledger.settings import CannotRun, Settings, api_processes
+from ledger.settings import CannotRun, Settings, api_processes, stores_documents
 from ledger.telemetry import all_processes
 from ledger.telemetry.service_log import ServiceLog
 from ledger.telemetry.slow_waits import reported_if_slow
@@ -212,6 +212,8 @@ class _Supervisor:
         assert owner_url is not None, "there is a server of our own or a URL"
         with reported_if_slow(_report_wait, lambda: "the database: its answers, migrations and roles"):
             self._settings = self._prepared(owner_url)
+            if self._server is None:
+                self._require_shared_files(owner_url)
             assert self._settings.database_url is not None, "prepared"
             if self._server is None:
                 self._report_standbys(standbys_of(owner_url))
@@ -220,23 +222,39 @@ class _Supervisor:
         require_connections(self._settings, allowed)
 
     def _prepared(self, owner_url: str) -> Settings:
-        """Prepares the database. Waits for a primary on a Postgres of the operator's own, and reports that it does."""
+        """Prepares the database. On a Postgres of the operator's own, waits for a primary and for the right time, and
+        reports that it does.
+        """
         from ledger.postgres.prepare import NoPrimary, prepare
+        from ledger.postgres.registration import ClockApart, require_clock
 
         until = time.monotonic() + (self._settings.database_wait_s if self._server is None else 0.0)
         is_reported = False
         while True:
             try:
-                return prepare(self._settings, owner_url)
-            except NoPrimary as reason:
+                prepared = prepare(self._settings, owner_url)
+                require_clock(owner_url)
+            except (NoPrimary, ClockApart) as reason:
                 if time.monotonic() >= until:
                     raise
                 if not is_reported:
+                    awaited = "a primary" if isinstance(reason, NoPrimary) else "the right time"
                     wait_s = self._settings.database_wait_s
-                    _log.warning("database_waits", f"{reason}; waiting for a primary, at most {wait_s:g} s")
+                    _log.warning("database_waits", f"{reason}; waiting for {awaited}, at most {wait_s:g} s")
                 is_reported = True
+            else:
+                return prepared
             self._stop_if_asked()
             self._signals.pause(_DATABASE_POLL_S)
+
+    def _require_shared_files(self, owner_url: str) -> None:
+        """Raises CannotRun if this machine would keep invoices apart from those of another one."""
+        from ledger.invoicing.files import files_place, folder_url
+        from ledger.postgres.registration import require_shared_files
+
+        if stores_documents(self._settings):
+            url = self._settings.files_url or folder_url(self._settings.data_dir)
+            require_shared_files(owner_url, files_place(url))
 
     def _report_standbys(self, standbys: Standbys) -> None:
         """Logs which standbys the database has, as a warning if every commit waits for one that is not there."""

@@ -79,18 +79,18 @@ class AskedGauge(Collector):
 
 
 class AskedGauges(Collector):
-    """Gauges by the value of a label, which the database knows, like `AskedGauge`."""
+    """Gauges by the values of labels, which the database knows, like `AskedGauge`."""
 
-    def __init__(self, name: str, about: str, label: str) -> None:
+    def __init__(self, name: str, about: str, *labels: str) -> None:
         self._name, self._about = name, about
-        self._labelnames = (label,)
-        self.value: Mapping[str, float] | None = None
+        self._labelnames = labels
+        self.value: Mapping[tuple[str, ...], float] | Mapping[str, float] | None = None
         REGISTRY.register(self)
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily(self._name, self._about, labels=self._labelnames)
-        for label, value in sorted((self.value or {}).items()):
-            family.add_metric((label,), value)
+        for labels, value in sorted((self.value or {}).items()):
+            family.add_metric((labels,) if isinstance(labels, str) else labels, value)
         yield family
 
 
@@ -294,6 +294,18 @@ STANDBYS = AskedGauges(
     "ledger_database_standbys",
     "Connected standbys of the database by name: 1 for a synchronous one, 0 for another one.",
     "standby",
+)
+SERVICE_PROCESSES = AskedGauges(
+    "ledger_service_processes",
+    "Processes of all services on the database that were seen in the last thirty seconds.",
+    "host",
+    "role",
+    "release",
+)
+CLOCK_AHEAD_SECONDS = _gauge(
+    "ledger_clock_ahead_seconds",
+    "Seconds by which the machine's clock is ahead of the database's; negative if it is behind.",
+    ("process",),
 )
 ORDERS = AskedGauges("ledger_orders", "Payment orders of all merchants by status.", "status")
 OPEN_PAYMENTS = AskedGauges(

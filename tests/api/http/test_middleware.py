@@ -233,8 +233,8 @@ async def test_the_service_reports_that_it_is_alive_and_ready(store: Storefront,
     ready = await store.client.get("/health/ready")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
     assert ready.json()["checks"] == {
-        "database": True, "writer": True, "commits": True, "disk": True, "processor": True, "orderNumbers": True, "reactions": True,
-        "processes": True,
+        "database": True, "writer": True, "commits": True, "disk": True, "processor": True, "orderNumbers": True, "clock": True,
+        "reactions": True, "processes": True,
     }  # fmt: skip
 
 

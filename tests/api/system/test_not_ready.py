@@ -1,4 +1,4 @@
-"""A database that an operator makes read-only: readiness names the reason, and the service is ready again afterwards."""
+"""What readiness says of a database that an operator makes read-only, and of a machine whose clock is wrong."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.api.bodies import order
 from tests.api.storefront import Storefront, opened
 
+from ledger.postgres import registration
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -44,3 +45,12 @@ async def test_a_read_only_database_is_not_ready_with_that_reason(settings: Sett
             make_read_only(postgres_url, is_on=False)
         await until_writer(store, works=True)
         assert (await merchant.create(order())).status_code == 201
+
+
+async def test_a_machine_whose_clock_is_wrong_is_not_ready(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "CLOCK", "select clock_timestamp() + interval '6 seconds'")
+    async with opened(settings) as store:
+        answer = await store.client.get("/health/ready")
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["clock"] is False
+    assert "this machine's clock is more than five seconds from the database's" in answer.json()["reason"]

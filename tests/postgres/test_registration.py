@@ -1,0 +1,122 @@
+"""The register of the processes on a database: several machines, their releases, their clocks, and where files are."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from ledger import doctor
+from ledger.invoicing.files import files_place, folder_url
+from ledger.postgres import registration
+from ledger.postgres.connection import SharedClient, connect
+from ledger.postgres.registration import (
+    ClockApart,
+    FilesNotShared,
+    Registration,
+    ahead_s,
+    require_clock,
+    require_shared_files,
+)
+
+pytestmark = pytest.mark.anyio
+
+AHEAD = "select clock_timestamp() - interval '7 seconds'"
+REGISTERED = "select host, role, release, files, clock_ahead_s from service_process"
+
+
+def elsewhere(url: str, **changes: Any) -> None:
+    """Registers a process of another machine."""
+    row = {"host": "app2", "role": "api", "release": "0.0.9", "files": "", "ahead": 0.0, "age_s": 0} | changes
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "insert into service_process values (gen_random_uuid(), %(host)s, %(role)s, %(release)s, %(files)s, %(ahead)s,"
+            " now(), now() - make_interval(secs => %(age_s)s))",
+            row,
+        )
+
+
+async def examined(url: str) -> doctor.Finding:
+    async with await connect(url, "test") as connection:
+        return await doctor._services(connection)
+
+
+async def test_a_process_is_registered_while_it_runs(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as other:
+        async with SharedClient(database_url, "test-announcer") as client:
+            async with Registration(client, "s3://bucket").running():
+                [(host, role, release, files, ahead)] = other.execute(REGISTERED).fetchall()
+                assert (role, files, ahead) == ("api", "s3://bucket", 0.0)
+                assert host
+                assert release
+            assert other.execute(REGISTERED).fetchall() == []
+
+
+async def test_a_clock_that_is_apart_is_logged_and_measured(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "CLOCK", AHEAD)
+    monkeypatch.setattr(registration, "BEAT_S", 0.02)
+    with capture_logs() as lines:
+        async with SharedClient(database_url, "test-announcer") as client:
+            kept = Registration(client, "")
+            async with kept.running():
+                assert 6 < kept.clock_ahead_s < 60
+                with pytest.raises(
+                    ClockApart, match=r"^this machine's clock is \d+\.\d s ahead of the database's: synch"
+                ):
+                    require_clock(database_url)
+                monkeypatch.setattr(registration, "CLOCK", "select clock_timestamp()")
+                while kept.clock_ahead_s:  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.01)
+                require_clock(database_url)
+    assert [line["event"] for line in lines] == ["clock_apart", "clock_together"]
+
+
+def test_a_clock_is_read_between_two_readings_of_this_one() -> None:
+    now = datetime(2026, 3, 15, tzinfo=UTC)
+    second = timedelta(seconds=1)
+    assert ahead_s(now, now, now + second) == 0.0
+    assert ahead_s(now, now - 3 * second, now + second) == 3.0
+    assert ahead_s(now, now + 4 * second, now + second) == -3.0
+
+
+async def test_doctor_shows_every_machine_and_what_differs(database_url: str) -> None:
+    assert (await examined(database_url)).text == "none runs"
+    elsewhere(database_url, host="app0", age_s=31)  # its machine was killed
+    elsewhere(database_url, files="file:///srv/one#1", release="0.1.0")
+    elsewhere(database_url, host="app1", role="worker", files="file:///mnt/one#1", release="0.1.0")
+    found = await examined(database_url)
+    assert found.state == "ok"
+    assert found.text.startswith("app1: worker of 0.1.0 (1, since ")
+    assert "; app2: api of 0.1.0 (1, since " in found.text
+    elsewhere(database_url, host="app3", ahead=-1.5)
+    found = await examined(database_url)
+    assert found.state == "warn"
+    assert "the releases 0.0.9 and 0.1.0 run side by side: finish the upgrade" in found.text
+    assert "the clock of app3 is 1.5 s behind the database's" in found.text
+    elsewhere(database_url, host="app4", files="s3://bucket")
+    found = await examined(database_url)
+    assert found.state == "fail"
+    assert "invoices are kept apart in file:///srv/one of app2 and s3://bucket of app4" in found.text
+
+
+def test_a_second_machine_with_a_folder_of_its_own_is_refused(database_url: str, tmp_path: Path) -> None:
+    own, shared = files_place(folder_url(tmp_path / "own")), files_place(folder_url(tmp_path / "shared"))
+    assert own == files_place(folder_url(tmp_path / "own"))
+    elsewhere(database_url, files="")
+    elsewhere(database_url, files=shared, age_s=31)
+    require_shared_files(database_url, own)
+    elsewhere(database_url, files=shared)
+    require_shared_files(database_url, shared)
+    require_shared_files(database_url, "")
+    with pytest.raises(FilesNotShared, match=r"own/files, those of app2 are in .*shared/files: name one object store"):
+        require_shared_files(database_url, own)
+
+
+def test_a_folder_that_cannot_be_made_is_shared_with_none(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert files_place(f"file://{tmp_path}/file/files").startswith(f"file://{tmp_path}/file/files#")
