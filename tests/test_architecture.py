@@ -119,7 +119,7 @@ PACKAGES = {
         ("projections", "ledger.domain", *STORE, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
         (DECIDERS,),
     ),
-    ("projections.events", "projections.as_of"): (  # render from the log, as replays do
+    ("projections.events", "projections.as_of", "projections.histories"): (  # render from the log, as replays do
         ("projections", "ledger.domain", *STORE, "ledger.journal.reader", "ledger.slices", "msgspec"),
         (DECIDERS,),
     ),

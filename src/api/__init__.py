@@ -15,6 +15,7 @@ In reading order:
 - `merchant`: the endpoints of the merchant's own API keys and settings. `processor_accounts`: those of its accounts
   with payment processors.
 - `payment_methods`: the endpoints of saved cards. `subscriptions`: those of subscriptions and plans.
+- `histories`: what happened to an order, a customer or a subscription.
 - `events`: the feed of public events. `webhooks`: the endpoints to which they are posted.
 - `pages`: the pages for payers: their HTML, and the page of self-invoicing.
 - `sandbox`: helpers and payer pages that exist only there.

@@ -26,6 +26,7 @@ from api.global_invoices import cancel as cancel_global
 from api.global_invoices import create as create_global
 from api.global_invoices import list as list_global
 from api.global_invoices import show as show_global
+from api.histories import events as histories
 from api.http.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, RouteTable, ScopedOperation
 from api.http.middleware import Middleware
@@ -173,6 +174,7 @@ def order_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
     return [
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
         route(one, GET=show.SHOW, PATCH=change_order.CHANGE),
+        route(f"{one}/events", GET=histories.LIST_ORDER_EVENTS),
         route(f"{one}/charge", POST=charge.CHARGE),
         route(f"{one}/payments", GET=payments.LIST_PAYMENTS, POST=add_payment.ADD_PAYMENT),
         route(f"{one}/payments/{{paymentId}}", GET=payments.SHOW_PAYMENT),
@@ -207,6 +209,7 @@ def customer_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
         route(f"{one}/payer-authentication/validate", POST=authenticate_card.VALIDATE),
         route(customers, GET=list_customers.LIST_CUSTOMERS, POST=create_customer.CREATE),
         route(f"{customers}/{{id}}", GET=show_customer.SHOW, PUT=change.CHANGE, DELETE=delete_customer.DELETE),
+        route(f"{customers}/{{id}}/events", GET=histories.LIST_CUSTOMER_EVENTS),
     ]
 
 
@@ -241,6 +244,7 @@ def subscription_routes(settings: Settings, holder: DependencyHolder) -> list[Ro
         route(f"{one}/retry", POST=retry_subscription.RETRY_SUBSCRIPTION),
         route(f"{one}/preview", POST=preview_subscription.PREVIEW_SUBSCRIPTION),
         route(f"{one}/invoices", GET=subscription_invoices.LIST_INVOICES),
+        route(f"{one}/events", GET=histories.LIST_SUBSCRIPTION_EVENTS),
         route(f"{settings.base_path}/v1/subscription-invoices/{{id}}", GET=subscription_invoices.SHOW_INVOICE),
     ]
 

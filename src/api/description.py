@@ -20,6 +20,7 @@ from api.openapi import webhooks as messages
 from api.openapi.links import LINKS, REFUND_LINKS
 from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.operation import (
+    AUDIT,
     EVENTS,
     MERCHANT,
     PAYMENT_METHODS,
@@ -118,6 +119,7 @@ def describe(routes: Iterable[Route]) -> Json:
                 "description": "Connect, check and disconnect the merchant's own accounts with payment processors.",
             },
             {"name": EVENTS, "description": "Follow every change, in the order in which the changes happened."},
+            {"name": AUDIT, "description": "See what happened, and who caused it, as the log holds it."},
             {"name": WEBHOOKS, "description": "Choose where events are posted, and by which secret they are signed."},
             {
                 "name": PAYMENT_METHODS,

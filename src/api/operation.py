@@ -19,6 +19,7 @@ MERCHANT: Final = "Merchant"
 PROCESSORS: Final = "Processor accounts"
 EVENTS: Final = "Events"
 WEBHOOKS: Final = "Webhook endpoints"
+AUDIT: Final = "Audit"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 

@@ -11,7 +11,8 @@ In reading order:
   with plans. `processor_accounts`: merchants' accounts with processors. `webhook_endpoints`: where their
   events are posted. `webhook_deliveries`: what became of them.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
-- `events`: the feed of public events. `as_of`: resources as they were.
+- `events`: the feed of public events. `as_of`: resources as they were. `histories`: what
+  happened to them.
 - `formats`: how times, amounts and numbers are written.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
 - `erasures`: the reads of an erasure.

@@ -19,6 +19,8 @@ READING = {
     "erasures.py",
     "events/numbered.py",
     "events/states.py",
+    "histories/pages.py",
+    "histories/steps.py",
     "lists/in_flight.py",
     "lists/pool.py",
     "lists/shared_pages.py",
@@ -28,7 +30,7 @@ READING = {
     "search/compaction.py",
     "search/counts.py",
 }
-"""Modules that read rows and streams, or pack and count again what rows already contain."""
+"""Modules that read rows and streams, show times in a time zone, or pack and count again what rows already contain."""
 NAMES = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")}
 PURE = sorted(NAMES - READING)
 

@@ -17,5 +17,6 @@ In reading order:
   `choosing_names`: those that would narrow what a request acts on.
 - `field_warnings`: warnings about fields that were accepted.
 - `stored_text`: checks every text that the ledger would store.
+- `media_types`: the type of an answer that exists in several.
 - `repeated_names`: names that an object of a body has twice.
 """

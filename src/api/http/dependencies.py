@@ -39,6 +39,7 @@ from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
 from projections.events.samples import SampleRenderer
 from projections.events.states import StateReader
+from projections.histories.steps import HistoryReader
 from projections.merchants import CHANGES, merchant_in
 from projections.queries import Queries
 
@@ -77,6 +78,8 @@ class Dependencies(Struct, frozen=True):
     """Reads the numbered events."""
     past: PastReader
     """Reads resources as they were."""
+    histories: HistoryReader
+    """Reads the events of resources."""
     repeats: DeliveryRepeats
     """Lets events be delivered to webhook endpoints again."""
     samples: SampleRenderer
@@ -137,6 +140,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         stack.push_async_callback(events.stop)
         past = PastReader(settings.database_url, states)
         stack.push_async_callback(past.stop)
+        histories = HistoryReader(settings.database_url, ledger.journal.reader, ledger.slices)
+        stack.push_async_callback(histories.stop)
         payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
             payment_lookup = PaymentLookup(settings.database_url)
@@ -161,6 +166,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             feed=feed,
             events=events,
             past=past,
+            histories=histories,
             repeats=repeats,
             samples=SampleRenderer(settings.environment, settings.base_path, settings.lps_base_path),
             waiting=WaitingRequests(settings.request_timeout_s),

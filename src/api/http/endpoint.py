@@ -40,6 +40,7 @@ PRODUCTS: Final = api_keys.Scope.PRODUCTS
 SUBSCRIPTIONS: Final = api_keys.Scope.SUBSCRIPTIONS
 EVENTS: Final = api_keys.Scope.EVENTS_READ
 WEBHOOKS: Final = api_keys.Scope.WEBHOOKS
+AUDIT: Final = api_keys.Scope.AUDIT
 
 _WHOLE: Final = frozenset({"PUT"})
 """The methods whose body may be what was read before. That of PATCH has what is to be changed and nothing else."""

@@ -18,6 +18,7 @@ _REFUND_ID: Final = "$response.body#/refund/id"
 
 LINKS: Final[Mapping[str, Json]] = {
     "get": {"operationId": "getPaymentOrder", "parameters": {"id": _ID}},
+    "getHistory": {"operationId": "listPaymentOrderEvents", "parameters": {"id": _ID}},
     "change": {"operationId": "changePaymentOrder", "parameters": {"id": _ID}},
     "charge": {"operationId": "chargePaymentOrder", "parameters": {"id": _ID}},
     "pay": {"operationId": "addPayment", "parameters": {"id": _ID}},

@@ -6,7 +6,7 @@ of the commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -298,16 +298,35 @@ class LogReader:
             for position, stream, version, topic, data in stored
         ]
 
-    async def history(self, connection: Connection, merchant_id: UUID, stream_id: UUID) -> list[RecordedEvent]:
-        """Returns a stream's events with what the log stores beside them, oldest first. Raises like `stream`."""
-        rows = await connection.cursor(binary=True).execute(_HISTORY, (merchant_id, stream_id))
-        return await self._recorded(connection, merchant_id, await rows.fetchall())
+    async def history(
+        self,
+        connection: Connection,
+        merchant_id: UUID,
+        stream_id: UUID,
+        first: Collection[str] = (),
+        *,
+        uses_cached_keys: bool = True,
+    ) -> list[RecordedEvent]:
+        """Returns a stream's events with what the log stores beside them, oldest first; with the topics `first`, none
+        of a stream that begins with another one. Raises like `opened`.
+        """
+        cursor = await connection.cursor(binary=True).execute(_HISTORY, (merchant_id, stream_id))
+        rows = await cursor.fetchall()
+        if first and rows and rows[0][5] not in first:
+            return []
+        return await self._recorded(connection, merchant_id, rows, uses_cached_keys=uses_cached_keys)
 
     async def _recorded(
-        self, connection: Connection, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]
+        self,
+        connection: Connection,
+        merchant_id: UUID,
+        rows: Sequence[tuple[Any, ...]],
+        *,
+        uses_cached_keys: bool = True,
     ) -> list[RecordedEvent]:
         merchant = merchant_id.bytes
-        keys = await self._data_keys(connection, ((merchant, row[6]) for row in rows))
+        sealed = ((merchant, row[6]) for row in rows)
+        keys = await self._data_keys(connection, sealed, uses_cached=uses_cached_keys)
         recorded = []
         for position, stream_id, version, recorded_at, command_id, topic, data, context in rows:
             event = self._event(merchant, stream_id.bytes, version, topic, data, keys)

@@ -15,7 +15,7 @@ from tests.api.openapi.description import assert_described
 from tests.api.storefront import JSON, ORDERS, Merchant, Storefront
 from tests.invoicing.sat_sums import stated
 
-from api.orders.invoices.month_end import media_type
+from api.decoding import media_types
 from ledger.postgres.connection import connect
 from projections.orders.month_end import COLUMNS, MonthLine, cells, month_lines
 
@@ -125,4 +125,4 @@ async def test_a_month_is_a_year_and_a_month(merchant: Merchant, query: str) -> 
     ],
 )
 async def test_the_client_chooses_the_form(accept: bytes, chosen: str) -> None:
-    assert media_type(accept) == chosen
+    assert media_types.preferred_type(accept, (media_types.JSON, media_types.CSV, media_types.HTML)) == chosen

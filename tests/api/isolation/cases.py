@@ -76,6 +76,9 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
         body=order(externalId="new-order", customer={"email": "ana@example.com"}),
     ),
     ("GET", f"{_ORDERS}/{{id}}"): Case(_ORDER),
+    ("GET", f"{_ORDERS}/{{id}}/events"): Case(_ORDER),
+    ("GET", f"{_CUSTOMER}/events"): Case({"path.id": "customer"}),
+    ("GET", f"{_SUBSCRIPTION}/events"): Case({"path.id": "subscription"}),
     ("PATCH", f"{_ORDERS}/{{id}}"): Case(
         _ORDER
         | {

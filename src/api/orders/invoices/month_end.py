@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from api.decoding.media_types import CSV, HEADERS, HTML, JSON, OF_A_PAGE, preferred_type
 from api.decoding.query import Parameters, described_parameters, parse_parameters
 from api.errors import invalid, required
 from api.http.dependencies import Dependencies
@@ -30,13 +31,7 @@ from projections.global_invoices import MOVEMENTS_MAX, MovementType
 from projections.orders.missing_documents import DOCUMENTS_MAX, MissingDocument
 from projections.orders.month_end import MonthLine, as_csv, as_page
 
-_CSV, _HTML, _JSON = "text/csv", "text/html", "application/json"
 _MONTH: Final = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])", re.ASCII)
-_HEADERS: Final[Headers] = ((b"vary", b"accept"), (b"cache-control", b"private, no-store"))
-_OF_A_PAGE: Final[Headers] = (
-    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
-    (b"x-content-type-options", b"nosniff"),
-)
 
 
 class MonthEndLine(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -132,18 +127,6 @@ def parse_month(query: bytes) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def media_type(accept: bytes) -> str:
-    """Returns the media type that a header Accept prefers (RFC 9110, 12.5.1), JSON if it prefers none of three."""
-    best, quality = _JSON, 0.0
-    for part in accept.decode("latin-1").lower().split(","):
-        name, *parameters = (piece.strip() for piece in part.split(";"))
-        weights = [text for parameter in parameters if (text := parameter.removeprefix("q=")) != parameter]
-        weight = float(weights[0]) if weights and re.fullmatch(r"[01](\.[0-9]{0,3})?", weights[0]) else 1.0
-        if name in (_JSON, _CSV, _HTML) and weight > quality:
-            best, quality = name, weight
-    return best
-
-
 async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/invoices/month-end: 200 with the report, in the media type that the client prefers."""
     year, month = parse_month(request.query)
@@ -151,12 +134,12 @@ async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     zone = await time_zone_of_documents(deps.ledger, principal.merchant_id, principal.settings.time_zone)
     found = await deps.queries.month_end(principal.merchant_id, year, month, zone)
     name = f"{year}-{month:02}"
-    match media_type(request.headers.get(b"accept", b"")):
+    match preferred_type(request.headers.get(b"accept", b""), (JSON, CSV, HTML)):
         case "text/csv":
             file = (b"content-disposition", b'attachment; filename="invoices-%s.csv"' % name.encode())
             return _text(as_csv(found.lines), b"text/csv; charset=utf-8; header=present", (file,))
         case "text/html":
-            return _text(as_page(found, f"Electronic invoices {name}"), b"text/html; charset=utf-8", _OF_A_PAGE)
+            return _text(as_page(found, f"Electronic invoices {name}"), b"text/html; charset=utf-8", OF_A_PAGE)
         case _:
             report = MonthEnd(
                 month=name,
@@ -169,11 +152,11 @@ async def month_end(deps: Dependencies, request: ApiRequest) -> ApiResponse:
                 has_more_movements_after_global=found.has_more_moved,
                 has_more_missing=found.has_more_missing,
             )
-            return json_response(200, report, _HEADERS)
+            return json_response(200, report, HEADERS)
 
 
 def _text(content: str, kind: bytes, headers: Headers) -> ApiResponse:
-    return ApiResponse(200, content.encode(), (*_HEADERS, *headers), (b"content-type", kind))
+    return ApiResponse(200, content.encode(), (*HEADERS, *headers), (b"content-type", kind))
 
 
 def _in_minor_units(line: MonthLine | MissingDocument) -> dict[str, Any]:
@@ -201,7 +184,7 @@ pesos or dollars with two decimals in the other two, which people read.
 """,
         parameters=described_parameters(PARAMETERS),
         answers={200: ("The month.", MonthEnd)},
-        texts=(_CSV, _HTML),
+        texts=(CSV, HTML),
         codes=ANY,
         tag=TAG,
     ),

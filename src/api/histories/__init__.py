@@ -1,0 +1,6 @@
+"""The endpoints of histories: what happened to an order, a customer or a subscription, and why.
+
+In reading order:
+
+- `events`: the events of a resource, as JSON or as a page.
+"""

@@ -1,0 +1,150 @@
+"""A history as a page of HTML without script: a table for each day, the changes marked, for a screen or a printer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from html import escape
+from itertools import groupby
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from msgspec import UNSET, UnsetType
+
+from ledger.domain.money import plain
+from projections.formats import for_people
+from projections.histories.documents import ActorDocument, HistoryEventDocument, HistoryPagination, HistoryStateDocument
+
+_ACTORS: Final = {"API_KEY": "API key", "WORKER": "Service", "PROCESSOR": "Processor", "OPERATOR": "Operator"}
+_AMOUNTS: Final = (
+    ("amount", "Amount"),
+    ("amount_paid", "Paid"),
+    ("amount_refunded", "Refunded"),
+    ("amount_pending", "Pending"),
+)
+
+
+def history_page(
+    title: str,
+    events: Sequence[HistoryEventDocument],
+    pagination: HistoryPagination,
+    before: HistoryStateDocument | None,
+    currency: str | None,
+    zone: ZoneInfo,
+) -> str:
+    """Returns a page of events. `before` is the state before the first of them, None if there was none. Amounts are in
+    major units of `currency`; without one, the events have no amounts.
+    """
+    of = f"{pagination.count} of {pagination.total} events" if pagination.count < pagination.total else "All events"
+    note = f"{of}, oldest first. Times are in {zone.key}"
+    note += "." if currency is None else f", amounts in {currency}. What an event changed is in bold."
+    days = "\n".join(_days(events, before, currency, zone)) or "<p>No events.</p>"
+    return page(title, f'<p class="note">{escape(note)}</p>\n{days}\n')
+
+
+def page(title: str, content: str) -> str:
+    """Returns a page of HTML with a heading and this content."""
+    return f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>
+{_STYLE}</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+{content}</body>
+</html>
+"""
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int) -> str:
+    """Returns a table of cells of HTML. The columns from `numbers_from` on are aligned as numbers."""
+
+    def cells(tag: str, each: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{_NUMBER if n >= numbers_from else ''} data-name={name!r}>{cell}</{tag}>"
+            for n, (name, cell) in enumerate(zip(columns, each, strict=True))
+        )
+
+    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table>\n<thead><tr>{cells('th', columns)}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def local(moment: str, zone: ZoneInfo) -> datetime:
+    """Returns a time of a document in a time zone."""
+    return datetime.fromisoformat(moment).astimezone(zone)
+
+
+def major(amount: Decimal | UnsetType | None, currency: str) -> str:
+    """Returns an amount in major units without its currency: `1,500.00`; an empty text for none."""
+    if amount is None or isinstance(amount, UnsetType):
+        return ""
+    return for_people(plain(amount), currency).removeprefix("$").removesuffix(f" {currency}")
+
+
+def _days(
+    events: Sequence[HistoryEventDocument], before: HistoryStateDocument | None, currency: str | None, zone: ZoneInfo
+) -> Iterator[str]:
+    amounts = [] if currency is None else [name for _, name in _AMOUNTS]
+    columns = ["Time", "No.", "What happened", "By", "Status", *amounts]
+    for day, of_day in groupby(events, key=lambda event: local(event.recorded_at, zone).date()):
+        rows = []
+        for event in of_day:
+            rows.append(_row(event, before, currency, zone))
+            before = event.state
+        yield f"<h2>{day:%A, %d %B %Y}</h2>\n{table(columns, rows, 5)}"
+
+
+def _row(
+    event: HistoryEventDocument, before: HistoryStateDocument | None, currency: str | None, zone: ZoneInfo
+) -> list[str]:
+    state = event.state
+    cells = [
+        f"{local(event.recorded_at, zone):%H:%M:%S}",
+        str(event.version),
+        escape(event.sentence),
+        escape(_by(event.actor)),
+        _marked(state.status, None if before is None else before.status),
+    ]
+    if currency is not None:
+        for name, _ in _AMOUNTS:
+            was = UNSET if before is None else getattr(before, name)
+            cells.append(_marked(major(getattr(state, name), currency), major(was, currency)))
+    return cells
+
+
+def _by(actor: ActorDocument) -> str:
+    return _ACTORS[actor.type] if actor.name is None else f"{_ACTORS[actor.type]}: {actor.name}"
+
+
+def _marked(now: str, before: str | None) -> str:
+    return escape(now) if now == before else f"<strong>{escape(now)}</strong>"
+
+
+_NUMBER: Final = ' class="number"'
+_STYLE: Final = """\
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2129; }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; break-after: avoid; }
+.note { color: #4d5a66; }
+table { border-collapse: collapse; width: 100%; }
+th { background: #174e61; color: #fff; print-color-adjust: exact; }
+th, td { padding: .35rem .8rem; text-align: left; border-bottom: 1px solid #d6dde2; vertical-align: top; }
+td strong { background: #fff1cc; padding: 0 .2rem; print-color-adjust: exact; }
+tr { break-inside: avoid; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+@media (max-width: 48rem) {
+  body { margin: 1rem; }
+  thead { display: none; }
+  table, tbody, tr, td { display: block; }
+  tr { border: 1px solid #d6dde2; border-radius: .4rem; margin-bottom: .8rem; padding: .3rem 0; }
+  td { border: 0; display: flex; gap: 1rem; justify-content: space-between; padding: .15rem .8rem; text-align: right; }
+  td::before { content: attr(data-name); color: #4d5a66; text-align: left; white-space: nowrap; }
+  td:empty, td.number:not(:has(strong)) { display: none; }
+}
+"""
