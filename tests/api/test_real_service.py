@@ -111,6 +111,8 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     assert {name: shop.get(f"{ORDERS}/{name}") for name in before} == before
     again = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
     assert (again.content, again.headers["idempotent-replayed"]) == (refunded.content, "true")
+    history = shop.get(f"{ORDERS}/split/events")["data"]
+    assert history[-1]["state"]["amountRefunded"] == shop.get(f"{ORDERS}/split")["amountRefunded"]
     assert operations().keys() - shop.done == NOT_MERCHANTS
     assert service.complaints() == []
 
@@ -164,6 +166,7 @@ def own_customers(shop: Shop) -> None:
     assert [each["id"] for each in shop.get(f"{CUSTOMERS}?search=eva@")["data"]] == [eva["id"]]
     assert shop.ask("DELETE", f"{CUSTOMERS}/eva").json() == {"id": eva["id"], "deleted": True}
     assert shop.ask("GET", f"{CUSTOMERS}/eva").status_code == 404
+    assert shop.get(f"{CUSTOMERS}/eva/events")["data"][-1]["sentence"] == "Customer erased"
 
 
 def saved_cards(shop: Shop) -> None:
@@ -205,6 +208,7 @@ def subscribed(shop: Shop) -> None:
     assert shop.post(f"{one}/cancel", {})["cancelAtPeriodEnd"]
     assert not shop.post(f"{one}/resume", {})["cancelAtPeriodEnd"]
     assert shop.post(f"{one}/cancel", {"atPeriodEnd": False})["status"] == shop.get(one)["status"] == "CANCELED"
+    assert shop.get(f"{one}/events")["data"][-1]["state"]["status"] == "CANCELED"
     assert shop.ask("DELETE", f"{PLANS}/{plan}").json() == {"id": plan, "deleted": True}
     assert shop.get(PLANS)["pagination"]["total"] == 1
 
