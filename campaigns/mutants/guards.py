@@ -2476,7 +2476,7 @@ FEED: Final = (
         "numbers-wait-for-the-disk",
         "a number that was sent is not lost in a crash of the database, and given to another event",
         _NUMBERING,
-        "        await connection.execute(_SYNCHRONOUS)\n",
+        "    from (select set_config('synchronous_commit', 'on', true)) as durable\n",
         "",
         (f"{_NUMBERING_TESTS}::test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twice",),
     ),
