@@ -2756,6 +2756,22 @@ DELIVERIES: Final = (
         (f"{_DELIVERY_TESTS}::test_a_worker_that_lost_its_lease_writes_nothing_and_sends_nothing_more",),
     ),
     Mutant(
+        "outcomes-wait-for-the-disk",
+        "an event whose outcome was written is not sent again after a crash of the database",
+        f"{_DELIVERIES}/outcomes.py",
+        "    from (select set_config('synchronous_commit', 'on', true)) as durable\n   cross join json_to_recordset",
+        "    from json_to_recordset",
+        (f"{_FAULT_TESTS}::test_an_outcome_waits_for_the_disk_whatever_the_connection_does",),
+    ),
+    Mutant(
+        "waiting-deliveries-unread",
+        "an event does not go before an earlier one of its stream that waits since another worker had the endpoint",
+        f"{_DELIVERIES}/session.py",
+        "        if self._has_waiting:\n",
+        "        if False:\n",
+        (f"{_FAULT_TESTS}::test_what_waits_since_another_worker_had_the_endpoint_goes_first",),
+    ),
+    Mutant(
         "lease-taken-from-its-holder",
         "two workers never post to one endpoint at once",
         f"{_DELIVERIES}/store.py",
