@@ -25,7 +25,7 @@ class FeedEvent(Protocol):
 
 
 class FeedPage(Protocol):
-    """Events in the order of their numbers, the number up to which was looked, and whether there are more to look at."""
+    """Events in the order of their numbers, the number up to which was looked, and whether there are more."""
 
     @property
     def events(self) -> Sequence[FeedEvent]: ...

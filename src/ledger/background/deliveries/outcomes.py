@@ -29,10 +29,10 @@ _AGAIN_S: Final = 0.25
 _ROWS_MAX: Final = 2_000
 """How many deliveries one transaction writes, beyond which the next one takes the other endpoints."""
 
-# Moves the cursors of the endpoints whose leases are held, and writes their deliveries; the parameter is a JSON array of
-# outcomes. The commit waits for the disk, whatever the settings of the connection are. What the texts of a delivery may
-# have of an erased person is left out. Returns the present versions of these endpoints. Cursors are locked in the order
-# of their keys, as leases are renewed: otherwise the two would wait for each other.
+# Moves the cursors of the endpoints whose leases are held, and writes their deliveries. The parameter is a JSON array
+# of outcomes. The commit waits for the disk, whatever the settings of the connection are. What the texts of a delivery
+# may have of an erased person is left out. Returns the present versions of these endpoints. Cursors are locked in the
+# order of their keys, as leases are renewed: otherwise the two would wait for each other.
 _WRITE: Final = """
 with handed_in as materialized (
   select l.merchant_id, l.endpoint_id, l.holder, o.sequence, h.failures, h.failing_since, h.last_success_at,

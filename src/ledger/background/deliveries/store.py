@@ -273,7 +273,7 @@ class DeliveryStore:
             await connection.execute(_NOTE_VERSION, {**_key(lease), "version": version})
 
     async def places(self, leases: Sequence[Lease], times: Sequence[datetime]) -> dict[UUID, Place]:
-        """Returns what the sessions with these leases look at, each at its merchant's time, by the tokens of the leases.
+        """Returns what the sessions with these leases look at, each at its merchant's time, by the leases' tokens.
 
         Those that are not held any more are missing, and those of endpoints without a feed.
         """
