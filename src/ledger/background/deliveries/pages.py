@@ -1,6 +1,6 @@
 """Pages of merchants' feeds that this worker has read a moment ago: the endpoints of a merchant mostly want the same.
 
-What a page says stays true: the numbers up to its end have these events. But it may have become too short, so pages are
+A page stays right: the numbers up to its end have these events. But it may have become too short, so pages are
 forgotten once a feed has grown.
 """
 
