@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ledger.cli.options import AsJson, DataDir
+from ledger.cli.options import DataDir, json_option
 
 
 def bench(
@@ -19,7 +19,7 @@ def bench(
         ),
     ] = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[bool, json_option("what was measured")] = False,
     seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="How many samples of each are taken, in turns.")] = 3,
     events: Annotated[int, typer.Option(min=1, help="How many events the largest size of `growth` has.")] = 1_000_000,

@@ -18,8 +18,31 @@ _INTRO = """
 `LEDGER_DATABASE_URL`. While `ledger serve` runs on a data directory, the others use its Postgres; otherwise they start one
 for as long as they need it.
 
-A command that fails prints the reason in one line on standard error and exits 1. `--json` prints one JSON value on
-standard output. `ledger COMMAND --help` prints the text of this page.
+A command that fails prints the reason in one line on standard error and exits 1. `ledger COMMAND --help` prints the text
+of this page. A misspelt command or option is answered with those that look like it.
+
+## Output for programs
+
+Every command has `--json`. It prints one JSON value on standard output, with names in camelCase and times in ISO 8601; the table of each command has its members. `{a, b}` is an object with these members, `[{a, b}]` a list of such
+objects. `ledger serve`, `api` and `worker` print a line and go on running, `ledger events follow` prints a line for each
+event. A command that cannot run prints no JSON. `doctor`, `reconcile`, `restore`, `messages fetch` and `processors check`
+print it and exit 1 if they have found something wrong. A member is never removed or renamed within a major version,
+and new ones may come: ignore what you do not know.
+
+## Who makes a change
+
+Commands that append events take `--by` and `--reason`, which the log keeps beside each event as its operator. `ledger
+replay` shows the name in the column `by`, and `--json` has `operator` as {name, command, reason}. What cannot be undone is
+asked on a terminal; without one it needs `--yes`.
+
+## Completion by the shell
+
+`ledger --install-completion` completes commands and options in bash, zsh and fish for your account. For all accounts,
+write the script that `ledger` prints, with `zsh` or `fish` in the place of `bash` for these:
+
+```sh by-hand
+_LEDGER_COMPLETE=source_bash ledger > /etc/bash_completion.d/ledger
+```
 """
 
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from tests.cli import forked
+from tests.cli.shapes import require_shape
 from tests.service.trees import ROOT, environment
 
 from ledger.settings import Settings
@@ -128,6 +129,9 @@ def running(settings, folder):
             "LEDGER_DATA_DIR": str(settings.data_dir),
         }
         code = forked.run([*map(str, arguments)], environment(**variables), folder, timeout=60)
-        return Printed(code, *((folder / name).read_text(encoding="utf-8") for name in ("out", "err")))
+        printed = Printed(code, *((folder / name).read_text(encoding="utf-8") for name in ("out", "err")))
+        if "--json" in arguments and code == 0:
+            require_shape(arguments, printed.json)
+        return printed
 
     return run

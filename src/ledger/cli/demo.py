@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from ledger.cli.installation import settings_from
-from ledger.cli.options import AsJson, DataDir, Port
-from ledger.cli.output import echo_json
+from ledger.cli.options import DataDir, Port, json_option
 
 
-def demo(port: Port = None, data_dir: DataDir = None, json: AsJson = False) -> None:
+def demo(
+    port: Port = None, data_dir: DataDir = None, json: Annotated[bool, json_option("{merchantId, apiKey}")] = False
+) -> None:
     """Show the addresses, the merchant and the API key of the demo that `ledger serve --demo` has prepared."""
-    from ledger.seeding.demo import stored, welcome
+    from ledger.seeding.demo import access_as_json, stored, welcome
 
     settings = settings_from(port=port, data_dir=data_dir)
     access = stored(settings)
     if json:
-        echo_json({"merchantId": access.merchant_id, "apiKey": access.api_key})
+        typer.echo(access_as_json(access))
     else:
         typer.echo(welcome(settings, access).strip("\n"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ledger.cli.installation import on_ledger, uuid_of
-from ledger.cli.options import DataDir
+from ledger.cli.options import DataDir, json_option
 from ledger.settings import CannotRun, Settings
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ def follow(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End after what there is now.")] = False,
     data_dir: DataDir = None,
+    json: Annotated[
+        bool,
+        json_option(
+            "each event as it is posted, one a line, which is so without this option too; with --forward-to "
+            "{signingSecret}, then {sequence, type, status, durationMs, error} for each event"
+        ),
+    ] = False,
 ) -> None:
     """Print a merchant's public events as lines of JSON, as they happen, until Ctrl-C.
 
@@ -61,7 +68,7 @@ def follow(
         raise CannotRun(f"there is no kind of event {patterns[wrong[0]]!r}: see docs/reference/public-events.md")
 
     async def print_events(ledger: Ledger, settings: Settings) -> None:
-        await _follow(ledger, settings, merchant_id, after, patterns, forward_to=forward_to, ends=once)
+        await _follow(ledger, settings, merchant_id, after, patterns, forward_to=forward_to, ends=once, json=json)
 
     try:
         on_ledger(data_dir, print_events)
@@ -78,6 +85,7 @@ async def _follow(
     *,
     forward_to: str | None,
     ends: bool,
+    json: bool,
 ) -> None:
     """Prints or forwards events after a number, and those to come unless it `ends` with the last one there is now."""
     import asyncio
@@ -105,7 +113,7 @@ async def _follow(
         stack.push_async_callback(reader.stop)
         forwarder = None
         if forward_to is not None:
-            forwarder = await stack.enter_async_context(Forwarder(forward_to, settings))
+            forwarder = await stack.enter_async_context(Forwarder(forward_to, settings, prints_json=json))
         while True:
             behind = None
             try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import typer
 
+from ledger.cli.output import echo_json
 from ledger.domain.rejections import InvalidField
 from ledger.settings import CannotRun, Settings, webhook_networks
 from ledger.webhooks.addresses import Destinations
@@ -28,8 +29,9 @@ class Forwarder:
     http reaches this machine, and the networks of LEDGER_WEBHOOK_ALLOW: events have names and addresses of customers.
     """
 
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(self, url: str, settings: Settings, *, prints_json: bool = False) -> None:
         self._url = url
+        self._prints_json = prints_json
         self._secret = new_secret()
         self._client = WebhookClient(Destinations(networks=(*_THIS_MACHINE, *webhook_networks(settings))))
 
@@ -40,7 +42,10 @@ class Forwarder:
         except InvalidField as wrong:
             await self._client.close()
             raise CannotRun(f"--forward-to {wrong.problem}") from None
-        typer.echo(f"signing secret {self._secret}")
+        if self._prints_json:
+            echo_json({"signingSecret": self._secret})
+        else:
+            typer.echo(f"signing secret {self._secret}")
         return self
 
     async def __aexit__(self, _type: type[BaseException] | None, _raised: object, _trace: TracebackType | None) -> None:
@@ -50,5 +55,16 @@ class Forwarder:
         """Posts events. One that the program does not accept is reported, and not posted again."""
         for event, body in zip(events, bodies, strict=True):
             attempt = await self._client.post(self._url, str(event.id), body, [self._secret])
+            if self._prints_json:
+                echo_json(
+                    {
+                        "sequence": event.sequence,
+                        "type": event.kind.name,
+                        "status": attempt.response_status,
+                        "durationMs": attempt.duration_ms,
+                        "error": attempt.error,
+                    }
+                )
+                continue
             ended = attempt.error or f"{attempt.response_status}, {attempt.duration_ms} ms"
             typer.echo(f"{event.sequence} {event.kind.name} {ended}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ledger.cli.installation import on_connection
-from ledger.cli.options import AsJson, DataDir
+from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
 from ledger.settings import CannotRun
 
@@ -16,7 +16,10 @@ app = typer.Typer(no_args_is_help=True, help="Work that is due and has failed: l
 
 
 @app.command(name="list")
-def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
+def list_(
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("[{job, givenUp, attempts, nextAt, merchantId, kind, orderId, dueAt}]")] = False,
+) -> None:
     """List jobs that have failed: those that wait for their next attempt, and those that were given up."""
     from ledger.background.scheduler.failed_jobs import failed_jobs
 
@@ -45,7 +48,7 @@ def retry(
     jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB…", help="The jobs, as `list` names them.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All jobs that `list` shows.")] = False,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[bool, json_option("{retried}, the jobs")] = False,
 ) -> None:
     """Retry jobs at once, with all their attempts again."""
     from ledger.background.scheduler.failed_jobs import retry_jobs

@@ -7,14 +7,14 @@ command that makes it, and is not stored.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 from uuid import UUID
 
 import typer
 
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.installation import on_connection, on_ledger, time_of, uuid_of, with_database
-from ledger.cli.options import AsJson, DataDir, MerchantId
+from ledger.cli.options import DataDir, MerchantId, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S, Scope
 from ledger.settings import CannotRun, Settings
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from projections.merchants import ListedKey
 
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as `list` shows it.")]
+
+NewKeyJson = Annotated[bool, json_option("{keyId, merchantId, apiKey, name, scopes, expiresAt}")]
+_KEY_JSON: Final = (
+    "{keyId, hint, state, name, scopes, createdAt, expiresAt, revokedAt, replacedBy, lastUsedAt}, in which state is live, "
+    "expired or revoked"
+)
 
 app = typer.Typer(no_args_is_help=True, help="The API keys of a merchant; and the keys that seal personal data.")
 
@@ -49,7 +55,7 @@ def create(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: NewKeyJson = False,
 ) -> None:
     """Issue a further API key and print it. It is shown only once."""
     from ledger.operations.context.inputs import Actor
@@ -70,7 +76,11 @@ def create(
 
 
 @app.command(name="list")
-def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False) -> None:
+def list_(
+    merchant_id: MerchantId,
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option(f"[{_KEY_JSON}]")] = False,
+) -> None:
     """List a merchant's keys, the oldest first, revoked and expired ones included."""
     from projections.merchants import list_keys
 
@@ -111,7 +121,7 @@ def rotate(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: NewKeyJson = False,
 ) -> None:
     """Issue a key in the place of another, which stays valid for a while, and print it. It is shown only once."""
     from ledger.operations.context.inputs import Actor
@@ -140,20 +150,28 @@ def revoke(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{keyId, hint, revokedAt}")] = False,
 ) -> None:
     """Revoke a key. A second time changes nothing."""
     from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.api_keys import revoke_key
+    from projections.formats import moment_or_null
 
     actor, key = Actor(merchant_id=uuid_of(merchant_id, "merchant")), uuid_of(key_id, "key")
     operator = operator_of("keys revoke", by, reason)
     require_confirmation(f"Revoking the key {key} refuses every request that uses it", yes=yes)
     revoked = on_ledger(data_dir, lambda ledger, _: revoke_key(ledger, actor, key), operator).key
-    typer.echo(f"the key that ends in {revoked.hint} is revoked, since {day_and_time(revoked.revoked_at)}")
+    if json:
+        echo_json({"keyId": revoked.key_id, "hint": revoked.hint, "revokedAt": moment_or_null(revoked.revoked_at)})
+    else:
+        typer.echo(f"the key that ends in {revoked.hint} is revoked, since {day_and_time(revoked.revoked_at)}")
 
 
 @app.command(name="rewrap")
-def rewrap_(data_dir: DataDir = None) -> None:
+def rewrap_(
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{keys, cards, sealingKey}, how many are under that sealing key now")] = False,
+) -> None:
     """Seal every key of a customer, a saved card, an issuer, an account or an endpoint with the newest sealing key,
     while the service runs.
 
@@ -192,6 +210,9 @@ def rewrap_(data_dir: DataDir = None) -> None:
             raise CannotRun(str(fault)) from None
 
     count, cards, newest = with_database(data_dir, work)
+    if json:
+        echo_json({"keys": count, "cards": cards, "sealingKey": newest})
+        return
     typer.echo(
         f"{count} keys of customers, issuers, accounts and endpoints were put under the sealing key {newest}; none is under another"
     )

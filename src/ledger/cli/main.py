@@ -29,7 +29,7 @@ from ledger.settings import CannotRun
 app = typer.Typer(
     name="ledger",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 app.add_typer(merchants.app, name="merchants")

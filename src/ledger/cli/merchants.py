@@ -15,7 +15,7 @@ import typer
 
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.installation import on_connection, on_ledger, uuid_of
-from ledger.cli.options import AsJson, DataDir, MerchantId
+from ledger.cli.options import DataDir, MerchantId, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_table, written
 from ledger.domain.merchants.settings import CHOICES
 from ledger.settings import CannotRun, Settings
@@ -23,6 +23,10 @@ from ledger.settings import CannotRun, Settings
 if TYPE_CHECKING:
     from ledger.domain.merchants.state import Merchant
     from ledger.operations.context.ledger import Ledger
+
+MerchantJson = Annotated[
+    bool, json_option("{merchantId, name, createdAt, updatedAt, closedAt, settings}, as `merchants show`")
+]
 
 app = typer.Typer(no_args_is_help=True, help="Merchants and their settings.")
 
@@ -47,7 +51,7 @@ def create(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[bool, json_option("{merchantId, name, apiKey, environment}")] = False,
 ) -> None:
     """Register a merchant and print its first API key. It is shown only once."""
     from ledger.domain.merchants.settings import CardEntry, from_texts
@@ -84,7 +88,10 @@ def create(
 
 
 @app.command(name="list")
-def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
+def list_(
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("[{merchantId, name, createdAt, closedAt, settings}]")] = False,
+) -> None:
     """List every merchant, the oldest first."""
     from projections.formats import moment, moment_or_null
     from projections.merchants import list_merchants
@@ -114,7 +121,7 @@ def list_(data_dir: DataDir = None, json: AsJson = False) -> None:
 
 
 @app.command()
-def show(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False) -> None:
+def show(merchant_id: MerchantId, data_dir: DataDir = None, json: MerchantJson = False) -> None:
     """Show a merchant with its settings."""
     from ledger.operations.merchants.registration import merchant_of
 
@@ -129,6 +136,7 @@ def rename(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
+    json: MerchantJson = False,
 ) -> None:
     """Give a merchant another name."""
     from ledger.operations.context.inputs import Actor
@@ -137,12 +145,20 @@ def rename(
     actor = Actor(merchant_id=uuid_of(merchant_id, "merchant"))
     operator = operator_of("merchants rename", by, reason)
     merchant = on_ledger(data_dir, lambda ledger, _: rename_merchant(ledger, actor, name), operator).state
-    typer.echo(f"{merchant.merchant_id}  {merchant.name}")
+    if json:
+        _echo(merchant, json=True)
+    else:
+        typer.echo(f"{merchant.merchant_id}  {merchant.name}")
 
 
 @app.command()
 def close(
-    merchant_id: MerchantId, yes: Yes = False, by: By = None, reason: Reason = None, data_dir: DataDir = None
+    merchant_id: MerchantId,
+    yes: Yes = False,
+    by: By = None,
+    reason: Reason = None,
+    data_dir: DataDir = None,
+    json: MerchantJson = False,
 ) -> None:
     """Close a merchant for good: all its API keys are revoked and none is issued any more.
 
@@ -156,7 +172,10 @@ def close(
     operator = operator_of("merchants close", by, reason)
     require_confirmation(f"Closing the merchant {actor.merchant_id} revokes all its API keys for good", yes=yes)
     merchant = on_ledger(data_dir, lambda ledger, _: close_merchant(ledger, actor), operator).state
-    typer.echo(f"{merchant.merchant_id}  {merchant.name}  is closed since {day_and_time(merchant.closed_at)}")
+    if json:
+        _echo(merchant, json=True)
+    else:
+        typer.echo(f"{merchant.merchant_id}  {merchant.name}  is closed since {day_and_time(merchant.closed_at)}")
 
 
 @app.command(name="set")
@@ -166,7 +185,7 @@ def set_(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: MerchantJson = False,
 ) -> None:
     """Change settings of a merchant. Existing orders keep the terms with which they were created."""
     from ledger.domain.merchants.settings import from_texts
@@ -199,12 +218,14 @@ def set_issuer(
         bool, typer.Option("--public-in-general", help="Invoice orders without an RFC to the public in general.")
     ] = False,
     data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{rfc, legalName, certificateNumber, validFrom, validUntil}")] = False,
 ) -> None:
     """Set the issuer of a merchant's electronic invoices. A certificate that could not seal is refused."""
     from ledger.domain.orders.invoices.terms import Issuer
     from ledger.invoicing.certificates import CertificateWrong, legal_name_of, open_csd
     from ledger.invoicing.issuers import FoundIssuer
     from ledger.operations.merchants.registration import merchant_of
+    from projections.formats import moment
 
     merchant = uuid_of(merchant_id, "merchant")
     password = _content(password_file).decode(errors="replace").rstrip("\r\n")
@@ -228,6 +249,17 @@ def set_issuer(
         return await ledger.invoicing.issuers.set(merchant, issuer, csd)
 
     found = on_ledger(data_dir, store)
+    if json:
+        echo_json(
+            {
+                "rfc": found.issuer.rfc,
+                "legalName": found.issuer.legal_name,
+                "certificateNumber": found.certificate_number,
+                "validFrom": moment(found.valid_from),
+                "validUntil": moment(found.valid_until),
+            }
+        )
+        return
     typer.echo(f"{found.issuer.rfc}  {found.issuer.legal_name}")
     typer.echo(f"certificate {found.certificate_number}, valid until {day_and_time(found.valid_until)}")
 
@@ -240,6 +272,7 @@ def set_logo(
         typer.Argument(metavar="[FILE]", help="A PNG. Without one, the logo is removed.", show_default=False),
     ] = None,
     data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{width, height, bytes}, or null without a logo")] = False,
 ) -> None:
     """Set or remove the logo on a merchant's printed documents."""
     from ledger.invoicing.logos import LogoWrong, open_logo
@@ -257,7 +290,11 @@ def set_logo(
         await ledger.invoicing.issuers.set_logo(merchant, logo)
 
     on_ledger(data_dir, store)
-    typer.echo("no logo" if logo is None else f"logo of {logo.width} x {logo.height} pixels, {len(logo.png):,} bytes")
+    if json:
+        echo_json(logo and {"width": logo.width, "height": logo.height, "bytes": len(logo.png)})
+    else:
+        size = "no logo" if logo is None else f"logo of {logo.width} x {logo.height} pixels, {len(logo.png):,} bytes"
+        typer.echo(size)
 
 
 @app.command(name="month-end")
@@ -267,7 +304,9 @@ def month_end(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_page: Annotated[bool, typer.Option("--page", help="Print a page of HTML.")] = False,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[
+        bool, json_option("[{kind, state, currency, documents, total, iva, ieps, ivaWithheld, isrWithheld}]")
+    ] = False,
 ) -> None:
     """Print a month's electronic invoices: the documents per kind and state, with their sums, in major units.
 

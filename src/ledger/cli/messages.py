@@ -5,13 +5,13 @@ dismissed it; no command deletes one.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ledger.cli.attribution import By, operator_of
 from ledger.cli.installation import on_connection, on_ledger, uuid_of
-from ledger.cli.options import AsJson, DataDir
+from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
 from ledger.settings import CannotRun, Settings
 
@@ -27,6 +27,10 @@ app = typer.Typer(
     no_args_is_help=True, help="Messages of processors that no order has recorded: list, retry and dismiss them."
 )
 
+_DISMISSED_JSON: Final = (
+    "{message, kind, processor, account, merchantId, orderId, receivedAt, waitedFor, dismissedAt, dismissedBy, reason}"
+)
+
 Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The messages, as `list` names them.")]
 
 
@@ -34,7 +38,13 @@ Ids = Annotated[list[str] | None, typer.Argument(metavar="MESSAGE…", help="The
 def list_(
     dismissed: Annotated[bool, typer.Option("--dismissed", help="List the messages that were dismissed.")] = False,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[
+        bool,
+        json_option(
+            "[{message, kind, processor, account, merchantId, orderId, receivedAt, tries, setAside, nextAt, waitsFor}]; "
+            f"with --dismissed [{_DISMISSED_JSON}]"
+        ),
+    ] = False,
 ) -> None:
     """List the messages, the oldest first: what each is about, when it is tried next, and what it waits for."""
     from ledger.background.inbox.pending import pending_messages
@@ -69,7 +79,7 @@ def retry(
     messages: Ids = None,
     every: Annotated[bool, typer.Option("--all", help="All messages that `list` shows.")] = False,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[bool, json_option("{retried}, the messages")] = False,
 ) -> None:
     """Retry messages at once, those that were set aside included."""
     from ledger.background.inbox.pending import retry_messages
@@ -84,7 +94,10 @@ def retry(
 
 
 @app.command()
-def fetch(data_dir: DataDir = None, json: AsJson = False) -> None:
+def fetch(
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{fetched, unread}; each of unread is {merchantId, account}")] = False,
+) -> None:
     """Fetch from the processors of merchants' accounts what they have reported and no message has brought.
 
     The worker does this every ten minutes. It goes on where the last one ended, at most 29 days back. Exits 1 if a
@@ -127,7 +140,7 @@ def dismiss(
         str | None, typer.Option(metavar="MERCHANT_ID", help="Its merchant, where several messages have this id.")
     ] = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[bool, json_option(_DISMISSED_JSON)] = False,
 ) -> None:
     """Dismiss a message that no order will record: one that no order matches, or that was set aside.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ledger.cli.installation import on_ledger
-from ledger.cli.options import AsJson, DataDir
+from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.settings import Settings
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from projections.orders.pending_payouts import PendingPayout
 
 
-def payouts(data_dir: DataDir = None, json: AsJson = False) -> None:
+def payouts(
+    data_dir: DataDir = None,
+    json: Annotated[
+        bool, json_option("[{merchantId, orderId, refundId, paymentId, amount, currency, requestedAt}]")
+    ] = False,
+) -> None:
     """List the refunds that wait for their merchants, who pay them out and confirm it, the oldest first."""
     from ledger.background.reactions.quarantine import UNREADABLE
     from ledger.operations.pipeline.unit_of_work import load_order

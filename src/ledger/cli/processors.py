@@ -13,7 +13,7 @@ import typer
 
 from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import on_ledger, uuid_of
-from ledger.cli.options import AsJson, DataDir, MerchantId
+from ledger.cli.options import DataDir, MerchantId, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.settings import CannotRun, Settings
 
@@ -28,6 +28,9 @@ app = typer.Typer(no_args_is_help=True, help="A merchant's accounts with payment
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The merchant's own name of the account.")]
 
+_ACCOUNT_JSON: Final = (
+    "{name, processor, status, mode, country, methods, publishableKey, messagesUrl, createdAt, updatedAt}"
+)
 _OPTIONS: Final = {
     "name": "NAME",
     "processor": "--processor",
@@ -56,6 +59,7 @@ def connect(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
+    json: Annotated[bool, json_option(_ACCOUNT_JSON)] = False,
 ) -> None:
     """Connect an account with a processor, or replace its keys, once the processor has accepted them.
 
@@ -97,13 +101,17 @@ def connect(
         return connected, accounts_of(ledger).messages_url(merchant, connected.account)
 
     connected, messages_url = on_ledger(data_dir, work, operator_of("processors connect", by, reason))
-    _echo(connected.account)
-    if messages_url is not None:
+    _echo(connected.account, messages_url, json=json)
+    if messages_url is not None and not json:
         typer.echo(f"messages to  {messages_url}")
 
 
 @app.command(name="list")
-def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = False) -> None:
+def list_(
+    merchant_id: MerchantId,
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option(f"[{_ACCOUNT_JSON}]")] = False,
+) -> None:
     """List a merchant's accounts in the order of connection, disconnected ones included."""
     from ledger.operations.merchants.registration import merchant_of
     from ledger.operations.processor_accounts.account import accounts_of, with_built_in
@@ -137,7 +145,12 @@ def list_(merchant_id: MerchantId, data_dir: DataDir = None, json: AsJson = Fals
 
 
 @app.command()
-def check(merchant_id: MerchantId, name: Name, data_dir: DataDir = None, json: AsJson = False) -> None:
+def check(
+    merchant_id: MerchantId,
+    name: Name,
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{reachable, mode, country, methods, problems}")] = False,
+) -> None:
     """Ask the processor about an account. Exits with status 1 if it does not answer or something is wrong."""
     from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import merchant_of
@@ -171,20 +184,27 @@ def check(merchant_id: MerchantId, name: Name, data_dir: DataDir = None, json: A
 
 @app.command()
 def disconnect(
-    merchant_id: MerchantId, name: Name, by: By = None, reason: Reason = None, data_dir: DataDir = None
+    merchant_id: MerchantId,
+    name: Name,
+    by: By = None,
+    reason: Reason = None,
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option(_ACCOUNT_JSON)] = False,
 ) -> None:
     """Disconnect an account: it takes no new payments. A second time changes nothing."""
     from ledger.operations.context.inputs import Actor
     from ledger.operations.merchants.registration import merchant_of
+    from ledger.operations.processor_accounts.account import accounts_of
     from ledger.operations.processor_accounts.disconnect import disconnect_account
 
     merchant = uuid_of(merchant_id, "merchant")
 
-    async def work(ledger: Ledger, _: Settings) -> ProcessorAccount:
+    async def work(ledger: Ledger, _: Settings) -> tuple[ProcessorAccount, str | None]:
         await merchant_of(ledger, merchant)
-        return await disconnect_account(ledger, Actor(merchant_id=merchant), name)
+        account = await disconnect_account(ledger, Actor(merchant_id=merchant), name)
+        return account, accounts_of(ledger).messages_url(merchant, account)
 
-    _echo(on_ledger(data_dir, work, operator_of("processors disconnect", by, reason)))
+    _echo(*on_ledger(data_dir, work, operator_of("processors disconnect", by, reason)), json=json)
 
 
 def _lines(file: str | None) -> list[str]:
@@ -208,7 +228,10 @@ def _option(field: str, problem: str) -> str:
     return f"{_OPTIONS.get(name, name)} {problem}"
 
 
-def _echo(account: ProcessorAccount) -> None:
+def _echo(account: ProcessorAccount, messages_url: str | None, *, json: bool) -> None:
+    if json:
+        echo_json(_listed(account, messages_url))
+        return
     typer.echo(f"{account.name}  {account.processor}  {account.status}  {account.terms.mode}")
 
 

@@ -8,7 +8,7 @@ import typer
 
 from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import on_ledger, time_of
-from ledger.cli.options import AsJson, DataDir
+from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import echo_json, echo_table
 from ledger.settings import CannotRun, Settings
 
@@ -35,7 +35,13 @@ def reconcile(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[
+        bool,
+        json_option(
+            "[{merchantId, idempotencyKey, missingIn, captured, refunded, voided, orderId, paymentId, repaired, account, "
+            "kind, inLedger, atProcessor, batchId}], and {merchantId, account, unreachable} for each account that was not compared"
+        ),
+    ] = False,
 ) -> None:
     """Compare all accounts of all merchants with the log: captures, refunds, voids and the lines of payouts.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ledger.cli.installation import on_ledger, time_of
-from ledger.cli.options import AsJson, DataDir
+from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.settings import CannotRun, Settings
 
@@ -48,7 +48,14 @@ def replay(
     ] = None,
     version: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after this many events.")] = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[
+        bool,
+        json_option(
+            "{merchantId, orderId, orderNumber, externalId, currency, events}, or for a subscription {merchantId, "
+            "subscriptionId, externalId, customerId, planId, events}; each of events is {version, position, recordedAt, "
+            "topic, commandId, actor, operator, request, causation, event, state}"
+        ),
+    ] = False,
 ) -> None:
     """Show the events of an order or a subscription one by one: when, who caused each, and the state afterwards."""
     from ledger.domain.subscriptions.events import SubscriptionRequested

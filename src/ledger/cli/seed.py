@@ -10,7 +10,7 @@ import typer
 
 from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.installation import with_database
-from ledger.cli.options import AsJson, DataDir
+from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import echo_json
 from ledger.settings import Settings
 
@@ -23,7 +23,9 @@ def seed(
     by: By = None,
     reason: Reason = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[
+        bool, json_option("{lines, new, known, declined, keys}; each of keys is {merchantId, apiKey}")
+    ] = False,
 ) -> None:
     """Run a scenario in the sandbox: requests with their times. A second run changes nothing."""
     from ledger.seeding.seed import seed as run_file

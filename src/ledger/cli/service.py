@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ledger.cli.installation import errors_as_cannot_run, on_ledger, settings_from, time_of
-from ledger.cli.options import AsJson, DataDir, Host, Port, Workers
+from ledger.cli.options import DataDir, Host, Port, Workers, json_option
 from ledger.cli.output import day_and_time, echo_json
 from ledger.settings import Settings, SettingWrong, describe
 
 if TYPE_CHECKING:
     from ledger.operations.context.ledger import Ledger
+
+
+ReadyJson = Annotated[bool, json_option("{ready}, the URL, once it answers requests")]
 
 
 def serve(
@@ -25,6 +28,7 @@ def serve(
     data_dir: DataDir = None,
     workers: Workers = None,
     demo: Annotated[bool, typer.Option("--demo", help="Begin with a demo merchant, its orders and its key.")] = False,
+    json: ReadyJson = False,
 ) -> None:
     """Run the service: API, worker and, unless LEDGER_DATABASE_URL is set, an embedded Postgres.
 
@@ -34,29 +38,36 @@ def serve(
     from ledger.service.supervisor import serve as run
 
     settings = _settings_to_run(host=host, port=port, data_dir=data_dir, workers=workers)
-    sys.exit(run(settings, ProcessPlan(name="ledger serve", setup="ledger.seeding.demo:prepare" if demo else None)))
+    setup = f"ledger.seeding.demo:{'prepare_as_json' if json else 'prepare'}" if demo else None
+    sys.exit(run(settings, ProcessPlan(name="ledger serve", setup=setup, prints_json=json)))
 
 
-def api(host: Host = None, port: Port = None, data_dir: DataDir = None, workers: Workers = None) -> None:
+def api(
+    host: Host = None, port: Port = None, data_dir: DataDir = None, workers: Workers = None, json: ReadyJson = False
+) -> None:
     """Run the API alone; `ledger worker` has to run too."""
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
     settings = _settings_to_run(host=host, port=port, data_dir=data_dir, workers=workers)
-    sys.exit(run(settings, ProcessPlan(name="ledger api", worker=None, shares_database=True)))
+    sys.exit(run(settings, ProcessPlan(name="ledger api", worker=None, shares_database=True, prints_json=json)))
 
 
-def worker(data_dir: DataDir = None) -> None:
+def worker(
+    data_dir: DataDir = None, json: Annotated[bool, json_option("{ready}, which is null, once it works")] = False
+) -> None:
     """Run the worker alone: everything that happens outside a request."""
     from ledger.service.supervisor import ProcessPlan
     from ledger.service.supervisor import serve as run
 
-    sys.exit(
-        run(_settings_to_run(data_dir=data_dir), ProcessPlan(name="ledger worker", api=None, shares_database=True))
-    )
+    settings = _settings_to_run(data_dir=data_dir)
+    sys.exit(run(settings, ProcessPlan(name="ledger worker", api=None, shares_database=True, prints_json=json)))
 
 
-def migrate(data_dir: DataDir = None) -> None:
+def migrate(
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{number, name} of the newest migration")] = False,
+) -> None:
     """Bring the database's schema up to date. Safe to run twice, and several times at once."""
     from ledger.postgres.migrate import migrations
     from ledger.postgres.prepare import owners_database, prepare
@@ -64,10 +75,17 @@ def migrate(data_dir: DataDir = None) -> None:
     settings = settings_from(data_dir=data_dir)
     with owners_database(settings) as owner_url:
         prepare(settings, owner_url)
-    typer.echo(f"the schema is current: {migrations()[-1].number:04} {migrations()[-1].name}")
+    newest = migrations()[-1]
+    if json:
+        echo_json({"number": newest.number, "name": newest.name})
+    else:
+        typer.echo(f"the schema is current: {newest.number:04} {newest.name}")
 
 
-def rebuild(data_dir: DataDir = None, json: AsJson = False) -> None:
+def rebuild(
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("{orders, subscriptions}, each {rendered, changed}")] = False,
+) -> None:
     """Render every stored order and subscription again from its log, as this release shows it. May run beside the
     service, and twice.
 
@@ -92,7 +110,7 @@ def rebuild(data_dir: DataDir = None, json: AsJson = False) -> None:
         typer.echo(f"rendered {done.rendered} {name}: {done.changed} stored documents have changed")
 
 
-def doctor(data_dir: DataDir = None, json: AsJson = False) -> None:
+def doctor(data_dir: DataDir = None, json: Annotated[bool, json_option("[{check, state, text}]")] = False) -> None:
     """Check the installation and print a line per check: ok, warn or fail, and what to do. Exits 1 if one fails.
 
     Checks the settings, the disk, the keys, the database with its clock, roles and migrations, and what waits there. It
@@ -115,7 +133,7 @@ def doctor(data_dir: DataDir = None, json: AsJson = False) -> None:
 
 
 def settings(
-    json: AsJson = False,
+    json: Annotated[bool, json_option("[{variable, kind, default, unit, description, value}]")] = False,
 ) -> None:
     """Print every setting with its default, its meaning and its current value."""
     rows = describe(settings_from())
@@ -134,7 +152,12 @@ def settings(
 def backup(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory for the backup.")],
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[
+        bool,
+        json_option(
+            "{postgres, database, owner, options, masterKeyFingerprint, completeUntil, bytes, format}, as in backup.json"
+        ),
+    ] = False,
 ) -> None:
     """Back up the database while the service runs: files and write-ahead log, checked after writing.
 
@@ -170,7 +193,9 @@ def restore(
         ),
     ] = None,
     data_dir: DataDir = None,
-    json: AsJson = False,
+    json: Annotated[
+        bool, json_option("{cluster, lastCommitAt, verification}; verification is {merchants, events, differences}")
+    ] = False,
 ) -> None:
     """Restore a backup into a new data directory, and compare every read model with a replay of the log.
 

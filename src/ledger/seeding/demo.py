@@ -55,11 +55,28 @@ def prepare(settings: Settings) -> None:
 
     `settings` name a database with the current schema and the port that will be served.
     """
+    _print(welcome(settings, _provided(settings)))
+
+
+def prepare_as_json(settings: Settings) -> None:
+    """Prepares the demo and prints its merchant and key as `ledger demo --json`. Exits as `prepare`."""
+    _print(f"{access_as_json(_provided(settings))}\n")
+
+
+def access_as_json(access: DemoAccess) -> str:
+    """Returns the merchant's id and its key as one line of JSON."""
+    return msgspec.json.encode({"merchantId": access.merchant_id, "apiKey": access.api_key}).decode()
+
+
+def _provided(settings: Settings) -> DemoAccess:
     try:
-        text = welcome(settings, asyncio.run(provide(settings)))
+        return asyncio.run(provide(settings))
     except CannotRun as reason:
         sys.stderr.write(f"ledger: {reason}\n")
         sys.exit(1)
+
+
+def _print(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
 

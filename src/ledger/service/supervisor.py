@@ -49,7 +49,7 @@ class ProcessPlan(Struct, frozen=True, kw_only=True):
 
     `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to
     call when it is ready, and an event that ends it; `setup` is a function of the settings that ends before the others
-    start.
+    start. `prints_json` prints that the service is ready as JSON.
     """
 
     name: str
@@ -57,14 +57,15 @@ class ProcessPlan(Struct, frozen=True, kw_only=True):
     worker: str | None = "ledger.background.worker:run"
     setup: str | None = None
     shares_database: bool = False
+    prints_json: bool = False
 
 
 def serve(settings: Settings, plan: ProcessPlan) -> int:
     """Runs the processes until SIGTERM or SIGINT. Returns the exit status: 0, or 1 if a second signal cut the end
     short.
 
-    Prints `ready http://host:port` (`ready` without an API) once every part is ready. Raises CannotRun with the reason
-    if a part does not become ready. Afterwards, it restarts every process that ends.
+    Prints `ready http://host:port` (`ready` without an API), or `{"ready": …}`, once every part is ready. Raises
+    CannotRun with the reason if a part does not become ready. Afterwards, it restarts every process that ends.
     """
     _log.configure(settings.log_format, settings.log_level)
     with StopSignals() as signals, shared_directory() as directory:
@@ -129,9 +130,14 @@ class _Supervisor:
         self._all_ready = True
         self._report_readiness()
         _log.info("processes_ready", "every process is ready")
-        address = f" {url_of(self._settings)}" if self._plan.api is not None else ""
+        address = url_of(self._settings) if self._plan.api is not None else None
+        line = (
+            msgspec.json.encode({"ready": address}).decode()
+            if self._plan.prints_json
+            else f"ready {address or ''}".rstrip()
+        )
         with suppress(BrokenPipeError):  # the process that started this one may have closed the pipe
-            sys.stdout.write(f"ready{address}\n")
+            sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
 
     def watch(self) -> None:
