@@ -302,6 +302,30 @@ def test_a_credit_is_given_again_if_the_refund_comes_back() -> None:
     assert owed(refunded(back, 4_000)) == -5_000
 
 
+def test_a_refund_that_comes_back_after_the_change_is_credited_and_a_further_one_takes_it_once() -> None:
+    changed_after = changed(refunded(settled(requested(), PAID), 4_000), START, amount=1_000)
+    assert owed(changed_after) == -5_000
+    back = refunded(changed_after, 0)
+    assert owed(back) == -9_000
+    assert owed(refunded(back, 4_000)) == -5_000
+    assert owed(refunded(refunded(back, 4_000), 0)) == -9_000
+
+
+def test_a_refund_of_used_time_that_comes_back_gives_the_credit_of_the_rest_alone() -> None:
+    """Half of the period is used, so that 5,000 of 10,000 is what the change would have credited."""
+    paid = settled(requested(), PAID)
+    at = START + (paid.current_period_end - START) / 2
+    dearer = plan(2, amount=Decimal(20_000))
+    command = commands.ChangeSubscription(at=at, plan=dearer, proration=INVOICE_NOW)
+    state = refunded(paid, 10_000)
+    state = settled(then(state, decide_change(state, command)), PAID, at)
+    assert state.invoices[-1].amount == 10_000, "the rest on the new plan, without credit"
+    assert [owed(refunded(state, left, n=0)) for left in (6_000, 5_000, 2_000, 0)] == [0, 0, -3_000, -5_000]
+    step_by_step = refunded(refunded(refunded(state, 6_000, n=0), 2_000, n=0), 0, n=0)
+    assert owed(step_by_step) == -5_000
+    assert owed(changed(refunded(state, 0, n=0), at, amount=20_000)) == -5_000, "the next change gives nothing more"
+
+
 @pytest.mark.parametrize("amount", [1, 4_000, 10_000])
 def test_a_refund_before_and_after_a_change_of_plan_come_to_the_same(amount: int) -> None:
     paid = settled(requested(), PAID)

@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from ledger.domain.subscriptions.calendar import Period
 from ledger.domain.subscriptions.events import (
     BillingCycleReset,
     BillingEvent,
@@ -43,6 +44,7 @@ from ledger.domain.subscriptions.events import (
 )
 from ledger.domain.subscriptions.notice_events import NoticeEvent
 from ledger.domain.subscriptions.notices import evolve_notices, failure_notice, receipt_notice, trial_notice
+from ledger.domain.subscriptions.proration import after_change, after_refund, after_return
 from ledger.domain.subscriptions.state import (
     Attempt,
     BilledPlan,
@@ -165,7 +167,9 @@ def _plan_changed(state: Subscription, event: PlanChanged) -> Subscription:
     after = replace(state, plan_id=event.plan_id, plan_name=event.plan_name, terms=event.terms, **anchored)
     if event.priced_seconds is None:
         return after
-    return replace(after, priced=PricedPlan(event.plan_name, event.terms, event.priced_seconds))
+    assert state.priced is not None, "only the rest of a period with a price is settled"
+    priced = PricedPlan(event.plan_name, event.terms, event.priced_seconds)
+    return replace(after, priced=after_change(state.priced, priced, Period(event.at, state.current_period_end)))
 
 
 def _replaced(state: Subscription, event: MethodReplaced | MetadataChanged) -> Subscription:
@@ -240,15 +244,18 @@ def _opened(state: Subscription, event: InvoiceOpened) -> Subscription:
 
 
 def _refunded(state: Subscription, event: InvoiceRefunded) -> Subscription:
-    """Returns the subscription after money of an invoice went back. A refund of the current period lowers the credit
-    that its next change of plan gives, unless the lines of a change wait: then it takes back their credit.
+    """Returns the subscription after money of an invoice went back, or came back. A refund of the current period lowers
+    the credit that waits, or that its next change of plan gives.
     """
     invoice = state.invoice(event.invoice_id)
     after = _changed(state, (event.invoice_id,), event.at, amount_refunded=event.amount_refunded)
-    if state.priced is None or invoice not in state.period_invoices or state.has_waiting_change:
+    if state.priced is None or invoice not in state.period_invoices:
         return after
-    refunded = state.priced.refunded + event.amount_refunded - invoice.amount_refunded
-    return replace(after, priced=replace(state.priced, refunded=refunded))
+    refunded = event.amount_refunded - invoice.amount_refunded
+    if refunded < 0:
+        return replace(after, priced=after_return(state.priced, -refunded))
+    end, changed = state.current_period_end, state.has_waiting_change
+    return replace(after, priced=after_refund(state.priced, state.carried, end, refunded, changed=changed))
 
 
 def _charged(state: Subscription, event: ChargeBegun | ChargeDeclined | ChargeUnsent | ChargeSurplus) -> Subscription:

@@ -66,8 +66,8 @@ def proration_lines(
     seconds = (rest.end - rest.start) // _SECOND
     if seconds <= 0:
         return ()
-    credit, charge = (_part(plan.terms.amount, seconds, plan.seconds) for plan in (before, after))
-    credit = max(ZERO, credit - before.refunded)
+    charge = _part(after.terms.amount, seconds, after.seconds)
+    credit = max(ZERO, _credit(before, rest) - before.refunded)
     return (
         _part_line(f"Unused time on {before.plan_name}", -credit, rest, charged_before=is_charged),
         _part_line(f"Remaining time on {after.plan_name}", charge, rest),
@@ -93,37 +93,94 @@ def summed(lines: Sequence[InvoiceLine]) -> InvoiceSum:
     )
 
 
+def after_change(before: PricedPlan, after: PricedPlan, rest: Period) -> PricedPlan:
+    """Returns the new plan with what was refunded before the change: it lowered the credit, or is beyond it."""
+    withheld = min(before.refunded, _credit(before, rest))
+    beyond = before.beyond + before.refunded - withheld
+    return replace(after, withheld=before.withheld + withheld, beyond=beyond)
+
+
+def after_refund(
+    priced: PricedPlan, waiting: Sequence[InvoiceLine], period_end: datetime, refunded: Decimal, *, changed: bool
+) -> PricedPlan:
+    """Returns the plan after a refund of the current period. `changed`: the lines of a change of plan wait."""
+    withheld = min(refunded, credit_waiting(waiting, period_end))
+    left = refunded - withheld
+    priced = replace(priced, withheld=priced.withheld + withheld)
+    if changed:
+        return replace(priced, beyond=priced.beyond + left)
+    return replace(priced, refunded=priced.refunded + left)
+
+
+def after_return(priced: PricedPlan, came_back: Decimal) -> PricedPlan:
+    """Returns the plan after a refund of the current period came back. What lowered no credit comes back first: the
+    credits are those that there would have been without this part of the refund.
+    """
+    refunded = min(came_back, priced.refunded)
+    beyond = min(came_back - refunded, priced.beyond)
+    withheld = min(came_back - refunded - beyond, priced.withheld)
+    return replace(
+        priced,
+        refunded=priced.refunded - refunded,
+        beyond=priced.beyond - beyond,
+        withheld=priced.withheld - withheld,
+    )
+
+
+def credit_waiting(waiting: Sequence[InvoiceLine], period_end: datetime) -> Decimal:
+    """Returns how much of the waiting lines is credit for time that the invoices of a period have charged."""
+    charged = [line for line in waiting if line.charged_before and line.period_end == period_end]
+    return max(ZERO, -total(charged))
+
+
+def credit_taken(waiting: Sequence[InvoiceLine], period_end: datetime) -> Decimal:
+    """Returns how much credit for a period refunds have taken back, as the waiting lines show it."""
+    charged = (line for line in waiting if line.charged_before and line.period_end == period_end)
+    return total([line for line in charged if line.amount > 0])
+
+
 def credit_taken_back(
     waiting: Sequence[InvoiceLine], period_end: datetime, refunded: Decimal, at: datetime
 ) -> tuple[InvoiceLine, ...] | None:
     """Returns the waiting lines after a refund of the period that ends at `period_end`: it takes back as much of the
     credit for time that the period's invoices have charged. Returns None if no such credit waits.
     """
-    charged = [line for line in waiting if line.charged_before and line.period_end == period_end]
-    amount = min(refunded, -total(charged))
+    amount = min(refunded, credit_waiting(waiting, period_end))
     if amount <= 0:
         return None
-    line = _part_line("Credit for a refunded payment", shortest(amount), Period(at, period_end), charged_before=True)
-    earlier = next((each for each in charged if each.amount > 0), None)
+    return _with_line(waiting, "Credit for a refunded payment", amount, Period(at, period_end))
+
+
+def credit_given_back(
+    waiting: Sequence[InvoiceLine], period_end: datetime, amount: Decimal, at: datetime
+) -> tuple[InvoiceLine, ...] | None:
+    """Returns the waiting lines after credit that a refund had taken is given again, because the refund came back.
+    Returns None if the amount is zero.
+    """
+    if amount <= 0:
+        return None
+    taken = (line for line in waiting if line.charged_before and line.period_end == period_end and line.amount > 0)
+    line = next(taken, None)
+    if line is not None:
+        left = shortest(max(ZERO, line.amount - amount))
+        lower = replace(line, amount=left, unit_amount=left)
+        amount -= line.amount - left
+        waiting = [lower if each is line else each for each in waiting if each is not line or left]
+    if amount <= 0:
+        return tuple(waiting)
+    return _with_line(waiting, "Credit for a refund that came back", -amount, Period(at, period_end))
+
+
+def _with_line(
+    waiting: Sequence[InvoiceLine], description: str, amount: Decimal, time: Period
+) -> tuple[InvoiceLine, ...]:
+    """Returns the waiting lines with a line of credit, or with the earlier one for the same, which has the sum."""
+    line = _part_line(description, shortest(amount), time, charged_before=True)
+    earlier = next((each for each in waiting if each.description == description and each.period_end == time.end), None)
     if earlier is None:
         return (*waiting, line)
     both = shortest(earlier.amount + amount)
     return tuple(replace(each, amount=both, unit_amount=both) if each is earlier else each for each in waiting)
-
-
-def credit_given_back(
-    waiting: Sequence[InvoiceLine], period_end: datetime, came_back: Decimal
-) -> tuple[InvoiceLine, ...] | None:
-    """Returns the waiting lines after a refund of the period that ends at `period_end` came back: what it had taken of
-    the credit is credited again. Returns None if it had taken nothing, or the next invoice has the lines already.
-    """
-    taken = (line for line in waiting if line.charged_before and line.period_end == period_end and line.amount > 0)
-    line = next(taken, None)
-    if line is None:
-        return None
-    left = shortest(max(ZERO, line.amount - came_back))
-    lower = replace(line, amount=left, unit_amount=left)
-    return tuple(lower if each is line else each for each in waiting if each is not line or left)
 
 
 def _carried(description: str, amount: Decimal) -> InvoiceLine:
@@ -140,6 +197,11 @@ def _part_line(description: str, amount: Decimal, rest: Period, *, charged_befor
         period_end=rest.end,
         charged_before=charged_before,
     )
+
+
+def _credit(plan: PricedPlan, rest: Period) -> Decimal:
+    """Returns what the rest of the current period was charged by a plan."""
+    return _part(plan.terms.amount, (rest.end - rest.start) // _SECOND, plan.seconds)
 
 
 def _part(amount: Decimal, seconds: int, of: int) -> Decimal:

@@ -139,14 +139,17 @@ class Charge(Struct, frozen=True, kw_only=True):
 class PricedPlan(Struct, frozen=True):
     """A plan, and how many seconds of the current period its price is for.
 
-    `refunded` is how much of what the current period was charged has gone back since this plan priced the rest of it,
-    and has taken back no credit.
+    What has gone back of the money that the current period was charged is the sum of three: `refunded` since this plan
+    priced the rest of the period, which lowers the credit of the next change; `withheld`, by which credits of changes
+    were lowered; and `beyond` those credits, for time that was used.
     """
 
     plan_name: str
     terms: PlanTerms
     seconds: int
     refunded: Decimal = ZERO
+    withheld: Decimal = ZERO
+    beyond: Decimal = ZERO
 
 
 class BilledPlan(Struct, frozen=True):
@@ -244,7 +247,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     @property
     def has_waiting_change(self) -> bool:
         """Whether the lines of a change of plan in the current period wait: its plan is not charged yet."""
-        return any(line.period_end == self.current_period_end for line in self.carried)
+        return any(line.period_end == self.current_period_end and not line.charged_before for line in self.carried)
 
     @property
     def has_lines_to_charge(self) -> bool:

@@ -7,6 +7,7 @@ or the subscription is by then.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -35,7 +36,7 @@ from ledger.domain.subscriptions.events import (
     SubscriptionRefused,
     SubscriptionUnpaid,
 )
-from ledger.domain.subscriptions.proration import credit_given_back, credit_taken_back
+from ledger.domain.subscriptions.proration import after_return, credit_given_back, credit_taken, credit_taken_back
 from ledger.domain.subscriptions.state import Charge, Invoice, InvoiceStatus, Subscription, SubscriptionStatus
 
 _UNSENT_PAUSE: Final = timedelta(minutes=5)
@@ -83,8 +84,8 @@ def decide_outcome(state: Subscription, command: RecordCharge) -> list[Subscript
 def decide_refund(state: Subscription, command: RecordRefund) -> list[SubscriptionEvent]:
     """Records how much of the order that paid an invoice has gone back. Returns no events if it is recorded already.
 
-    A credit that waits for unused time of the same period is taken back by as much, and given again by as much as
-    comes back of a refund.
+    A credit that waits for unused time of the same period is taken back by as much. Once a refund comes back, what it
+    had taken of credits is given again.
     """
     invoice = state.invoice_of(command.order_id)
     if invoice is None or invoice.payment_order_id != command.order_id or invoice.status is not InvoiceStatus.PAID:
@@ -101,13 +102,23 @@ def decide_refund(state: Subscription, command: RecordRefund) -> list[Subscripti
     if difference > 0:
         waiting = credit_taken_back(state.carried, invoice.period_end, difference, command.at)
     else:
-        waiting = credit_given_back(state.carried, invoice.period_end, -difference)
+        given = _credit_of_return(state, invoice, -difference)
+        waiting = credit_given_back(state.carried, invoice.period_end, given, command.at)
     if waiting is None or not state.is_live:
         return [refunded]
-    added = waiting[len(state.carried) :]
-    if added:
+    before, added = waiting[: len(state.carried)], waiting[len(state.carried) :]
+    if before == state.carried:
         return [refunded, ProrationDeferred(lines=added, at=command.at)]
     return [refunded, CreditCarried(lines=waiting, at=command.at)]
+
+
+def _credit_of_return(state: Subscription, invoice: Invoice, came_back: Decimal) -> Decimal:
+    """Returns how much credit is given again once so much of a refund came back. For an earlier period that is at most
+    what the lines that wait show.
+    """
+    if state.priced is not None and invoice in state.period_invoices:
+        return state.priced.withheld - after_return(state.priced, came_back).withheld
+    return min(came_back, credit_taken(state.carried, invoice.period_end))
 
 
 def _declined(
