@@ -97,7 +97,7 @@ PACKAGES = {
         (),
     ),
     ("ledger.tlog",): (
-        ("ledger.tlog", "cryptography", "msgspec"),
+        ("ledger.tlog", *DATABASE, "cryptography", "msgspec"),
         (),
     ),
     ("ledger.operations.context.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.context.clock"): (
@@ -106,7 +106,7 @@ PACKAGES = {
     ),
     ("ledger.background",): (  # owns due times, the cursors and the queue of jobs, and the only one that knows procrastinate
         ("ledger.operations", "ledger.background", "ledger.call_failures", "ledger.journal", "ledger.processors", "ledger.back_off", "ledger.settings", "ledger.telemetry",
-         "ledger.domain", "ledger.notifications", "ledger.ttl_cache", "ledger.webhooks", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
+         "ledger.domain", "ledger.notifications", "ledger.tlog", "ledger.ttl_cache", "ledger.webhooks", *DATABASE, "msgspec", "structlog", "psycopg", "psycopg_pool", "procrastinate", "uuid_utils"),
         (r"ledger\.journal\.commit\.(?!notifier).*",),
     ),
     ("ledger.operations",): (

@@ -6,7 +6,7 @@ import sys
 import pytest
 from tests.service.trees import environment
 
-from ledger.security.secrets import load_processor_keys, load_sealing_keys, load_secrets
+from ledger.security.secrets import load_checkpoint_keys, load_processor_keys, load_sealing_keys, load_secrets
 from ledger.settings import CannotRun, read_settings
 
 SECRET = "sWordf1sh"
@@ -64,7 +64,7 @@ MALFORMED_URLS = (
     "postgresql://u:{0}\udce9@h/d",
     "LEDGER_DATABASE_URL=postgresql://u:{0}@h/d",
 )
-KEYS = ("LEDGER_MASTER_KEY", "LEDGER_SEALING_KEYS", "LEDGER_PROCESSOR_KEYS")
+KEYS = ("LEDGER_MASTER_KEY", "LEDGER_SEALING_KEYS", "LEDGER_PROCESSOR_KEYS", "LEDGER_CHECKPOINT_KEYS")
 MALFORMED_KEYS = (
     "{0}",
     "{0}:{0}",
@@ -106,7 +106,7 @@ CASES = list(cases())
 def read_all(environ):
     """Reads what a start reads: the settings, then the keys in them."""
     settings = read_settings(environ)
-    for load in (load_secrets, load_sealing_keys, load_processor_keys):
+    for load in (load_secrets, load_sealing_keys, load_processor_keys, load_checkpoint_keys):
         load(settings)
 
 

@@ -12,6 +12,7 @@ from ledger.settings import (
     api_processes,
     describe,
     likely_typos,
+    log_origin,
     read_settings,
     variable_of,
 )
@@ -155,3 +156,22 @@ def test_settings_reach_another_process_unchanged():
     settings = read_settings({"LEDGER_DATA_DIR": "/x/y", "LEDGER_MASTER_KEY_FILE": "/z"})
     sent = msgspec.json.encode(settings, enc_hook=str)
     assert msgspec.json.decode(sent, type=Settings, dec_hook=lambda kind, value: kind(value)) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ({}, "127.0.0.1/v1/log"),
+        ({"LEDGER_HOST": "10.0.0.5", "LEDGER_PORT": "9000"}, "10.0.0.5/v1/log"),
+        ({"LEDGER_PUBLIC_URL": "https://pay.example.com:8443"}, "pay.example.com/v1/log"),
+        ({"LEDGER_PUBLIC_URL": "https://pay.example.com", "LEDGER_LOG_ORIGIN": "example.com/log"}, "example.com/log"),
+    ],
+)
+def test_the_origin_of_the_logs_is_the_host_without_its_port(given, origin):
+    assert log_origin(read_settings(given)) == origin
+
+
+@pytest.mark.parametrize("origin", ["https://pay.example.com", "a b", "a+b", "a/", "/a", "a\nb", "a?b"])
+def test_an_origin_has_no_scheme_space_or_plus(origin):
+    with pytest.raises(SettingWrong, match=r"must be an address without a scheme, like pay\.example\.com/v1/log"):
+        read_settings({"LEDGER_LOG_ORIGIN": origin})

@@ -1166,8 +1166,8 @@ SECRETS: Final = (
         "application-changes-events",
         "the database role of the service cannot change or delete events",
         _PREPARE,
-        '_INSERT_ONLY: Final = ("event", "claim", "schema_migration", "master_key_fingerprint")',
-        '_INSERT_ONLY: Final = ("claim", "schema_migration", "master_key_fingerprint")',
+        '_INSERT_ONLY: Final = ("event", "claim", "log_tile", "schema_migration", "master_key_fingerprint")',
+        '_INSERT_ONLY: Final = ("claim", "log_tile", "schema_migration", "master_key_fingerprint")',
         ("tests/postgres/test_prepare.py",),
     ),
     Mutant(

@@ -30,6 +30,7 @@ _MAIL_ADDRESS: Final = r"^([A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Z
 _SERVER: Final = r"^https?://[^/?#\s]+$"
 _COLLECTOR: Final = r"^(https?://[^/?#@\s]+(/[^?#\s]*)?)?$"
 _ARCHIVE: Final = r"^(s3://[^/?#@\s]+(/[^?#\s]*)?|(?![A-Za-z0-9+.-]*://).+)?$"
+_ORIGIN: Final = r"^([A-Za-z0-9.:_~\[\]-]+(/[A-Za-z0-9._~-]+)*)?$"
 _SECRET: Final = {"secret": True}
 _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECASE)
 """A connection string, an address with a password, or a key of 32 bytes."""
@@ -159,6 +160,18 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sealing_keys_file: Annotated[
         Path | None, Meta(description="A file with the sealing keys, one per line; unset: only the master key's own.")
     ] = None
+    checkpoint_keys: Annotated[
+        str | None,
+        Meta(
+            description="Keys like the master key from which the keys are derived that sign the checkpoints of merchants' "
+            "logs, separated by commas, the newest first; `master` is the master key's own. The first two sign.",
+            extra=_SECRET,
+        ),
+    ] = None
+    checkpoint_keys_file: Annotated[
+        Path | None,
+        Meta(description="A file with the keys of checkpoints, one per line; unset: only the master key's own."),
+    ] = None
     processor_keys: Annotated[
         str | None,
         Meta(
@@ -264,6 +277,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             pattern=r"^(s3://[^/?#\s]+(/[^?#\s]*)?)?$",
             description="Where the XML and PDF of invoices are stored: `s3://bucket/prefix`, with AWS's own variables for "
             "region, endpoint and credentials; unset: the folder `files` in the data directory.",
+        ),
+    ] = ""
+    seal_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="How often the worker extends the Merkle trees of merchants' logs and signs a checkpoint of each; 0: "
+            "never.",
+            extra=_SECONDS,
+        ),
+    ] = 10.0
+    log_origin: Annotated[
+        str,
+        Meta(
+            pattern=_ORIGIN,
+            description="How the origins of merchants' logs begin, in which the merchant's id follows: it names the logs in "
+            "their checkpoints and keys, and should never change. Unset: the host of LEDGER_PUBLIC_URL and `/v1/log`.",
         ),
     ] = ""
     stamping_provider: Annotated[
@@ -479,6 +510,11 @@ def public_url(settings: Settings) -> str:
     return f"{settings.public_url or f'http://{settings.host}:{settings.port}'}{settings.base_path}"
 
 
+def log_origin(settings: Settings) -> str:
+    """Returns how the origins of merchants' logs begin: without the port, which may differ between two starts."""
+    return settings.log_origin or f"{urlsplit(public_url(settings)).hostname or settings.host}/v1/log"
+
+
 def request_limits(settings: Settings) -> tuple[int, int]:
     """Returns how many requests a key may make per minute and per second if its merchant has no limits of its own."""
     per_minute, per_second = settings.requests_per_minute, settings.requests_per_second
@@ -584,6 +620,8 @@ def _expected(type_: Any, meta: Meta) -> str:
         return "an e-mail address without a name, like payments@example.com"
     if meta.pattern == _ARCHIVE:
         return "a folder, or an address like s3://bucket/prefix"
+    if meta.pattern == _ORIGIN:
+        return "an address without a scheme, like pay.example.com/v1/log"
     if meta.pattern == _BASE_PATH:
         return "a path that begins with / and does not end with one"
     of_options = [part for option in get_args(type_) for part in get_args(option) if isinstance(part, Meta)]
@@ -613,12 +651,9 @@ def _check_together(settings: Settings) -> None:
         raise SettingWrong("LEDGER_REQUEST_TIMEOUT_S", "must be above LEDGER_PROCESSOR_TIMEOUT_S")
     if settings.not_found_final_s <= settings.processor_timeout_s:  # until then, the call may still be sent
         raise SettingWrong("LEDGER_NOT_FOUND_FINAL_S", "must be above LEDGER_PROCESSOR_TIMEOUT_S")
-    if settings.master_key and settings.master_key_file:
-        raise SettingWrong("LEDGER_MASTER_KEY", "and LEDGER_MASTER_KEY_FILE must not both be set")
-    if settings.processor_keys and settings.processor_keys_file:
-        raise SettingWrong("LEDGER_PROCESSOR_KEYS", "and LEDGER_PROCESSOR_KEYS_FILE must not both be set")
-    if settings.sealing_keys and settings.sealing_keys_file:
-        raise SettingWrong("LEDGER_SEALING_KEYS", "and LEDGER_SEALING_KEYS_FILE must not both be set")
+    for name in ("master_key", "processor_keys", "sealing_keys", "checkpoint_keys"):
+        if getattr(settings, name) and getattr(settings, f"{name}_file"):
+            raise SettingWrong(variable_of(name), f"and {variable_of(f'{name}_file')} must not both be set")
     _check_stamping(settings)
     _check_mail(settings)
     _check_stripe(settings)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.background.conftest import rows
+from tests.operations.conftest import register
 
 from ledger.background.erasure import ErasureSweep
 from ledger.background.reactions.runner import ReactionRunner
 from ledger.background.worker import run
+from ledger.operations.context.ledger import Ledger
 from ledger.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -32,3 +35,18 @@ async def test_the_other_parts_end_before_their_connections_where_one_fails(
     with pytest.raises(LookupError):
         await asyncio.wait_for(run(settings, lambda: None, asyncio.Event()), 60)
     assert ended == ["reactions"]
+
+
+async def test_a_worker_seals_the_logs(database_url: str, ledger: Ledger) -> None:
+    await register(ledger)
+    settings = Settings(database_url=database_url, database_app_url=database_url, master_key="11" * 32, seal_s=0.05)
+    stop = asyncio.Event()
+    working = asyncio.create_task(run(settings, lambda: None, stop))
+    sealed = "select 1 from merchant_head h join log_checkpoint c using (merchant_id) where c.size = h.position"
+    while not rows(database_url, sealed) and not working.done():  # noqa: ASYNC110 - of the database
+        await asyncio.sleep(0.05)
+    stop.set()
+    await working
+    assert rows(database_url, "select size = position from log_tree join merchant_head using (merchant_id)") == [
+        (True,)
+    ]

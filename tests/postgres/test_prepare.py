@@ -180,6 +180,21 @@ def test_the_application_can_empty_a_data_key_but_not_delete_it(settings, databa
                 connection.execute(change)
 
 
+def test_the_application_adds_to_trees_and_takes_nothing_from_them(settings, database_url):
+    ready = prepare(settings, database_url)
+    with psycopg.connect(ready.database_url, autocommit=True) as connection:
+        connection.execute("update log_tree set size = 1")
+        for change in (
+            "update log_tile set root = hashes",
+            "delete from log_tile",
+            "delete from log_tree",
+            "delete from log_checkpoint",
+            "truncate log_checkpoint",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(change)
+
+
 def test_the_application_cannot_touch_card_numbers(settings, database_url):
     ready = prepare(settings, database_url)
     with psycopg.connect(ready.database_url, autocommit=True) as connection:

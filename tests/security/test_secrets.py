@@ -6,7 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ledger.security.secrets import MASTER_KEY_NAME, Purpose, Secrets, load_sealing_keys, load_secrets
+from ledger.security.secrets import (
+    MASTER_KEY_NAME,
+    Purpose,
+    Secrets,
+    load_checkpoint_keys,
+    load_sealing_keys,
+    load_secrets,
+)
 from ledger.settings import Settings, SettingWrong, read_settings
 
 KEY = bytes(range(32))
@@ -99,3 +106,17 @@ def test_an_invalid_sealing_key_is_refused_without_repeating_it(tmp_path):
         sealing(sealing_keys_file=tmp_path / "absent")
     with pytest.raises(SettingWrong, match="must not both be set"):
         read_settings({"LEDGER_SEALING_KEYS": NEW, "LEDGER_SEALING_KEYS_FILE": "/x"})
+
+
+def test_checkpoint_keys_are_derived_for_their_purpose_newest_first(tmp_path):
+    own, new = (Secrets(bytes.fromhex(key)).key(Purpose.LOG_CHECKPOINT) for key in (OWN, NEW))
+    assert load_checkpoint_keys(Settings(master_key=OWN)) == [own]
+    assert load_checkpoint_keys(Settings(master_key=OWN, checkpoint_keys=NEW)) == [new, own]
+    (tmp_path / "keys").write_text(f"master\n{NEW}\n")
+    assert load_checkpoint_keys(Settings(master_key=OWN, checkpoint_keys_file=tmp_path / "keys")) == [own, new]
+    with pytest.raises(SettingWrong, match=r"^LEDGER_CHECKPOINT_KEYS must be 32 bytes"):
+        load_checkpoint_keys(Settings(master_key=OWN, checkpoint_keys="swordfish"))
+    with pytest.raises(
+        SettingWrong, match="LEDGER_CHECKPOINT_KEYS and LEDGER_CHECKPOINT_KEYS_FILE must not both be set"
+    ):
+        read_settings({"LEDGER_CHECKPOINT_KEYS": NEW, "LEDGER_CHECKPOINT_KEYS_FILE": "/x"})

@@ -10,7 +10,7 @@ In reading order:
 - `inbox`: messages of processors, from the inbox to the orders.
 - `deliveries`: posts public events to merchants' endpoints.
 - `recovery`: finds the outcomes of processor calls that have none. `reconciliation`: compares the processor's records
-  with the log. `erasure`: finishes interrupted erasures.
+  with the log. `erasure`: finishes interrupted erasures. `log_sealing`: extends the Merkle trees of logs.
 - `fair_slots`: work that runs side by side, shared by the merchants. `pace`: renewals begin evenly. `periodic`: the one
   poll loop. `worker`: runs all of it in one process.
 """

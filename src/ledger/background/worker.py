@@ -17,6 +17,7 @@ from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.inbox.missed import MissedMessages, ReadMarks
 from ledger.background.inbox.retention import EVERY_S, delete_applied
+from ledger.background.log_sealing import LogSealer
 from ledger.background.pace import Pace
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.dispatcher import Dispatcher
@@ -33,9 +34,11 @@ from ledger.operations.orders.payment_lookup import open_lookup
 from ledger.operations.payment_methods.sweep import sweep_cards
 from ledger.operations.processor_accounts.erase_keys import erase_expired_keys
 from ledger.postgres.registration import Registration
-from ledger.settings import Settings
+from ledger.security.secrets import load_checkpoint_keys
+from ledger.settings import Settings, log_origin
 from ledger.slices import Slices
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
+from ledger.tlog.keys import LogKeys
 from ledger.wiring import document_place, open_ledger, start_tracing
 from projections.erasures import Erasures
 from projections.events.bodies import BodyRenderer
@@ -66,6 +69,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     assert settings.database_url is not None, "the supervisor names a worker's database"
     url = settings.database_url
     tracing = start_tracing(settings, PROCESS)
+    log_keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
     handlers = HANDLERS if tracing is None else tracing.handlers(HANDLERS)
     async with (
         open_ledger(settings, tracing=tracing) as ledger,
@@ -80,6 +84,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         open_lookup(url) as lookup,
         ReadMarks(url) as marks,
         _feed(settings, url, ledger) as events,
+        LogSealer(url, log_keys, every_s=settings.seal_s) as sealer,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         numbers = EventNumbers(ledger.journal)
@@ -112,9 +117,10 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             partial(run_periodically, partial(delete_applied, delivery.inbox, stop), pause_s=EVERY_S),
             partial(reconciliation.run, reconciled),
             sender.run,
+            sealer.run,
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
-        with sampling(ledger.journal.sample_metrics, sample_quarantine):
+        with sampling(ledger.journal.sample_metrics, sample_quarantine, sealer.sample):
             ready()
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             stop.set()  # if a part has failed, the others end before their connections do

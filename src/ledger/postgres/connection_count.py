@@ -53,6 +53,7 @@ _WORKER: Final = Counter(
         "ledger-payers": 1,
         "ledger-search-packing": 1,
         "ledger-jobs": 5,  # a pool of four, and the listener
+        "ledger-log-sealing": 1,
         "ledger-dispatcher": 1,
         "ledger-numbering": 1,
         "ledger-due-times": 1,

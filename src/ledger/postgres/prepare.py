@@ -27,14 +27,19 @@ from ledger.security.secrets import (
     Purpose,
     Secrets,
     generates_master_key,
+    load_checkpoint_keys,
     load_processor_keys,
     load_secrets,
     master_key_source,
 )
 from ledger.settings import CannotRun, Settings, SettingWrong
 
-_INSERT_ONLY: Final = ("event", "claim", "schema_migration", "master_key_fingerprint")
-_NEVER_DELETED: Final = ("data_key",)  # a destroyed key is an empty row, not a missing one
+_INSERT_ONLY: Final = ("event", "claim", "log_tile", "schema_migration", "master_key_fingerprint")
+_NEVER_DELETED: Final = (
+    "data_key",  # a destroyed key is an empty row, not a missing one
+    "log_tree",
+    "log_checkpoint",  # which other keys may sign again
+)
 _VAULT: Final = "vault_card"
 _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")
 
@@ -96,6 +101,7 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
     """
     if not generates_master_key(settings):
         load_secrets(settings)  # a malformed one stops the start before anything is written
+        load_checkpoint_keys(settings)
     load_processor_keys(settings)  # the service loads them later; here a wrong one stops the start with one line
     try:
         named = (settings.database_app_url, settings.database_vault_url)

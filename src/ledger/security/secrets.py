@@ -40,6 +40,7 @@ class Purpose(StrEnum):
     FILE_LINKS = "file-links"
     SELF_INVOICE_LINKS = "self-invoice-links"
     PAYER_RETURNS = "payer-returns"
+    LOG_CHECKPOINT = "log-checkpoint"
     MASTER_KEY_FINGERPRINT = "master-key-fingerprint"
 
 
@@ -105,12 +106,26 @@ def load_sealing_keys(settings: Settings, purpose: Purpose = Purpose.DATA_KEY_WR
     The master key's own is always among them: in the place of the word `master`, else last. Raises SettingWrong like
     `load_secrets`, for LEDGER_SEALING_KEYS or LEDGER_SEALING_KEYS_FILE.
     """
-    variable, texts = _listed("LEDGER_SEALING_KEYS", settings.sealing_keys, settings.sealing_keys_file)
+    listed = _listed("LEDGER_SEALING_KEYS", settings.sealing_keys, settings.sealing_keys_file)
+    return _derived(settings, *listed, purpose)
+
+
+def load_checkpoint_keys(settings: Settings) -> list[bytes]:
+    """Returns the private keys that sign the checkpoints of merchants' logs, newest first, like `load_sealing_keys`.
+
+    Raises SettingWrong like `load_secrets`, for LEDGER_CHECKPOINT_KEYS or LEDGER_CHECKPOINT_KEYS_FILE.
+    """
+    listed = _listed("LEDGER_CHECKPOINT_KEYS", settings.checkpoint_keys, settings.checkpoint_keys_file)
+    return _derived(settings, *listed, Purpose.LOG_CHECKPOINT)
+
+
+def _derived(settings: Settings, variable: str, texts: list[str], purpose: Purpose) -> list[bytes]:
+    """Returns the keys for a purpose of a list of keys like the master key, whose own is always among them."""
     master = load_secrets(settings)
-    sealing = [master if text == _MASTER else Secrets(_decoded(variable, text)) for text in texts]
-    if master not in sealing:
-        sealing.append(master)
-    return [secrets.key(purpose) for secrets in sealing]
+    given = [master if text == _MASTER else Secrets(_decoded(variable, text)) for text in texts]
+    if master not in given:
+        given.append(master)
+    return [secrets.key(purpose) for secrets in given]
 
 
 def load_processor_keys(settings: Settings) -> dict[str, tuple[bytes, ...]]:

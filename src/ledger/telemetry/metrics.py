@@ -193,6 +193,12 @@ QUARANTINED = _gauge(
     "Merchants whose log cannot be read: their timers do not run until it can.",
     ("process",),
 )
+LOG_SEALED = _counter("ledger_log_sealed_total", "Events that were added to the Merkle trees of merchants' logs.")
+LOG_CHANGED = _gauge(
+    "ledger_log_changed_merchants",
+    "Merchants whose log has no further checkpoint, because an event that a checkpoint has was changed or removed.",
+    ("process",),
+)
 CARDS_OPENED = _counter(
     "ledger_vault_cards_opened_total",
     "Saved card numbers that a payment's call asked of the vault, by outcome: opened, missing, broken.",

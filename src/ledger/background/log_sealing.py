@@ -1,0 +1,154 @@
+"""Extends the Merkle trees of merchants' logs behind the writers, and signs a checkpoint of each.
+
+Never sign before the transaction has locked the tree and compared what it has: two checkpoints that contradict each
+other cannot be taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from ledger.background.periodic import pause, run_periodically
+from ledger.postgres.connection import Connection, DatabaseClient
+from ledger.telemetry.metrics import LOG_CHANGED, LOG_SEALED, PROCESS
+from ledger.tlog.checkpoints import Checkpoint, sign_checkpoint
+from ledger.tlog.growth import Growth, LogChanged, decode_edge, first_read, grow
+from ledger.tlog.keys import LogKeys
+from ledger.tlog.merkle import CompactRange
+from ledger.tlog.store import (
+    SignedCheckpoint,
+    Tree,
+    begin_trees,
+    read_leaves,
+    take_signed_otherwise,
+    take_trees,
+    write_checkpoints,
+    write_growth,
+)
+
+_log = structlog.get_logger()
+
+_TREES_AT_ONCE: Final = 64
+_SLICE: Final = 4096
+"""How many events of a merchant are hashed at once. The other merchants with new events come before its next slice."""
+_EVENTS_AT_ONCE: Final = 16_384
+"""How many events one transaction hashes: about a fifth of a second of the database's processor time."""
+_FIRST: Final = UUID(int=0)
+
+
+class LogSealer(DatabaseClient):
+    """One worker's share of the sealing. Workers divide the merchants by the locks of their trees."""
+
+    def __init__(self, url: str, keys: LogKeys, *, every_s: float) -> None:
+        super().__init__(url, "ledger-log-sealing")
+        self._keys, self._every_s = keys, every_s
+        self._changed: set[UUID] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Seals every `every_s` seconds until `stop` is set; never if that is 0."""
+        if self._every_s:
+
+            async def seal() -> None:
+                await self.seal(stop)
+
+            await run_periodically(seal, stop, pause_s=self._every_s, log_waiting=_log_waiting)
+
+    def sample(self) -> None:
+        """Sets the metric of the logs that were changed."""
+        LOG_CHANGED.labels(PROCESS).set(len(self._changed))
+
+    async def seal(self, stop: asyncio.Event) -> list[SignedCheckpoint]:
+        """Seals what the logs hold now, and returns the newest checkpoint that it has signed of each. Raises a Fault.
+
+        It ends before the next transaction once `stop` is set.
+        """
+        signed: dict[UUID, SignedCheckpoint] = {}
+        changed: set[UUID] = set()
+        async with self._connected() as connection:
+            await begin_trees(connection)
+        grows = True
+        while grows and not stop.is_set():  # a slice of each merchant, until none has grown
+            grows, after = False, _FIRST
+            while not stop.is_set():
+                began = time.monotonic()
+                trees = await self._seal_some(after, signed, changed)
+                if not trees:
+                    break
+                grows = grows or any(tree.merchant_id not in changed for tree in trees)
+                after = trees[-1].merchant_id
+                await pause(stop, time.monotonic() - began)  # a long past leaves half of the time to the writers
+        self._changed = changed
+        await self._sign_again(stop)
+        return list(signed.values())
+
+    async def _seal_some(self, after: UUID, signed: dict[UUID, SignedCheckpoint], changed: set[UUID]) -> list[Tree]:
+        """Seals a slice of some merchants behind `after`, and returns their trees as they were before.
+
+        Adds to `signed` their checkpoints, and to `changed` the merchants whose log was changed.
+        """
+        async with self._connected() as connection, connection.transaction():
+            taken = _slices(await take_trees(connection, after, _TREES_AT_ONCE))
+            trees = [tree for tree, _ in taken]
+            grown = await self._grow(connection, taken, changed) if taken else []
+            checkpoints = [self._sign(merchant_id, growth.edge) for merchant_id, growth in grown]
+            if grown:
+                await write_growth(connection, grown)
+                await write_checkpoints(connection, checkpoints)
+        LOG_SEALED.inc(sum(until - tree.size for tree, until in taken if tree.merchant_id not in changed))
+        signed |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
+        return trees
+
+    async def _grow(
+        self, connection: Connection, taken: Sequence[tuple[Tree, int]], changed: set[UUID]
+    ) -> list[tuple[UUID, Growth]]:
+        """Returns the grown trees, without those whose log was changed, and adds these to `changed`."""
+        stretches = [(tree.merchant_id, first_read(tree.size, until), until) for tree, until in taken]
+        leaves = await read_leaves(connection, stretches)
+        grown = []
+        for (tree, until), found in zip(taken, leaves, strict=True):
+            try:
+                grown.append((tree.merchant_id, grow(decode_edge(tree.size, tree.edge), until, found)))
+            except LogChanged as change:
+                changed.add(tree.merchant_id)
+                _log.error("log_changed", merchant_id=str(tree.merchant_id), first=change.first, last=change.last)
+        return grown
+
+    async def _sign_again(self, stop: asyncio.Event) -> None:
+        """Signs the newest checkpoints again that other keys have signed than those of now: a key was replaced."""
+        after = _FIRST
+        while not stop.is_set():
+            async with self._connected() as connection, connection.transaction():
+                trees = await take_signed_otherwise(connection, after, self._keys.signed_by, _TREES_AT_ONCE)
+                if not trees:
+                    return
+                signed = [self._sign(tree.merchant_id, decode_edge(tree.size, tree.edge)) for tree in trees]
+                await write_checkpoints(connection, signed, again=True)
+            after = trees[-1].merchant_id
+
+    def _sign(self, merchant_id: UUID, edge: CompactRange) -> SignedCheckpoint:
+        checkpoint = Checkpoint(self._keys.origin(merchant_id), edge.size, edge.root())
+        note = sign_checkpoint(checkpoint, self._keys.signers(merchant_id))
+        return SignedCheckpoint(merchant_id, edge.size, note, self._keys.signed_by)
+
+
+def _slices(trees: Sequence[Tree]) -> list[tuple[Tree, int]]:
+    """Returns up to which size each tree grows in one transaction: as many as fit into it, at least one."""
+    taken: list[tuple[Tree, int]] = []
+    left = _EVENTS_AT_ONCE
+    for tree in trees:
+        until = min(tree.head, tree.size // _SLICE * _SLICE + _SLICE)
+        left -= until - first_read(tree.size, until)
+        if taken and left < 0:
+            break
+        taken.append((tree, until))
+    return taken
+
+
+def _log_waiting(reason: str) -> None:
+    _log.warning("log_sealing_waits", reason=reason)

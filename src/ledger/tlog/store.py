@@ -1,0 +1,176 @@
+"""The tables of the trees, and the hashes of events that the database computes.
+
+The statements here and `tlog.entries` build the same bytes of an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import Connection
+from ledger.tlog.growth import Growth, encode_edge
+from ledger.tlog.tiles import WIDTH, tile_root
+
+# The bytes of an event as an entry.
+_ENTRY: Final = """convert_to(
+    '{"merchantId":"' || merchant_id || '","position":' || position || ',"streamId":"' || stream_id
+    || '","version":' || version || ',"topic":' || to_json(topic) || ',"recordedAtUs":'
+    || (extract(epoch from recorded_at) * 1000000)::int8 || ',"commandId":"' || command_id
+    || '","dataSha256":"' || encode(sha256(data), 'hex') || '","contextSha256":"' || encode(sha256(context), 'hex')
+    || '"}', 'UTF8')"""
+
+# A tree for each merchant that has none.
+_BEGIN: Final = """
+insert into log_tree (merchant_id)
+select h.merchant_id from merchant_head h
+ where h.position > 0 and not exists (select from log_tree t where t.merchant_id = h.merchant_id)
+ order by 1 on conflict do nothing
+"""
+
+# Locks the trees behind a merchant's that are shorter than their log, without those that another worker extends.
+_TAKE: Final = """
+select t.merchant_id, t.size, t.edge, h.position from log_tree t join merchant_head h using (merchant_id)
+ where t.merchant_id > %s and h.position > t.size order by t.merchant_id limit %s for update of t skip locked
+"""
+
+# The leaf hashes of stretches of logs, tile by tile.
+_LEAVES: Final = f"""
+select k.n, l.number, l.hashes
+  from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as k(n, m, after, until)
+ cross join lateral (
+   select (position - 1) / {WIDTH} as number,
+          string_agg(sha256('\\x00'::bytea || {_ENTRY}), ''::bytea order by position) as hashes
+     from event where merchant_id = k.m and position > k.after and position <= k.until group by 1) l
+"""  # noqa: S608 - constants of this module
+
+# Stores full tiles.
+_PUT_TILES: Final = """
+insert into log_tile (merchant_id, level, number, hashes, root)
+select * from unnest(%s::uuid[], %s::int4[], %s::int8[], %s::bytea[], %s::bytea[])
+"""
+
+# The roots of the tiles below a tile.
+_ROOTS: Final = f"""
+select string_agg(root, ''::bytea order by number) from log_tile
+ where merchant_id = %s and level = %s and number >= %s * {WIDTH} and number < (%s + 1) * {WIDTH}
+"""  # noqa: S608 - a constant
+
+# Moves trees on.
+_MOVE: Final = """
+update log_tree t set size = u.size, edge = u.edge
+  from unnest(%s::uuid[], %s::int8[], %s::bytea[]) as u(merchant_id, size, edge) where t.merchant_id = u.merchant_id
+"""
+
+# Stores signed checkpoints.
+_PUT_CHECKPOINTS: Final = """
+insert into log_checkpoint (merchant_id, size, note, signed_by)
+select * from unnest(%s::uuid[], %s::int8[], %s::text[], %s::text[])
+"""
+
+# The trees whose newest checkpoint other keys have signed than these.
+_SIGNED_OTHERWISE: Final = """
+select t.merchant_id, t.size, t.edge from log_tree t join log_checkpoint c using (merchant_id, size)
+ where t.merchant_id > %s and c.signed_by <> %s order by t.merchant_id limit %s for update of t skip locked
+"""
+
+# Replaces the signatures of a checkpoint. Its size and root stay.
+_SIGN_AGAIN: Final = """
+update log_checkpoint c set note = u.note, signed_by = u.signed_by
+  from unnest(%s::uuid[], %s::int8[], %s::text[], %s::text[]) as u(merchant_id, size, note, signed_by)
+ where c.merchant_id = u.merchant_id and c.size = u.size
+"""
+
+
+class Tree(Struct, frozen=True):
+    """A merchant's tree as it is stored, and the position of the last event of its log."""
+
+    merchant_id: UUID
+    size: int
+    edge: bytes
+    head: int
+
+
+class SignedCheckpoint(Struct, frozen=True):
+    """A merchant's checkpoint of a size, and the keys that signed it."""
+
+    merchant_id: UUID
+    size: int
+    note: str
+    signed_by: str
+
+
+async def begin_trees(connection: Connection) -> None:
+    """Begins a tree for each merchant that has an event and no tree."""
+    await connection.execute(_BEGIN)
+
+
+async def take_trees(connection: Connection, after: UUID, limit: int) -> list[Tree]:
+    """Locks trees that are shorter than their log, of merchants behind `after`, until the transaction ends."""
+    rows = await connection.cursor(binary=True).execute(_TAKE, (after, limit))
+    return [Tree(*row) for row in await rows.fetchall()]
+
+
+async def take_signed_otherwise(connection: Connection, after: UUID, signed_by: str, limit: int) -> list[Tree]:
+    """Locks trees whose newest checkpoint other keys have signed, of merchants behind `after`, like `take_trees`."""
+    rows = await connection.cursor(binary=True).execute(_SIGNED_OTHERWISE, (after, signed_by, limit))
+    return [Tree(merchant_id, size, edge, size) for merchant_id, size, edge in await rows.fetchall()]
+
+
+async def read_leaves(
+    connection: Connection, stretches: Sequence[tuple[UUID, int, int]]
+) -> list[list[tuple[int, bytes]]]:
+    """Returns the leaf hashes of each stretch, tile by tile: the tile's number and its hashes within the stretch.
+
+    A stretch is a merchant, the index of its first entry and that behind its last one.
+    """
+    merchants, starts, ends = zip(*stretches, strict=True)
+    rows = await connection.cursor(binary=True).execute(
+        _LEAVES,
+        (
+            ENCODE_ARRAY["int4"](range(len(stretches))),
+            ENCODE_ARRAY["uuid"]([merchant_id.bytes for merchant_id in merchants]),
+            ENCODE_ARRAY["int8"](starts),
+            ENCODE_ARRAY["int8"](ends),
+        ),
+    )
+    found: list[list[tuple[int, bytes]]] = [[] for _ in stretches]
+    for n, number, hashes in await rows.fetchall():
+        found[n].append((number, hashes))
+    return found
+
+
+async def write_growth(connection: Connection, grown: Sequence[tuple[UUID, Growth]]) -> None:
+    """Stores the tiles that have become full, with those above them, and moves the trees on."""
+    tiles = [(merchant_id, 0, *tile) for merchant_id, growth in grown for tile in growth.tiles]
+    while tiles:
+        await connection.execute(_PUT_TILES, [list(column) for column in zip(*tiles, strict=True)])
+        tiles = [await _parent(connection, *tile[:3]) for tile in tiles if tile[2] % WIDTH == WIDTH - 1]
+    await connection.execute(
+        _MOVE,
+        (
+            [merchant_id for merchant_id, _ in grown],
+            [growth.edge.size for _, growth in grown],
+            [encode_edge(growth.edge) for _, growth in grown],
+        ),
+    )
+
+
+async def _parent(
+    connection: Connection, merchant_id: UUID, level: int, number: int
+) -> tuple[UUID, int, int, bytes, bytes]:
+    """Returns the tile above the 256th tile of 256."""
+    above = number // WIDTH
+    row = await (await connection.cursor(binary=True).execute(_ROOTS, (merchant_id, level, above, above))).fetchone()
+    assert row is not None, "an aggregate has one row"
+    return merchant_id, level + 1, above, row[0], tile_root(row[0])
+
+
+async def write_checkpoints(connection: Connection, signed: Sequence[SignedCheckpoint], *, again: bool = False) -> None:
+    """Stores checkpoints; with `again`, the signatures of checkpoints that are stored."""
+    columns = zip(*[(each.merchant_id, each.size, each.note, each.signed_by) for each in signed], strict=True)
+    await connection.execute(_SIGN_AGAIN if again else _PUT_CHECKPOINTS, [list(column) for column in columns])

@@ -1,0 +1,247 @@
+"""Sealing: the tree is that of the log whatever happens meanwhile, and no checkpoint contradicts another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from tests.metric_values import metric_value
+from tests.operations.conftest import an_order, by_card
+from tests.tlog.logs import KEYS, append, assert_sealed, checkpoints, entries, execute, leaves, seal
+from tests.tlog.test_merkle import tree_hash
+
+from ledger.background import log_sealing
+from ledger.background.log_sealing import LogSealer
+from ledger.operations.context.inputs import Actor
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.erasure.erase_customer import delete_customer
+from ledger.operations.orders.create import create_order
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.tlog import store
+from ledger.tlog.checkpoints import open_checkpoint
+from ledger.tlog.keys import LogKeys
+from ledger.tlog.notes import Unverified
+from projections.erasures import Erasures
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("topic", "at"),
+    [
+        ("order-created.v1", "2026-03-01T10:00:00.123456-06:00"),
+        ('module:Class["ñ", "\U0001f4b0"] \\ / \t\n\r\b\f\x01\x1f\x7f\u2028', "1969-12-31T23:59:59.999999Z"),
+        ("", "2999-12-31T23:59:59.999999Z"),
+    ],
+)
+async def test_the_database_hashes_the_same_entries(database_url: str, topic: str, at: str) -> None:
+    merchant = uuid4()
+    append(database_url, merchant, 3, topic, at)
+    await seal(database_url)
+    assert checkpoints(database_url, merchant)[0].root == tree_hash(leaves(database_url, merchant))
+
+
+async def test_events_of_operations_are_sealed_and_an_erasure_changes_no_entry(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    await create_order(ledger, merchant, an_order("1", by_card()))
+    await seal(database_url)
+    assert_sealed(database_url, merchant.merchant_id)
+    before = entries(database_url, merchant.merchant_id)
+    ((customer,),) = execute(database_url, "select customer_id from customer")
+    async with Erasures(database_url) as erasures:
+        await delete_customer(ledger, merchant, str(customer), erasures.orders_of)
+    assert execute(database_url, "select count(*) from data_key where destroyed_at is not null") == [(1,)]
+    after = entries(database_url, merchant.merchant_id)
+    assert len(after) > len(before)
+    assert after[: len(before)] == before
+    assert not any(text in b"".join(after) for text in (b"Ana", b"ana@example.com", b"4242424242424242"))
+    await seal(database_url)
+    assert_sealed(database_url, merchant.merchant_id)
+    assert len(checkpoints(database_url, merchant.merchant_id)) == 2
+
+
+async def test_logs_of_any_length_grow_in_slices(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_sealing, "_SLICE", 256)
+    monkeypatch.setattr(log_sealing, "_EVENTS_AT_ONCE", 300)
+    monkeypatch.setattr(log_sealing, "_TREES_AT_ONCE", 2)
+    merchants = [uuid4() for _ in range(5)]
+    for round_ in ((1, 255, 256, 257, 700), (254, 1, 256, 255, 1), (1, 1, 0, 600, 68)):
+        for merchant, count in zip(merchants, round_, strict=True):
+            append(database_url, merchant, count)
+        await seal(database_url)
+        for merchant in merchants:
+            assert_sealed(database_url, merchant)
+    for merchant in merchants:
+        tree = b"".join(leaves(database_url, merchant))
+        tiles = execute(
+            database_url, "select level, number, hashes from log_tile where merchant_id = %s order by 2", merchant
+        )
+        assert tiles == [(0, n, tree[n * 8192 : (n + 1) * 8192]) for n in range(len(tree) // 8192)]
+
+
+async def test_a_long_past_is_sealed_from_its_first_event_with_tiles_above(database_url: str) -> None:
+    merchant = uuid4()
+    append(database_url, merchant, 65_536 + 300)
+    await seal(database_url)
+    newest = checkpoints(database_url, merchant)[-1]
+    assert (newest.size, newest.root) == (65_836, tree_hash(leaves(database_url, merchant)))
+    ((hashes, root),) = execute(database_url, "select hashes, root from log_tile where level = 1")
+    below = execute(database_url, "select root from log_tile where level = 0 order by number limit 256")
+    assert hashes == b"".join(each for (each,) in below)
+    assert root == tree_hash(leaves(database_url, merchant)[:65_536])
+
+
+async def test_a_round_without_new_events_signs_nothing(database_url: str) -> None:
+    merchant = uuid4()
+    append(database_url, merchant, 10)
+    async with LogSealer(database_url, KEYS, every_s=1.0) as sealer:
+        assert [each.size for each in await sealer.seal(asyncio.Event())] == [10]
+        assert await sealer.seal(asyncio.Event()) == []
+    assert len(checkpoints(database_url, merchant)) == 1
+
+
+async def test_workers_at_once_make_one_history(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the logs grow. Each checkpoint has a beginning of the final log, and each size has one."""
+    monkeypatch.setattr(log_sealing, "_SLICE", 100)
+    monkeypatch.setattr(log_sealing, "_TREES_AT_ONCE", 3)
+    merchants = [uuid4() for _ in range(7)]
+    stop = asyncio.Event()
+
+    async def work() -> None:
+        async with LogSealer(database_url, KEYS, every_s=0.001) as sealer:
+            await sealer.run(stop)
+
+    workers = [asyncio.create_task(work()) for _ in range(3)]
+    for n in range(20):
+        for merchant in merchants:
+            await asyncio.to_thread(append, database_url, merchant, 1 + (n * 37) % 90)
+    unsealed = (
+        "select 1 from merchant_head h left join log_tree t using (merchant_id) where h.position > coalesce(t.size, 0)"
+    )
+    while execute(database_url, unsealed):  # noqa: ASYNC110 - of the database
+        await asyncio.sleep(0.02)
+    stop.set()
+    await asyncio.gather(*workers)
+    for merchant in merchants:
+        assert_sealed(database_url, merchant)
+        assert len(checkpoints(database_url, merchant)) > 1
+
+
+STEPS = ("begin_trees", "take_trees", "read_leaves", "write_growth", "write_checkpoints")
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_worker_that_is_killed_at_a_step_leaves_no_trace_of_it(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Before the commit. Its connection is ended by the server, as by the end of its process."""
+    merchant = uuid4()
+    append(database_url, merchant, 300)
+    await seal(database_url)
+    append(database_url, merchant, 300)
+    original = getattr(store, step)
+
+    async def killed(connection: Any, *arguments: Any, **options: Any) -> Any:
+        done = await original(connection, *arguments, **options)
+        await asyncio.to_thread(
+            execute, database_url, "select pg_terminate_backend(%s, 5000)", connection.info.backend_pid
+        )
+        return done
+
+    monkeypatch.setattr(log_sealing, step, killed)
+    with pytest.raises((DatabaseUnavailable, psycopg.OperationalError)):
+        await seal(database_url)
+    monkeypatch.setattr(log_sealing, step, original)
+    assert execute(database_url, "select size from log_tree") == [(300,)]
+    assert execute(database_url, "select number from log_tile") == [(0,)]
+    await seal(database_url)
+    assert_sealed(database_url, merchant)
+    assert [each.size for each in checkpoints(database_url, merchant)] == [300, 600]
+
+
+EDITS = {
+    "data": "update event set data = 'x' where position = 290",
+    "context": "update event set context = 'x' where position = 257",
+    "topic": "update event set topic = 'x' where position = 300",
+    "time": "update event set recorded_at = recorded_at + interval '1 us' where position = 290",
+    "command": "update event set command_id = gen_random_uuid() where position = 290",
+    "stream": "update event set stream_id = gen_random_uuid() where position = 290",
+    "version": "update event set version = 9999 where position = 290",
+    "deletion": "delete from event where position = 290",
+    "swap": "update event set position = 100000 where position = 290; update event set position = 290 where position = 291;"
+    " update event set position = 291 where position = 100000",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+async def test_a_change_of_a_sealed_event_ends_the_checkpoints_of_its_log(
+    database_url: str, edit: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    merchant, other = uuid4(), uuid4()
+    append(database_url, merchant, 300)
+    await seal(database_url)
+    with psycopg.connect(database_url) as connection:
+        connection.execute(EDITS[edit])  # type: ignore[arg-type]
+    append(database_url, merchant, 300)
+    append(database_url, other, 5)
+    async with LogSealer(database_url, KEYS, every_s=1.0) as sealer:
+        assert [each.merchant_id for each in await sealer.seal(asyncio.Event())] == [other]
+        sealer.sample()
+    assert metric_value("ledger_log_changed_merchants", "api-0") == 1
+    assert [each.size for each in checkpoints(database_url, merchant)] == [300]
+    assert execute(database_url, "select size from log_tree where merchant_id = %s", merchant) == [(300,)]
+    log = capsys.readouterr()
+    assert '"log_changed"' in log.out + log.err or "log_changed" in log.out + log.err
+
+
+async def test_a_missing_new_event_and_a_broken_edge_end_the_checkpoints(database_url: str) -> None:
+    missing, broken, other = uuid4(), uuid4(), uuid4()
+    for merchant in (missing, broken, other):
+        append(database_url, merchant, 100)
+    await seal(database_url)
+    for merchant in (missing, broken, other):
+        append(database_url, merchant, 20)
+    execute(database_url, "delete from event where merchant_id = %s and position = 110", missing)
+    execute(database_url, "update log_tree set edge = ''::bytea where merchant_id = %s", broken)
+    await seal(database_url)
+    assert [len(checkpoints(database_url, merchant)) for merchant in (missing, broken, other)] == [1, 1, 2]
+
+
+async def test_a_replaced_key_signs_with_the_one_before(database_url: str) -> None:
+    merchant, quiet = uuid4(), uuid4()
+    old, new, newest = (bytes([n]) * 32 for n in (1, 2, 3))
+    keys = [LogKeys("pay.example.com/v1/log", given) for given in ([old], [new, old], [newest, new, old])]
+    for merchant_id in (merchant, quiet):
+        append(database_url, merchant_id, 5)
+    await seal(database_url, keys[0])
+    append(database_url, merchant, 5)
+    for signing in keys[1:]:
+        await seal(database_url, signing)
+    for merchant_id, size in ((merchant, 10), (quiet, 5)):
+        query = "select note from log_checkpoint where merchant_id = %s and size = %s"
+        ((note,),) = execute(database_url, query, merchant_id, size)
+        for verifier in keys[2].verifiers(merchant_id)[:2]:
+            assert open_checkpoint(note.encode(), [verifier]).root == tree_hash(leaves(database_url, merchant_id))
+        with pytest.raises(Unverified):
+            open_checkpoint(note.encode(), keys[0].verifiers(merchant_id))
+    assert [str(each) for each in keys[2].verifiers(quiet)][1:] == [str(each) for each in keys[1].verifiers(quiet)]
+
+
+async def test_a_key_of_one_merchant_verifies_no_log_of_another(database_url: str) -> None:
+    merchant, other = uuid4(), uuid4()
+    append(database_url, merchant, 1)
+    await seal(database_url)
+    ((note,),) = execute(database_url, "select note from log_checkpoint where merchant_id = %s", merchant)
+    with pytest.raises(Unverified):
+        open_checkpoint(note.encode(), KEYS.verifiers(other))
+
+
+async def test_sealing_that_is_switched_off_never_begins(database_url: str) -> None:
+    append(database_url, UUID(int=1), 1)
+    async with LogSealer(database_url, KEYS, every_s=0.0) as sealer:
+        await sealer.run(asyncio.Event())
+    assert execute(database_url, "select 1 from log_tree") == []
