@@ -12,7 +12,7 @@ from campaigns.fake_stripe.running import fake_stripe_here
 from tests.docs.examples import Service, Shell, matches
 from tests.docs.pages import PAGES, ROOT, blocks
 
-from ledger.postgres.prepare import _INSERT_ONLY
+from ledger.postgres.prepare import _INSERT_ONLY, _NEVER_DELETED
 
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 AROUND = ROOT / "docs" / "tutorial" / "customers-cards-products-keys.md"
@@ -150,6 +150,7 @@ def test_the_bakerys_scenario_runs(service, tmp_path):
 def test_the_role_that_an_operator_creates_has_the_rights_of_ours():
     page = (HOW_TO / "use-your-own-postgres.md").read_text()
     assert f"revoke update, delete, truncate on {', '.join(_INSERT_ONLY)} from" in page
+    assert f"revoke delete, truncate on {', '.join(_NEVER_DELETED)} from" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -19,6 +19,7 @@ from tests.operations.conftest import register
 
 from api.http.dependencies import open_dependencies
 from ledger.background import worker
+from ledger.domain.streams import MERCHANTS
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.journal.commit.large_commits import STREAMS_MIN
 from ledger.operations.context.inputs import Actor
@@ -34,6 +35,7 @@ from ledger.postgres.connection_count import (
 from ledger.postgres.prepare import connections_allowed
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import CannotRun, Settings, api_processes
+from projections.as_of.points import Asked
 from projections.events.numbered import EventQuery
 
 pytestmark = pytest.mark.anyio
@@ -106,7 +108,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
     async with AsyncExitStack() as stack:
         deps = await stack.enter_async_context(open_dependencies(settings))
         merchants: list[UUID] = [(await register(deps.ledger)).merchant_id for _ in range(5)]
-        seen = await stack.enter_async_context(observed(database_url))
+        seen, now = await stack.enter_async_context(observed(database_url)), datetime.now(UTC)
         await deps.ledger.order_numbers.take()
         many = [ProductInput(index=n, details={"name": "Café", "price": Decimal(1)}) for n in range(STREAMS_MIN)]
         await import_products(deps.ledger, Actor(merchant_id=merchants[0]), many)
@@ -115,6 +117,8 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         assert isinstance(invoicing.provider, SandboxProvider)
         await asyncio.gather(*[deps.feed.catch_up(merchant) for merchant in merchants])
         await asyncio.gather(*[deps.events.page(merchant, EventQuery()) for merchant in merchants])
+        await asyncio.gather(*[deps.past.is_recorded(merchant, Asked(now, None)) for merchant in merchants])
+        await asyncio.gather(*[deps.histories.steps(merchant, MERCHANTS, str(merchant)) for merchant in merchants])
         await asyncio.gather(*[deps.repeats.redeliver(merchant, uuid4(), [uuid4()]) for merchant in merchants])
         await asyncio.gather(*[invoicing.issuers.find(merchants[0]) for _ in range(3)])
         await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])

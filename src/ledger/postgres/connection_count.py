@@ -43,6 +43,8 @@ _API: Final = Counter(
         "ledger-feed": 1,
         "ledger-numbering": 1,
         "ledger-deliveries": 1,
+        "ledger-past": 1,
+        "ledger-histories": 1,
     }
 )
 # Moves of clocks take turns at two, and the jobs that fall due share a pool of four.
