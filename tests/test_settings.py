@@ -175,3 +175,10 @@ def test_the_origin_of_the_logs_is_the_host_without_its_port(given, origin):
 def test_an_origin_has_no_scheme_space_or_plus(origin):
     with pytest.raises(SettingWrong, match=r"must be an address without a scheme, like pay\.example\.com/v1/log"):
         read_settings({"LEDGER_LOG_ORIGIN": origin})
+
+
+@pytest.mark.parametrize("url", ["https://a+b.example.com", "https://café.example.com", "https://[::1"])
+def test_a_public_host_that_cannot_name_a_log_needs_an_origin(url):
+    with pytest.raises(SettingWrong, match=r"^LEDGER_LOG_ORIGIN must be set"):
+        read_settings({"LEDGER_PUBLIC_URL": url})
+    assert log_origin(read_settings({"LEDGER_PUBLIC_URL": url, "LEDGER_LOG_ORIGIN": "example.com"})) == "example.com"

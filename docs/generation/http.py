@@ -237,7 +237,7 @@ def _operations() -> Iterator[tuple[str, str, str]]:
     for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
             for method, operation in route.endpoint.operations.items():
-                yield method, route.path, operation.handler.__doc__ or ""
+                yield method, route.path_format, operation.handler.__doc__ or ""
 
 
 def _about_operation(doc: str) -> str:

@@ -31,6 +31,7 @@ from api.http.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, RouteTable, ScopedOperation
 from api.http.middleware import Middleware
 from api.http.request_metrics import RequestMetrics
+from api.log import consistency, entry_proof, signed, tiles
 from api.merchant import create_key, fiscal_issuer, fiscal_logo, list_keys, meta, revoke_key, rotate_key
 from api.merchant import settings as merchant
 from api.orders import (
@@ -159,6 +160,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         *merchant_routes(settings, holder),
         *account_routes(settings, holder),
         *event_routes(settings, holder),
+        *log_routes(settings, holder),
         *webhook_routes(settings, holder),
         *signed_routes(settings, holder),
         *sandbox_routes(settings, holder),
@@ -296,6 +298,19 @@ def event_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(events, GET=list_events.LIST_EVENTS),
         route(f"{events}/{{id}}", GET=show_event.SHOW_EVENT),
         route(f"{events}/{{id}}/redeliver", POST=redeliver_event.REDELIVER_EVENT),
+    ]
+
+
+def log_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of the Merkle tree over the merchant's log."""
+    log = f"{settings.base_path}/v1/log"
+    route = partial(_route, holder)
+    return [
+        route(f"{log}/key", GET=signed.SHOW_KEYS),
+        route(f"{log}/checkpoint", GET=signed.SHOW_CHECKPOINT),
+        route(f"{log}/tile/{{tile:path}}", GET=tiles.SHOW_TILE),
+        route(f"{log}/entries/{{position}}/proof", GET=entry_proof.PROVE_ENTRY),
+        route(f"{log}/consistency", GET=consistency.PROVE_CONSISTENCY),
     ]
 
 

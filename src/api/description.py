@@ -22,6 +22,7 @@ from api.openapi.parameters import ANSWER_HEADERS, RATE, REQUEST_HEADERS
 from api.operation import (
     AUDIT,
     EVENTS,
+    LOG,
     MERCHANT,
     PAYMENT_METHODS,
     PLANS,
@@ -81,7 +82,7 @@ def describe(routes: Iterable[Route]) -> Json:
     errors = ErrorAnswers()
     for route in routes:
         for method, spec, has_key in _operations(route):
-            paths.setdefault(route.path, {})[method] = _operation(spec, errors, has_key=has_key)
+            paths.setdefault(route.path_format, {})[method] = _operation(spec, errors, has_key=has_key)
             used.append(spec)
     return {
         "openapi": "3.1.0",
@@ -120,6 +121,11 @@ def describe(routes: Iterable[Route]) -> Json:
             },
             {"name": EVENTS, "description": "Follow every change, in the order in which the changes happened."},
             {"name": AUDIT, "description": "See what happened, and who caused it, as the log holds it."},
+            {
+                "name": LOG,
+                "description": "Prove what happened: the signed Merkle tree over the merchant's log, and proofs that are "
+                "verified without the service.",
+            },
             {"name": WEBHOOKS, "description": "Choose where events are posted, and by which secret they are signed."},
             {
                 "name": PAYMENT_METHODS,
@@ -200,7 +206,7 @@ def _answers(spec: OperationSpec, errors: ErrorAnswers, *, has_key: bool) -> Jso
     for media in spec.texts:
         answers["200"]["content"][media] = {"schema": {"type": "string"}}
     if spec.text is not None:
-        answers["200"] = answer(spec.text, {"type": "string"}, ["x-request-id"], "text/plain")
+        answers["200"] = answer(spec.text, {"type": "string"}, ["x-request-id"], spec.text_type)
     return dict(sorted((answers | errors.references(spec, has_key=has_key)).items()))
 
 

@@ -20,6 +20,7 @@ PROCESSORS: Final = "Processor accounts"
 EVENTS: Final = "Events"
 WEBHOOKS: Final = "Webhook endpoints"
 AUDIT: Final = "Audit"
+LOG: Final = "Log"
 Json = dict[str, Any]
 Codes = Mapping[int, tuple[str, ...]]
 
@@ -28,7 +29,7 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
     """The published description of an operation: its name, what it takes, what it answers with which status and codes.
 
     `takes` is the struct of the body, which may be left out if `optional`. `answers` has the meaning and the struct
-    of each status; `text` is the meaning of an answer that is plain text instead, `texts` the other media types in
+    of each status; `text` is the meaning of an answer that is no JSON, of `text_type`; `texts` the other media types in
     which the answer 200 exists. `replays` marks an operation whose answers may be repetitions (header
     Idempotent-Replayed). `has_order` is false if a decline is answered without the payment order.
     """
@@ -42,6 +43,7 @@ class OperationSpec(Struct, frozen=True, kw_only=True):
     examples: Mapping[str, Json] = {}
     answers: Mapping[int, tuple[str, type[Struct]]] = {}
     text: str | None = None
+    text_type: str = "text/plain"
     texts: tuple[str, ...] = ()
     codes: Codes
     tag: str = "Payment orders"

@@ -654,6 +654,7 @@ def _check_together(settings: Settings) -> None:
     for name in ("master_key", "processor_keys", "sealing_keys", "checkpoint_keys"):
         if getattr(settings, name) and getattr(settings, f"{name}_file"):
             raise SettingWrong(variable_of(name), f"and {variable_of(f'{name}_file')} must not both be set")
+    _check_log_origin(settings)
     _check_stamping(settings)
     _check_mail(settings)
     _check_stripe(settings)
@@ -681,6 +682,15 @@ def _check_stripe(settings: Settings) -> None:
         )
     if server.scheme != "https" and host not in _LOOPBACK:
         raise SettingWrong("LEDGER_STRIPE_URL", "must begin with https://: the accounts' secret keys are sent to it")
+
+
+def _check_log_origin(settings: Settings) -> None:
+    try:
+        has_origin = re.fullmatch(_ORIGIN, log_origin(settings)) is not None
+    except ValueError:  # of an address that is none
+        has_origin = False
+    if not has_origin:
+        raise SettingWrong("LEDGER_LOG_ORIGIN", "must be set: the host of LEDGER_PUBLIC_URL cannot name a log")
 
 
 def _check_webhooks(settings: Settings) -> None:

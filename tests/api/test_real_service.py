@@ -22,6 +22,10 @@ from tests.api.openapi.description import operations
 from tests.api.payer import DEVICE_THEN_CHALLENGE, path_of
 from tests.invoicing.documents import LOGO_BASE64, issuer_body
 
+from ledger.tlog.notes import parse_verifier
+from ledger.tlog.proofs import verify_proof
+from ledger.tlog.tiles import decode_bundle
+
 ORDERS, SANDBOX = "/api/v2/payment-orders", "/api/sandbox"
 KEYS, LOGO = "/api/v1/api-keys", "/api/v1/merchant/fiscal-issuer/logo"
 GLOBAL, MEXICO = "/api/v1/invoices/global", ZoneInfo("America/Mexico_City")
@@ -29,6 +33,7 @@ METHODS = "/api/payment-methods"
 ACCOUNTS = "/api/v1/processor-accounts"
 EVENTS = "/api/v1/events"
 ENDPOINTS = "/api/v1/webhook-endpoints"
+LOG = "/api/v1/log"
 NOT_MERCHANTS = {
     ("post", "/api/processor-messages/{processor}"),
     ("post", "/api/processor-messages/{merchantId}/{account}"),
@@ -95,6 +100,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     to_the_card = {"amount": 1000, "paymentId": shop.get(f"{ORDERS}/split/payments/part")["id"]}
     refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
     webhooks(shop)
+    proved(shop)
     own_account(shop)
     own_customers(shop)
     saved_cards(shop)
@@ -126,6 +132,18 @@ def followed(shop: Shop) -> list[dict[str, Any]]:
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
     assert shop.get(f"{EVENTS}/{events[-1]['id']}") == events[-1]
     return events
+
+
+def proved(shop: Shop) -> None:
+    """Waits until the worker has sealed the merchant's first event, and verifies a proof of it."""
+    until = time.monotonic() + 60
+    while shop.ask("GET", f"{LOG}/checkpoint").status_code == 404 and time.monotonic() < until:
+        time.sleep(0.2)
+    keys = [parse_verifier(line) for line in shop.ask("GET", f"{LOG}/key").text.splitlines()]
+    bundle = shop.ask("GET", f"{LOG}/tile/entries%2F000.p%2F1").content
+    file = shop.ask("GET", f"{LOG}/entries/1/proof").content
+    assert verify_proof(file, decode_bundle(bundle)[0], keys)[0] == 0
+    assert shop.get(f"{LOG}/consistency?from=1")["from"] == 1
 
 
 def webhooks(shop: Shop) -> None:

@@ -21,9 +21,9 @@ OF_A_PAGE: Final[Headers] = (
 """The further headers of a page without script."""
 
 
-def preferred_type(accept: bytes, offered: Sequence[str]) -> str:
-    """Returns the one of these media types that a header Accept prefers, JSON if it prefers none of them."""
-    best, quality = JSON, 0.0
+def preferred_type(accept: bytes, offered: Sequence[str], otherwise: str = JSON) -> str:
+    """Returns the one of these media types that a header Accept prefers, `otherwise` if it prefers none of them."""
+    best, quality = otherwise, 0.0
     for part in accept.decode("latin-1").lower().split(","):
         name, *parameters = (piece.strip() for piece in part.split(";"))
         weights = [text for parameter in parameters if (text := parameter.removeprefix("q=")) != parameter]

@@ -30,9 +30,11 @@ from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.postgres.listener import Listener
 from ledger.postgres.registration import Registration
 from ledger.security.api_keys import NewKey, new_key
-from ledger.security.secrets import Purpose, load_secrets
-from ledger.settings import Settings, request_limits
+from ledger.security.secrets import Purpose, load_checkpoint_keys, load_secrets
+from ledger.settings import Settings, log_origin, request_limits
 from ledger.telemetry.metrics import SHARED_DIRECTORY
+from ledger.tlog.keys import LogKeys
+from ledger.tlog.reading import TreeReader
 from ledger.wiring import document_place, open_ledger
 from projections.as_of.reads import PastReader
 from projections.events.bodies import BodyRenderer
@@ -82,6 +84,10 @@ class Dependencies(Struct, frozen=True):
     """Reads the events of resources."""
     repeats: DeliveryRepeats
     """Lets events be delivered to webhook endpoints again."""
+    trees: TreeReader
+    """Reads the Merkle trees of the logs."""
+    log_keys: LogKeys
+    """The keys that sign the checkpoints of the logs."""
     samples: SampleRenderer
     """Renders samples of public events."""
     waiting: WaitingRequests
@@ -142,6 +148,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         stack.push_async_callback(past.stop)
         histories = HistoryReader(settings.database_url, ledger.journal.reader, ledger.slices)
         stack.push_async_callback(histories.stop)
+        trees = TreeReader(settings.database_url)
+        stack.push_async_callback(trees.stop)
         payment_lookup, clock_control = None, None
         if settings.environment == "sandbox":
             payment_lookup = PaymentLookup(settings.database_url)
@@ -168,6 +176,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             past=past,
             histories=histories,
             repeats=repeats,
+            trees=trees,
+            log_keys=LogKeys(log_origin(settings), load_checkpoint_keys(settings)),
             samples=SampleRenderer(settings.environment, settings.base_path, settings.lps_base_path),
             waiting=WaitingRequests(settings.request_timeout_s),
             clock_control=clock_control,

@@ -67,6 +67,14 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "SUBSCRIPTION_INVOICE_NOT_FOUND": "The merchant has no subscription invoice with this id.",
     "EVENT_NOT_FOUND": "The merchant has no event with this id.",
     "VERSION_NOT_FOUND": "The resource has fewer events than `version`: ask for a lower one.",
+    "LOG_EMPTY": "The merchant's log has no checkpoint yet: the worker signs the first one some seconds after the merchant "
+    "exists.",
+    "ENTRY_NOT_FOUND": "The merchant's log has no event at this position.",
+    "ENTRY_NOT_SEALED": "No checkpoint has the event yet. Ask again after the seconds in `Retry-After`.",
+    "CHECKPOINT_NOT_FOUND": "No checkpoint was signed at this `size`: leave it out for the newest one.",
+    "TILE_NOT_FOUND": "The tree of the merchant's log has no tile at this path, or not of this width yet.",
+    "LOG_CHANGED": "An event of the merchant's log was removed from the database after a checkpoint had it. The operator "
+    "of the service has to restore it.",
     "FEED_BEHIND": "The feed does not have all events yet: the merchant's past is being numbered for the first time, or "
     "its log cannot be read to its end. Ask again after the seconds in `Retry-After`.",
     "SUBSCRIPTION_CANCELED": "The subscription has ended, which is final: create another one.",

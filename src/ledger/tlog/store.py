@@ -16,8 +16,8 @@ from ledger.postgres.connection import Connection
 from ledger.tlog.growth import Growth, encode_edge
 from ledger.tlog.tiles import WIDTH, tile_root
 
-# The bytes of an event as an entry.
-_ENTRY: Final = """convert_to(
+# The bytes of an event as an entry, from the columns of its row.
+ENTRY: Final = """convert_to(
     '{"merchantId":"' || merchant_id || '","position":' || position || ',"streamId":"' || stream_id
     || '","version":' || version || ',"topic":' || to_json(topic) || ',"recordedAtUs":'
     || (extract(epoch from recorded_at) * 1000000)::int8 || ',"commandId":"' || command_id
@@ -44,7 +44,7 @@ select k.n, l.number, l.hashes
   from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as k(n, m, after, until)
  cross join lateral (
    select (position - 1) / {WIDTH} as number,
-          string_agg(sha256('\\x00'::bytea || {_ENTRY}), ''::bytea order by position) as hashes
+          string_agg(sha256('\\x00'::bytea || {ENTRY}), ''::bytea order by position) as hashes
      from event where merchant_id = k.m and position > k.after and position <= k.until group by 1) l
 """  # noqa: S608 - constants of this module
 

@@ -279,6 +279,11 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
             "query.cursor": NOTHING("a delivery behind which the page begins: none of it is shown"),
         }
     ),
+    ("GET", "/api/v1/log/key"): Case(),
+    ("GET", "/api/v1/log/checkpoint"): Case(),
+    ("GET", "/api/v1/log/tile/{tile}"): Case(),
+    ("GET", "/api/v1/log/entries/{position}/proof"): Case(),
+    ("GET", "/api/v1/log/consistency"): Case(),
     ("POST", "/api/v1/events/{id}/redeliver"): Case({"path.id": "event", "body.endpointId": "webhook endpoint"}),
     ("GET", _ACCOUNTS): Case(),
     ("GET", f"{_ACCOUNTS}/{{name}}"): Case({"path.name": "processor account"}),

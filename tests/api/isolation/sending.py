@@ -25,7 +25,7 @@ from ledger.settings import Settings
 def operations() -> dict[tuple[str, str], ScopedOperation]:
     """Returns every operation of the router that a merchant calls."""
     return {
-        (method, route.path): operation
+        (method, route.path_format): operation
         for route in routes(Settings(), DependencyHolder())
         if isinstance(route.endpoint, Endpoint)
         for method, operation in route.endpoint.operations.items()

@@ -111,7 +111,7 @@ def test_every_route_is_described_and_every_description_is_routed():
     routed = set()
     for route in routes(Settings(), DependencyHolder()):
         if isinstance(route.endpoint, Endpoint):
-            routed |= {(method.lower(), route.path) for method in route.endpoint.operations}
+            routed |= {(method.lower(), route.path_format) for method in route.endpoint.operations}
         elif isinstance(route.endpoint, ProcessorMessages | AccountMessages):
             routed.add(("post", route.path))
         elif route.path not in {"/", DESCRIPTION, PAGE, ASSET, ERRORS_PAGE} and not isinstance(
