@@ -25,7 +25,10 @@ _BEGIN_WITH = (
     "tests/transitions/test_every_operation.py",
     "tests/campaigns/test_unknown_outcomes.py",
     "tests/campaigns/chaos/test_short.py",
+    # Each process that runs one of these starts a browser.
     "tests/browser/test_reference_page.py",
+    "tests/browser/test_payer_pages.py",
+    "tests/browser/test_payer_authentication.py",
     # Their tests share what they read of all modules.
     "tests/test_architecture.py",
 )

@@ -112,7 +112,13 @@ async def test_device_data_alone_authenticates_some_cards(browser: Browser, addr
     assert await settled(merchant, said) == ("COMPLETED", "CAPTURED")
 
 
-@pytest.mark.parametrize(("button", "end"), [(ACCEPT, ("COMPLETED", "CAPTURED")), (REFUSE, ("FAILED", "FAILED"))])
+@pytest.mark.parametrize(
+    ("button", "end"),
+    [
+        (ACCEPT, ("COMPLETED", "CAPTURED")),
+        pytest.param(REFUSE, ("FAILED", "FAILED"), marks=pytest.mark.long),
+    ],
+)
 async def test_device_data_is_collected_and_then_the_payer_is_challenged(
     browser: Browser, address: str, store: Storefront, button: str, end: tuple[str, str]
 ):

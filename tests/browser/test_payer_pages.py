@@ -30,8 +30,12 @@ async def store(settings: Settings) -> AsyncIterator[Storefront]:
         yield storefront
 
 
+# With JavaScript, test_payer_authentication.py has the payer accept and refuse at every change.
 @pytest.mark.parametrize("javascript", [pytest.param(True, marks=pytest.mark.long), False])
-@pytest.mark.parametrize(("button", "said"), [("Confirmar el pago", Approved), ("Rechazar el pago", Declined)])
+@pytest.mark.parametrize(
+    ("button", "said"),
+    [("Confirmar el pago", Approved), pytest.param("Rechazar el pago", Declined, marks=pytest.mark.long)],
+)
 async def test_a_payer_answers_the_challenge(
     browser: Browser, address: str, store: Storefront, button: str, said: type, javascript: bool
 ):
