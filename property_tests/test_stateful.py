@@ -21,11 +21,11 @@ STEPS = 50
 @pytest.mark.parametrize(
     ("seed", "runs", "unreached_max"),
     [
-        (20_260_131, 15, 8),
+        (20_260_131, 10, 8),
         pytest.param(20_260_131, 60, 0, marks=pytest.mark.long),
         pytest.param(20_260_201, 150, 0, marks=pytest.mark.long),
     ],
-    ids=["15", "60", "150"],
+    ids=["10", "60", "150"],
 )
 def test_the_service_agrees_with_the_model(
     postgres_url: str,

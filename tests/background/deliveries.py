@@ -30,7 +30,7 @@ Answer = Callable[[dict[str, Any], int], int]
 """Returns the status for an event that arrives for the n-th time, from 1."""
 
 
-async def until(is_so: Callable[[], bool], within_s: float = 20.0) -> None:
+async def until(is_so: Callable[[], bool], within_s: float = 60.0) -> None:
     """Waits until something is so."""
     async with asyncio.timeout(within_s):
         while not is_so():  # noqa: ASYNC110 - the database is looked at, or another task

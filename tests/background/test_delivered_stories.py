@@ -88,7 +88,7 @@ async def test_each_event_of_random_stories_is_delivered_once_to_each_endpoint_t
             (foreign, "/foreign"): [],
         }
         expected = sum(len(numbers) for numbers in wanted.values())
-        await until(lambda: len(receiver.arrivals) >= expected, within_s=20 + count)
+        await until(lambda: len(receiver.arrivals) >= expected, within_s=60 + count)
     assert [event.sequence for event in events] == list(range(past + 1, past + 1 + len(events))), "no gap"
     for (endpoint_id, path), numbers in wanted.items():
         assert sorted(receiver.sequences(path)) == numbers

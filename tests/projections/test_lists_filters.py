@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator
 from datetime import timedelta
@@ -119,7 +120,7 @@ async def market(shop: Shop) -> Market:
         source_id = unknown if n > 3 else None if source is None else customers[source].customer_id
         customers.append(await customer(shop, f"customer-{n}", email, source_id))
     chance = random.Random(5)
-    orders = []
+    creations = []
     for n in range(300):
         events: tuple[Any, ...] = chance.choice(
             [
@@ -133,7 +134,7 @@ async def market(shop: Shop) -> Market:
                 (by_card(1, "1881"), authorization_requested(1, 10_000)),
             ]
         )
-        order = await shop.order(
+        creation = shop.order(
             chance.choice(["Ref-{}", "ñandú {}", "50%_{}", "back\\{}", "o'{}", "STRASSE{}"]).format(n),
             *events,
             at=NOON - timedelta(hours=chance.randrange(100)),
@@ -143,7 +144,10 @@ async def market(shop: Shop) -> Market:
             amount=Decimal(chance.choice(["10000", "150.75", "25000"])),
             currency=chance.choice(["MXN", "MXN", "USD"]),
         )
-        orders.append(order)
+        creations.append(creation)
+    orders = []
+    for first in range(0, len(creations), 4):  # a few in a commit leave the search enough small blocks to compact
+        orders += await asyncio.gather(*creations[first : first + 4])
     return Market(shop, customers, orders)
 
 
