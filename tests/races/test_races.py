@@ -1,5 +1,5 @@
-"""The same request many times at once, through two processes: it is executed once, and every client gets the same
-answer.
+"""Races through two processes. The same request many times at once is executed once, and every client gets the same
+answer. Requests for the same money never pay or refund more than there is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from urllib.parse import quote
 import pytest
 from campaigns.chaos import bodies, rules
 from campaigns.chaos.evidence import MerchantEvidence, gather
+from campaigns.races.money import RACES, RaceService
+from campaigns.races.running import wrong_in
 from campaigns.races.simultaneous import RaceAnswer, RaceRequest, race, statuses
 from tests.races.conftest import TwoProcesses
 
@@ -162,3 +164,13 @@ async def test_creating_and_charging_the_same_order_at_once_charges_it_once(proc
     assert set(statuses(answers)) <= {200, 201, 409}
     order = await order_named(processes, "both")
     assert [payment.status for payment in order.payments] == [PaymentStatus.FAILED, PaymentStatus.CAPTURED]
+
+
+# `python -m campaigns races` runs hundreds of rounds of each.
+@pytest.mark.parametrize("rounds", [1, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", RACES)
+async def test_no_race_pays_or_refunds_more_than_there_is(processes: TwoProcesses, name: str, rounds: int) -> None:
+    service = RaceService(processes.ports, processes.merchant.api_key)
+    for number in range(rounds):
+        assert await RACES[name](service, f"{name}/{rounds}/{number}") == []
+    assert await wrong_in(processes.installation) == []
