@@ -1,6 +1,7 @@
 """A real Postgres for the session, and an empty database with the current schema for each test that needs one."""
 
 import gc
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    share_cluster()  # before xdist starts its processes
+    # Both are inherited by the processes of xdist and by those that tests start.
+    share_cluster()
+    # Each of them reads the authorities that it trusts, 150 or one. None speaks TLS with a host that is not the test's own.
+    os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).parent / "authority.pem"))
 
 
 @pytest.hookimpl(wrapper=True)
