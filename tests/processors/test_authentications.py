@@ -132,6 +132,7 @@ async def test_the_pages_find_a_session_by_either_id(shop: Shop):
     assert session is not None
     assert session.stage is NextAction.DEVICE_DATA
     assert await pages.session(str(uuid7())) is None
-    assert await pages.conclude(action_required.authentication_transaction_id, accepted=False) == session, (
+    assert await pages.conclude(action_required.authentication_transaction_id, accepted=False) is None, (
         "nothing to choose yet"
     )
+    assert await pages.session(action_required.reference_id) == session

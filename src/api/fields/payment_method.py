@@ -14,7 +14,6 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
-from stdnum import luhn
 
 from api.decoding.field_errors import FieldErrors
 from api.decoding.types import CARD_TOKENS_MAX, CardNumber, Cvc, Id, Month, Text, Token, Year, alias_of
@@ -25,6 +24,7 @@ from ledger.domain.orders.terms import CardSummary, MethodType
 from ledger.operations.context.inputs import AccountToken, PaymentInput
 from ledger.processors.bins import bin_info
 from ledger.processors.contract import Card, CardToken
+from ledger.processors.pan_detection import passes_luhn
 from ledger.processors.saved_card import SecurityCode
 
 _Type = Literal["card", "payment_method_id", "spei", "paycash", "cie_cash_net"]
@@ -279,7 +279,7 @@ def _number(typed: str | None) -> str:
     number = typed.replace(" ", "").replace("-", "")
     if not _NUMBER.fullmatch(number):
         raise invalid(field, "must have 13 to 19 digits", "INVALID_FORMAT")
-    if not luhn.is_valid(number):
+    if not passes_luhn(number):
         raise invalid(field, "is not a valid card number", "INVALID_CARD_NUMBER")
     return number
 

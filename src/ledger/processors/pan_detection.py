@@ -114,6 +114,16 @@ def contains_pan(text: str) -> bool:
     )
 
 
+def passes_luhn(number: str) -> bool:
+    """Returns whether the check digit of a number of ASCII digits is right (ISO/IEC 7812-1).
+
+    >>> passes_luhn("4242424242424242"), passes_luhn("4242424242424241")
+    (True, False)
+    """
+    backwards = number.encode()[::-1].translate(_VALUES)
+    return (sum(backwards[::2]) + sum(backwards[1::2].translate(_DOUBLED))) % 10 == 0
+
+
 def visible(text: str) -> str:
     """Returns the text without the characters that a reader does not see."""
     return text if text.isascii() else _INVISIBLE.sub("", text)

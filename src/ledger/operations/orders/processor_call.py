@@ -17,6 +17,7 @@ from ledger.domain.orders.events import OrderEvent, PaymentAuthorized, PaymentCa
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, NotFound, NotSent, Unanswered
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
@@ -149,17 +150,16 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
 
     async def _counted(self, call: Awaitable[Outcome]) -> Outcome:
         """Awaits a call that begins a payment, and counts for its account whether the processor was reached."""
-        method = self.payment.started.method.type
-        about = self.merchant_id, self.payment.account, method
-        ids = {"merchant_id": str(self.merchant_id), "account": self.payment.account, "method": method}
+        payment = self.payment
+        about = self.merchant_id, payment.account, payment.started.method.type
         try:
             answer = await call
         except contract.ProcessorUnavailable:
             if self.ledger.health.failed(*about):
-                _log.warning("processor_account_down", **ids)
+                _log.warning("processor_account_down", **_names(*about))
             raise
         if self.ledger.health.answered(*about):
-            _log.info("processor_account_up", **ids)
+            _log.info("processor_account_up", **_names(*about))
         return answer
 
     async def read(self, answer: Outcome) -> Outcome:
@@ -272,6 +272,11 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         REPEATED.inc()
         _log.info("call_sent_again", tries=self.intent.tries + 1, **self.about)
         return True
+
+
+def _names(merchant_id: UUID, account: str, method: MethodType) -> dict[str, str]:
+    """Returns what a log line about a method of an account names."""
+    return {"merchant_id": str(merchant_id), "account": account, "method": method}
 
 
 class WithdrawalCall(Call, frozen=True, kw_only=True):

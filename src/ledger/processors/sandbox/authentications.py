@@ -41,11 +41,14 @@ select transaction_id, reference_id, access_token, merchant_id, idempotency_key,
 """
 
 # The same, as a page shows it: with its merchant, and not with the book that it is in.
-_SHOW: Final = """
-select transaction_id, reference_id, access_token, coalesce(o.merchant_id, s.merchant_id), idempotency_key, order_id,
-       payment_id, amount, currency, card_bin, card_last4, stage, challenges, return_url, payment_method_id, accepted
-  from sandbox_authentication s left join sandbox_account o on o.book_id = s.merchant_id
- where transaction_id = %s or reference_id = %s
+_SHOWN: Final = """
+transaction_id, reference_id, access_token,
+       coalesce((select o.merchant_id from sandbox_account o where o.book_id = s.merchant_id), s.merchant_id),
+       idempotency_key, order_id, payment_id, amount, currency, card_bin, card_last4, stage, challenges, return_url,
+       payment_method_id, accepted
+"""
+_SHOW_ONE: Final = """
+select {shown} from sandbox_authentication s where transaction_id = %s or reference_id = %s
 """
 
 # A session goes on to another stage.
@@ -57,9 +60,11 @@ update sandbox_authentication set device_data_at = coalesce(device_data_at, now(
 """
 
 # What the payer chose on the challenge's or the redirect's page. The last choice before the validation counts.
-_CONCLUDE: Final = """
-update sandbox_authentication set accepted = %s where transaction_id = %s and stage in ('CHALLENGE', 'REDIRECT')
+_SET_CHOICE: Final = """
+update sandbox_authentication s set accepted = %s where transaction_id = %s and stage in ('CHALLENGE', 'REDIRECT')
+returning {shown}
 """
+_SHOW, _CONCLUDE = (statement.format(shown=_SHOWN.strip()) for statement in (_SHOW_ONE, _SET_CHOICE))
 
 _STAGES: Final = {
     Authentication.CHALLENGE: NextAction.CHALLENGE,
@@ -120,7 +125,8 @@ class PayerPages:
     async def session(self, name: str) -> Session | None:
         """Returns a session by its transaction id or its reference id."""
         async with self._executor.connection() as connection:
-            return await _shown(connection, name)
+            row = await fetch_one(connection, _SHOW, (name, name))
+            return None if row is None else _session(*row)
 
     async def collect_device_data(self, reference_id: str) -> None:
         """Records that the device-data page ran in the payer's browser."""
@@ -128,10 +134,10 @@ class PayerPages:
             await connection.execute(_COLLECT, (reference_id,))
 
     async def conclude(self, transaction_id: str, *, accepted: bool) -> Session | None:
-        """Records that the payer accepted or refused. Returns the session, or None if it does not exist."""
+        """Records that the payer accepted or refused. Returns the session, or None if it does not ask him any more."""
         async with self._executor.connection() as connection:
-            await connection.execute(_CONCLUDE, (accepted, transaction_id))
-            return await _shown(connection, transaction_id)
+            row = await fetch_one(connection, _CONCLUDE, (accepted, transaction_id))
+            return None if row is None else _session(*row)
 
 
 def open_session(request: AuthorizationRequest, authentication: Authentication, pages_url: str) -> CallEffect:
@@ -242,12 +248,6 @@ async def _session_of(connection: Connection, request: AuthenticationRequest) ->
     """Returns the merchant's session that a call names, None for an id that contains `fail`."""
     session = await _find(connection, request.authentication_transaction_id)
     return session if session is not None and session.merchant_id == request.merchant_id else None
-
-
-async def _shown(connection: Connection, name: str) -> Session | None:
-    """Returns a session as a page shows it."""
-    row = await fetch_one(connection, _SHOW, (name, name))
-    return None if row is None else _session(*row)
 
 
 async def _find(connection: Connection, name: str) -> Session | None:
