@@ -27,6 +27,7 @@ from api.global_invoices import create as create_global
 from api.global_invoices import list as list_global
 from api.global_invoices import show as show_global
 from api.histories import events as histories
+from api.histories import explain
 from api.http.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, RouteTable, ScopedOperation
 from api.http.middleware import Middleware
@@ -177,6 +178,7 @@ def order_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(orders, GET=list_orders.LIST_ORDERS, POST=create.CREATE),
         route(one, GET=show.SHOW, PATCH=change_order.CHANGE),
         route(f"{one}/events", GET=histories.LIST_ORDER_EVENTS),
+        route(f"{one}/explain", GET=explain.EXPLAIN),
         route(f"{one}/charge", POST=charge.CHARGE),
         route(f"{one}/payments", GET=payments.LIST_PAYMENTS, POST=add_payment.ADD_PAYMENT),
         route(f"{one}/payments/{{paymentId}}", GET=payments.SHOW_PAYMENT),

@@ -119,6 +119,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     assert (again.content, again.headers["idempotent-replayed"]) == (refunded.content, "true")
     history = shop.get(f"{ORDERS}/split/events")["data"]
     assert history[-1]["state"]["amountRefunded"] == shop.get(f"{ORDERS}/split")["amountRefunded"]
+    assert shop.get(f"{ORDERS}/split/explain?field=amountRefunded")["value"] == history[-1]["state"]["amountRefunded"]
     assert operations().keys() - shop.done == NOT_MERCHANTS
     assert service.complaints() == []
 

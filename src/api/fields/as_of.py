@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from api.decoding.field_errors import FieldErrors
 from api.decoding.query import Parameters, described_parameters, parse_parameters, parse_whole
 from api.errors import conflicting, invalid
 from api.fields.values import moment
@@ -36,11 +37,17 @@ CODES: Final[Codes] = {400: ("CONFLICTING_FIELDS",), 404: ("VERSION_NOT_FOUND",)
 
 async def past_asked(deps: Dependencies, request: ApiRequest) -> Asked | None:
     """Returns the past state that a request asks for, None if it asks for the present. Raises ApiError (400)."""
-    if not request.query:
-        return None
+    return await asked_in(deps, request, *parse_parameters(request.query, PARAMETERS)) if request.query else None
+
+
+async def asked_in(
+    deps: Dependencies, request: ApiRequest, given: Mapping[str, str], errors: FieldErrors
+) -> Asked | None:
+    """Returns what `past_asked` does, from parameters that may have further ones and errors about them. Raises ApiError
+    (400), with every wrong parameter.
+    """
     merchant_id = request.principal.merchant_id
     now = deps.ledger.clock.now(merchant_id)
-    given, errors = parse_parameters(request.query, PARAMETERS)
     as_of = errors.check(parse_as_of, given, now.astimezone(request.principal.zone))
     version = errors.check(parse_whole, given, "version", 0, 1, _VERSION_MAX) or None
     if "asOf" in given and "version" in given:

@@ -2,5 +2,5 @@
 
 In reading order:
 
-- `events`: the events of a resource, as JSON or as a page.
+- `events`: the events of a resource, as JSON or as a page. `explain`: why a field of an order is what it is.
 """

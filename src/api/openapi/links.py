@@ -19,6 +19,11 @@ _REFUND_ID: Final = "$response.body#/refund/id"
 LINKS: Final[Mapping[str, Json]] = {
     "get": {"operationId": "getPaymentOrder", "parameters": {"id": _ID}},
     "getHistory": {"operationId": "listPaymentOrderEvents", "parameters": {"id": _ID}},
+    "explain": {
+        "operationId": "explainPaymentOrder",
+        "description": "`field` is the name of an amount of the order, or `status`.",
+        "parameters": {"id": _ID, "field": "amountPending"},
+    },
     "change": {"operationId": "changePaymentOrder", "parameters": {"id": _ID}},
     "charge": {"operationId": "chargePaymentOrder", "parameters": {"id": _ID}},
     "pay": {"operationId": "addPayment", "parameters": {"id": _ID}},

@@ -75,6 +75,11 @@ class PastReader:
             newest = await newest_at(connection, merchant_id)
         return newest is not None and asked.as_of is not None and newest >= asked.as_of
 
+    async def point(self, merchant_id: UUID, stream_id: UUID, asked: Asked) -> PastPoint | None:
+        """Returns where the past of a stream that exists today is in the log."""
+        async with self._client.turn() as connection:
+            return await self._point(connection, merchant_id, stream_id, asked)
+
     async def order(self, merchant_id: UUID, order_id: UUID, asked: Asked) -> PastOrder | None:
         """Returns an order of the merchant."""
         async with self._client.turn() as connection:
@@ -114,12 +119,23 @@ class PastReader:
         self, connection: Connection, merchant_id: UUID, stream_id: UUID, asked: Asked
     ) -> tuple[Any, PastPoint] | None:
         """Returns the state of a stream that exists today, and where it was read."""
+        point = await self._point(connection, merchant_id, stream_id, asked)
+        return (
+            None
+            if point is None
+            else (
+                await self._state(connection, merchant_id, stream_id, point.position),
+                point,
+            )
+        )
+
+    async def _point(
+        self, connection: Connection, merchant_id: UUID, stream_id: UUID, asked: Asked
+    ) -> PastPoint | None:
         point = await find_point(connection, merchant_id, stream_id, asked)
-        if point is None:
-            if asked.version is not None:
-                raise VersionNotFound(f"The resource has no version {asked.version} yet.")
-            return None
-        return await self._state(connection, merchant_id, stream_id, point.position), point
+        if point is None and asked.version is not None:
+            raise VersionNotFound(f"The resource has no version {asked.version} yet.")
+        return point
 
     async def _state(self, connection: Connection, merchant_id: UUID, stream_id: UUID, position: int) -> Any:
         states = await self._states.states(connection, merchant_id, [(stream_id, position)])

@@ -4,5 +4,5 @@ In reading order:
 
 - `steps`: the events of a stream with the state after each, from the log.
 - `sentences`: an event as an English sentence, one template for each topic.
-- `documents`: a page of events as JSON. `pages`: the same as HTML.
+- `documents`: a page of events as JSON. `explanations`: why a field of an order is what it is. `pages`: both as HTML.
 """

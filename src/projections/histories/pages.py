@@ -1,8 +1,8 @@
-"""A history as a page of HTML without script: a table for each day, the changes marked, for a screen or a printer."""
+"""A history, and an explanation, as a page of HTML without script: a table for each day, the changes marked, for a screen or a printer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from html import escape
@@ -15,6 +15,9 @@ from msgspec import UNSET, UnsetType
 from ledger.domain.money import plain
 from projections.formats import for_people
 from projections.histories.documents import ActorDocument, HistoryEventDocument, HistoryPagination, HistoryStateDocument
+from projections.histories.explanations import EXPLAINED, Move, Value, moves_of
+from projections.histories.sentences import sentence
+from projections.histories.steps import Step
 
 _ACTORS: Final = {"API_KEY": "API key", "WORKER": "Service", "PROCESSOR": "Processor", "OPERATOR": "Operator"}
 _AMOUNTS: Final = (
@@ -43,6 +46,58 @@ def history_page(
     return page(title, f'<p class="note">{escape(note)}</p>\n{days}\n')
 
 
+def explanation_page(
+    title: str, field: str, steps: Sequence[Step], currency: str, zone: ZoneInfo, as_of: datetime | None
+) -> str:
+    """Returns a page that explains a field of an order after the last of its steps, as of a time unless that is None."""
+    order, explained = steps[-1].state, EXPLAINED[field]
+    note = f"Times are in {zone.key}, amounts in {currency}."
+    if as_of is not None:
+        note = f"As of {as_of.astimezone(zone):%d %B %Y, %H:%M:%S}. {note}"
+    terms = [[escape(term.name), _shown(term.value, currency)] for term in explained.terms(order)]
+    moved = "\n".join(_days_of_moves(moves_of(field, steps), currency, zone))
+    return page(
+        title,
+        f"""\
+<p class="note">{escape(note)}</p>
+<p class="value">{_shown(explained.value(order), currency)}</p>
+<p>= {escape(explained.formula(order))}</p>
+{table(["Term", "Value"], terms, 1, "terms") if terms else ""}
+<h2>What moved it</h2>
+{moved}
+""",
+    )
+
+
+def _days_of_moves(moves: Iterable[Move], currency: str, zone: ZoneInfo) -> Iterator[str]:
+    columns = ["Time", "No.", "What happened", "From", "To"]
+    for day, of_day in groupby(moves, key=lambda move: move.step.recorded.recorded_at.astimezone(zone).date()):
+        rows = [
+            [
+                f"{recorded.recorded_at.astimezone(zone):%H:%M:%S}",
+                str(recorded.version),
+                escape(sentence(recorded.topic, recorded.event, move.step.state)),
+                "" if move.before is None else _shown(move.before, currency),
+                f"<strong>{_shown(move.after, currency)}</strong>",
+            ]
+            for move in of_day
+            for recorded in [move.step.recorded]
+        ]
+        yield f"<h3>{day:%A, %d %B %Y}</h3>\n{table(columns, rows, 3, 'days')}"
+
+
+def _shown(value: Value, currency: str) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case Decimal():
+            return major(value, currency)
+        case _:
+            return escape(value)
+
+
 def page(title: str, content: str) -> str:
     """Returns a page of HTML with a heading and this content."""
     return f"""\
@@ -62,8 +117,11 @@ def page(title: str, content: str) -> str:
 """
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int) -> str:
-    """Returns a table of cells of HTML. The columns from `numbers_from` on are aligned as numbers."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: int, kind: str) -> str:
+    """Returns a table of cells of HTML. The columns from `numbers_from` on are aligned as numbers.
+
+    `kind` are its classes: each row of `days` is a card on a phone, and `events` leaves out unchanged amounts there.
+    """
 
     def cells(tag: str, each: Sequence[str]) -> str:
         return "".join(
@@ -72,7 +130,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers_from: i
         )
 
     body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f"<table>\n<thead><tr>{cells('th', columns)}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    head = cells("th", columns)
+    return f'<table class="{kind}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>'
 
 
 def local(moment: str, zone: ZoneInfo) -> datetime:
@@ -97,7 +156,7 @@ def _days(
         for event in of_day:
             rows.append(_row(event, before, currency, zone))
             before = event.state
-        yield f"<h2>{day:%A, %d %B %Y}</h2>\n{table(columns, rows, 5)}"
+        yield f"<h2>{day:%A, %d %B %Y}</h2>\n{table(columns, rows, 5, 'days events')}"
 
 
 def _row(
@@ -130,7 +189,8 @@ _NUMBER: Final = ' class="number"'
 _STYLE: Final = """\
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2129; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
-h2 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; break-after: avoid; }
+.value { font-size: 2rem; font-weight: 600; margin: 1rem 0 0; font-variant-numeric: tabular-nums; }
+h2, h3 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; break-after: avoid; }
 .note { color: #4d5a66; }
 table { border-collapse: collapse; width: 100%; }
 th { background: #174e61; color: #fff; print-color-adjust: exact; }
@@ -138,13 +198,15 @@ th, td { padding: .35rem .8rem; text-align: left; border-bottom: 1px solid #d6dd
 td strong { background: #fff1cc; padding: 0 .2rem; print-color-adjust: exact; }
 tr { break-inside: avoid; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.terms { width: auto; min-width: min(100%, 24rem); }
 @media (max-width: 48rem) {
   body { margin: 1rem; }
-  thead { display: none; }
-  table, tbody, tr, td { display: block; }
-  tr { border: 1px solid #d6dde2; border-radius: .4rem; margin-bottom: .8rem; padding: .3rem 0; }
-  td { border: 0; display: flex; gap: 1rem; justify-content: space-between; padding: .15rem .8rem; text-align: right; }
-  td::before { content: attr(data-name); color: #4d5a66; text-align: left; white-space: nowrap; }
-  td:empty, td.number:not(:has(strong)) { display: none; }
+  .days thead { display: none; }
+  .days, .days tbody, .days tr { display: block; }
+  .days tr { border: 1px solid #d6dde2; border-radius: .4rem; margin-bottom: .8rem; padding: .3rem 0; }
+  .days td { border: 0; display: flex; gap: 1rem; justify-content: space-between; padding: .15rem .8rem;
+             text-align: right; }
+  .days td::before { content: attr(data-name); color: #4d5a66; text-align: left; white-space: nowrap; }
+  .days td:empty, .events td.number:not(:has(strong)) { display: none; }
 }
 """

@@ -287,7 +287,7 @@ def test_every_operation_needs_the_scope_of_its_resource():
             (scopes,) = [scopes for prefix, scopes in SCOPES.items() if route.path.startswith(prefix)]
             if route.path.endswith(("/stamp", "/cfdi-url", "/cfdi-cancel", "/self-invoice-url")):
                 scopes = (Scope.FISCAL, Scope.FISCAL)
-            if route.path.endswith("}/events"):
+            if route.path.endswith(("}/events", "/explain")):
                 scopes = (Scope.AUDIT, Scope.AUDIT)
             for method, operation in route.endpoint.operations.items():
                 assert operation.scope is scopes[method != "GET"], f"{method} {route.path}"

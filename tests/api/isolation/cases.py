@@ -77,6 +77,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ),
     ("GET", f"{_ORDERS}/{{id}}"): Case(_ORDER),
     ("GET", f"{_ORDERS}/{{id}}/events"): Case(_ORDER),
+    ("GET", f"{_ORDERS}/{{id}}/explain"): Case(_ORDER),
     ("GET", f"{_CUSTOMER}/events"): Case({"path.id": "customer"}),
     ("GET", f"{_SUBSCRIPTION}/events"): Case({"path.id": "subscription"}),
     ("PATCH", f"{_ORDERS}/{{id}}"): Case(

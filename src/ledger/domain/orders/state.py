@@ -218,30 +218,47 @@ class Order(Struct, frozen=True, kw_only=True, dict=True):
         held = payment.captured_split(self.quantum).subtotal
         return held - payment.refunded_split(self.quantum).subtotal if payment.refunded else held
 
+    def surcharge_parts(self) -> list[tuple[Payment, Decimal]]:
+        """Returns what payments add to `surcharge_amount`, in minor units. One with several receipts of money is there
+        for each.
+        """
+        return self._held_surcharges() if self.terms.allow_partials else self._quoted_surcharges()
+
     def _held_surcharge(self) -> Decimal:
         """Returns the surcharge of a split order: captured with its parts, minus refunded with them."""
-        captured = sum((payment.captured_split(self.quantum).surcharge for payment in self.payments), ZERO)
-        refunded = sum((payment.refunded_split(self.quantum).surcharge for payment in self.payments), ZERO)
-        return captured - refunded
+        return sum((surcharge for _, surcharge in self._held_surcharges()), ZERO)
+
+    def _held_surcharges(self) -> list[tuple[Payment, Decimal]]:
+        quantum = self.quantum
+        return [
+            (payment, payment.captured_split(quantum).surcharge - payment.refunded_split(quantum).surcharge)
+            for payment in self.payments
+        ]
 
     def _quoted_surcharge(self) -> Decimal | None:
-        """Returns the surcharge of an order of one tender, or None if no payment bears one.
+        """Returns the surcharge of an order of one tender, or None if no payment bears one."""
+        parts = self._quoted_surcharges()
+        if not any(self._is_surcharged(payment) for payment, _ in parts):
+            return None
+        return sum((surcharge for _, surcharge in parts), ZERO)
 
-        It is the surcharge of the money that covers the order, plus the quote of the latest payment while the order is
-        not covered. Money that arrives after that (a late capture) is overpaid as a whole: it must not raise the price
-        of a paid order.
+    def _quoted_surcharges(self) -> list[tuple[Payment, Decimal]]:
+        """Returns the surcharge of the money that covers the order, and the quote of the latest payment while the order
+        is not covered.
+
+        Money that arrives after that (a late capture) is overpaid as a whole: it must not raise the price of a paid
+        order.
         """
-        uncovered, total, applies = self.terms.amount, ZERO, False
+        uncovered, found = self.terms.amount, list[tuple[Payment, Decimal]]()
         for payment, parts in self._contributions():
             if uncovered <= 0:
                 break
-            applies = applies or self._is_surcharged(payment)
             if parts.subtotal <= uncovered:
-                total += parts.surcharge
+                found.append((payment, parts.surcharge))
             else:
-                total += share(uncovered, parts.surcharge, parts.subtotal, self.quantum)
+                found.append((payment, share(uncovered, parts.surcharge, parts.subtotal, self.quantum)))
             uncovered -= parts.subtotal
-        return total if applies else None
+        return found
 
     def _contributions(self) -> Iterator[tuple[Payment, SurchargeSplit]]:
         """Yields the split of each receipt of money up to its payment's amount, oldest first; then the latest payment's
