@@ -1,4 +1,7 @@
-"""A history, and an explanation, as a page of HTML without script: a table for each day, the changes marked, for a screen or a printer."""
+"""A history, and an explanation, as a page of HTML without script, for a screen or a printer.
+
+A table for each day shows what happened, with the changes marked.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ def history_page(
 def explanation_page(
     title: str, field: str, steps: Sequence[Step], currency: str, zone: ZoneInfo, as_of: datetime | None
 ) -> str:
-    """Returns a page that explains a field of an order after the last of its steps, as of a time unless that is None."""
+    """Returns a page that explains a field of an order after the last of its steps, as of a time unless it is None."""
     order, explained = steps[-1].state, EXPLAINED[field]
     note = f"Times are in {zone.key}, amounts in {currency}."
     if as_of is not None:
