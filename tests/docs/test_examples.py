@@ -24,6 +24,7 @@ PRACTISED = (
     "capture-and-cancel",
     "change-an-order",
     "read-the-past",
+    "prove-an-event",
     "repeat-requests-safely",
     "charge-a-surcharge",
     "authenticate-a-payer",

@@ -15,6 +15,7 @@ from ledger.cli import (
     events,
     jobs,
     keys,
+    log,
     merchants,
     messages,
     payouts,
@@ -38,6 +39,7 @@ app.add_typer(processors.app, name="processors")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(messages.app, name="messages")
 app.add_typer(events.app, name="events")
+app.add_typer(log.app, name="log")
 app.command()(seed.seed)
 app.command()(demo.demo)
 app.command()(replay.replay)

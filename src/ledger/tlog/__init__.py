@@ -10,5 +10,5 @@ In reading order:
 - `notes`: signed texts and their keys. `checkpoints`: a signed size and root of a tree.
 - `proofs`: the file that proves an entry, and its verification.
 - `keys`: the keys of an installation. `growth`: how a tree grows, and what shows a changed log. `store`: its tables.
-  `reading`: tiles and the hashes of proofs.
+  `reading`: tiles and the hashes of proofs. `static`: a log as files.
 """

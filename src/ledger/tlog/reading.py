@@ -44,6 +44,10 @@ select {ENTRY} from event where merchant_id = %s and position > %s and position 
 """  # noqa: S608 - a constant
 
 
+# The merchants that have a tree.
+_MERCHANTS: Final = "select merchant_id from log_tree order by merchant_id"
+
+
 class Place(Struct, frozen=True):
     """The position of a log's last event, the size of its tree, and the checkpoint of that size, if there is one."""
 
@@ -61,6 +65,12 @@ class TreeReader:
     async def stop(self) -> None:
         """Disconnects."""
         await self._client.stop()
+
+    async def merchants(self) -> list[UUID]:
+        """Returns the merchants that have a tree, in the order of their ids."""
+        async with self._client.turn() as connection:
+            rows = await (await connection.execute(_MERCHANTS)).fetchall()
+        return [merchant_id for (merchant_id,) in rows]
 
     async def place(self, merchant_id: UUID) -> Place:
         """Returns where a merchant's log and its tree end. Raises a Fault, as every read here."""
