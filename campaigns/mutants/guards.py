@@ -2692,6 +2692,22 @@ STANDBY: Final = (
         ("tests/postgres/test_registration.py::test_a_clock_that_is_apart_is_logged_and_measured",),
     ),
     Mutant(
+        "missing-file-taken-for-an-expired-link",
+        "a stored file that is missing is reported as such",
+        "src/ledger/invoicing/files.py",
+        '            raise FileMissing(f"{key} is missing from the store of files")\n',
+        '            return b""\n',
+        ("tests/api/system/test_file_links.py::test_a_stored_file_that_is_missing_is_503_and_counted",),
+    ),
+    Mutant(
+        "sealing-key-that-nobody-misses",
+        "the keys under which the database's records are sealed are those of the settings",
+        "src/ledger/doctor.py",
+        "            if sealing_key not in known:\n",
+        "            if False:\n",
+        ("tests/cli/test_doctor.py::test_each_missing_sealing_key_is_named",),
+    ),
+    Mutant(
         "ready-with-a-read-only-database",
         "a service whose database takes no writes is not ready, and says why",
         "src/api/system/readiness.py",

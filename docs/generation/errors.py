@@ -38,6 +38,8 @@ _ELSEWHERE: Mapping[str, tuple[int, ...]] = {
     "DATABASE_UNAVAILABLE": (503,),
     "REQUEST_TIMEOUT": (408, 503),
     "FEED_BEHIND": (503,),
+    "DATA_KEY_UNAVAILABLE": (503,),
+    "FILE_MISSING": (503,),
 }
 
 _SHAPE = """

@@ -146,7 +146,12 @@ def describe(routes: Iterable[Route]) -> Json:
 
 def statuses(routes: Iterable[Route]) -> Mapping[str, Collection[int]]:
     """Returns the statuses of every error code, of addresses without an operation and of broken requests too."""
-    found: dict[str, set[int]] = {"NOT_FOUND": {404}, "METHOD_NOT_ALLOWED": {405}, "BAD_REQUEST": {400}}
+    found: dict[str, set[int]] = {
+        "NOT_FOUND": {404},
+        "METHOD_NOT_ALLOWED": {405},
+        "BAD_REQUEST": {400},
+        "FILE_MISSING": {503},
+    }
     for route in routes:
         for _, spec, _ in _operations(route):
             for status, codes in spec.codes.items():

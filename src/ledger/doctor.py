@@ -11,24 +11,36 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import psycopg
 from msgspec import Struct
+from msgspec.json import decode
 from psycopg.conninfo import make_conninfo
 
 from ledger.background.inbox.pending import pending_messages
 from ledger.background.scheduler.failed_jobs import failed_jobs
-from ledger.invoicing.files import DocumentFiles, FilesUnavailable
+from ledger.domain.streams import TOPICS
+from ledger.invoicing.files import DocumentFiles, FilesUnavailable, folder_url
+from ledger.invoicing.logos import LogoWrong, encode_logo
+from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.postgres import archive_state
-from ledger.postgres.connection import Connection, connect
+from ledger.postgres.connection import Connection, TakesNoWrites, connect
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
 from ledger.postgres.registration import CLOCK_WARN_S, RUNNING, RunningProcess
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
-from ledger.security.secrets import MASTER_KEY_NAME, load_processor_keys, load_sealing_keys, load_secrets
+from ledger.security.secrets import (
+    MASTER_KEY_NAME,
+    Purpose,
+    generates_master_key,
+    load_processor_keys,
+    load_sealing_keys,
+    load_secrets,
+)
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
 from projections.orders import open_calls
 
@@ -48,6 +60,30 @@ select coalesce(string_agg(name, ', ' order by name), '') from pg_settings
 _APPLIED: Final = "select number, checksum from schema_migration"
 _REACTED: Final = "select as_of from reaction_progress"
 
+_NO_VAULT_ROLE: Final = """
+select to_regclass('vault_card') is not null and not exists (
+  select from pg_roles r, pg_database d where d.datname = current_database() and r.rolname = 'ledger_vault_' || d.oid)
+"""
+_FINGERPRINT: Final = "select fingerprint from master_key_fingerprint"
+
+# The sealing keys under which a table's keys are wrapped, with their number.
+_SEALING_KEYS: Final = """
+select sealing_key_id, count(*) from {table} where sealing_key_id is not null group by sealing_key_id order by 1
+"""
+_SEALED: Final = (
+    ("data_key", "customers", Purpose.DATA_KEY_WRAPPING),
+    ("vault_card", "saved cards", Purpose.CARD_KEY_WRAPPING),
+    ("fiscal_issuer", "issuers of invoices", Purpose.ISSUER_KEY_WRAPPING),
+    ("processor_account_key", "accounts with processors", Purpose.PROCESSOR_KEY_WRAPPING),
+    ("webhook_secret", "webhook endpoints", Purpose.WEBHOOK_KEY_WRAPPING),
+)
+"""The tables with wrapped keys, what owns them, and the purpose of the sealing keys."""
+
+# Every stamped document, as its event has its files.
+_STAMPED: Final = "select data from event where topic = any(%s)"
+_FILES_AT_ONCE: Final = 16
+_NAMED_MAX: Final = 10
+
 State = Literal["ok", "warn", "fail"]
 
 
@@ -59,8 +95,19 @@ class Finding(Struct, frozen=True):
     text: str
 
 
-def examine(environ: Mapping[str, str], **flags: object) -> Iterator[Finding]:
-    """Yields a finding per check, in the order in which each needs the one before."""
+class _Stored(Struct, frozen=True, rename="camel"):
+    """The files of a stamped document in its event."""
+
+    xml_key: str
+    pdf_key: str
+    xml_sha256: str
+
+
+def examine(environ: Mapping[str, str], *, files: bool = False, **flags: object) -> Iterator[Finding]:
+    """Yields a finding per check, in the order in which each needs the one before.
+
+    With `files`, checks the files of every stamped document and every logo, which reads all of them.
+    """
     try:
         settings = read_settings(environ, **flags)
     except CannotRun as wrong:
@@ -78,7 +125,7 @@ def examine(environ: Mapping[str, str], **flags: object) -> Iterator[Finding]:
         )
         return
     with _fault_as_finding() as faults, database(settings.database_url, settings.data_dir) as url:
-        yield from asyncio.run(_examine_database(settings, url))
+        yield from asyncio.run(_examine_database(settings, url, files=files))
     yield from faults
 
 
@@ -93,6 +140,8 @@ def _fault_as_finding() -> Iterator[list[Finding]]:
     faults: list[Finding] = []
     try:
         yield faults
+    except TakesNoWrites as refusal:
+        faults.append(Finding("database", "fail", str(refusal)))
     except (CannotRun, psycopg.OperationalError) as failure:
         reason = " ".join(str(failure).split())
         todo = "check LEDGER_DATABASE_URL, and that the server runs"
@@ -136,15 +185,17 @@ def _files(url: str) -> Finding:
     return Finding("files", "ok", f"{url} answers")
 
 
-async def _examine_database(settings: Settings, url: str) -> list[Finding]:
+async def _examine_database(settings: Settings, url: str, *, files: bool) -> list[Finding]:
     async with await connect(url, "ledger-doctor") as connection:
         findings = [_version(connection), await _durability(connection, settings), await _standbys(connection)]
         findings.append(await _clock(connection))
         schema = await _schema(connection)
         findings += [schema, await _roles(connection, settings), await _archive(connection, settings)]
         if schema.state == "ok":
-            findings.append(await _services(connection))
+            findings += [await _own_keys(connection, settings), await _services(connection)]
             findings += await _queues(connection, settings)
+            if files:
+                findings += [await _documents(connection, settings), await _logos(connection)]
         return findings
 
 
@@ -174,7 +225,8 @@ async def _durability(connection: Connection, settings: Settings) -> Finding:
 
 async def _standbys(connection: Connection) -> Finding:
     found = Standbys.of(await (await connection.execute(STANDBYS)).fetchall())
-    return Finding("standbys", "fail" if found.is_missing else "warn" if found.hidden else "ok", found.text)
+    is_doubtful = found.hidden or found.is_asynchronous
+    return Finding("standbys", "fail" if found.is_missing else "warn" if is_doubtful else "ok", found.text)
 
 
 async def _clock(connection: Connection) -> Finding:
@@ -205,6 +257,82 @@ async def _schema(connection: Connection) -> Finding:
     if newer:
         return Finding("migrations", "ok", f"all {len(own)} are applied, and {newer} of a newer release")
     return Finding("migrations", "ok", f"all {len(own)} are applied")
+
+
+async def _own_keys(connection: Connection, settings: Settings) -> Finding:
+    """Returns whether the keys of the settings are those of this database: the master key, and every sealing key."""
+    recorded = next(iter(await _rows(connection, _FINGERPRINT)), (None,))[0]
+    if generates_master_key(settings):
+        if recorded is None:
+            return Finding("seals", "ok", "nothing is sealed yet")
+        lost = (
+            f"the master key with the fingerprint {recorded}, to which the database belongs, is missing: bring it back"
+        )
+        return Finding("seals", "fail", lost)
+    try:
+        own = load_secrets(settings).fingerprint
+    except CannotRun as wrong:
+        return Finding("seals", "fail", str(wrong))
+    if recorded not in (None, own):
+        wrong_key = f"the master key is the wrong one: its fingerprint is {own}, that of the database's is {recorded}"
+        return Finding("seals", "fail", f"{wrong_key}; bring that key back")
+    lacking = []
+    for table, holder, purpose in _SEALED:
+        known = SealingKeys(load_sealing_keys(settings, purpose)).ids
+        for sealing_key, count in await _rows(connection, _SEALING_KEYS.format(table=table)):
+            if sealing_key not in known:
+                lacking.append(f"{count} {holder} are sealed under {sealing_key}")
+    if lacking:
+        return Finding("seals", "fail", f"LEDGER_SEALING_KEYS lacks keys: {'; '.join(lacking)}. Bring them back")
+    return Finding("seals", "ok", "the master key and every sealing key are there")
+
+
+async def _documents(connection: Connection, settings: Settings) -> Finding:
+    """Returns whether the files of every stamped document are in the store, and each XML as it was stamped."""
+    store = DocumentFiles(settings.files_url or folder_url(settings.data_dir), b"", "")
+    total, wrong = 0, list[str]()
+    topics = [topic for topic, kind in TOPICS.items() if "xml_key" in kind.__struct_fields__]
+    async with connection.transaction():
+        await connection.execute("set local statement_timeout = 0")
+        await connection.execute("set local enable_seqscan = on")
+        async with connection.cursor("stamped") as cursor:
+            await cursor.execute(_STAMPED, [topics])
+            while rows := await cursor.fetchmany(_FILES_AT_ONCE):
+                total += len(rows)
+                try:
+                    found = await asyncio.gather(*[_file_fault(store, decode(data, type=_Stored)) for (data,) in rows])
+                except FilesUnavailable as fault:
+                    return Finding("documents", "fail", str(fault))
+                wrong += [fault for fault in found if fault]
+    if wrong:
+        named = "; ".join(wrong[:_NAMED_MAX]) + ("; …" if len(wrong) > _NAMED_MAX else "")
+        text = f"{len(wrong)} of {total} stamped documents lack their files: {named}. Bring them back from a backup"
+        return Finding("documents", "fail", text)
+    return Finding("documents", "ok", f"the files of {total} stamped documents are there and unchanged")
+
+
+async def _file_fault(store: DocumentFiles, stamped: _Stored) -> str:
+    """Returns what is wrong with the files of a document, empty if nothing is."""
+    xml = await store.read(stamped.xml_key)
+    if xml is None:
+        return f"{stamped.xml_key} is missing"
+    if sha256(xml).hexdigest() != stamped.xml_sha256:
+        return f"{stamped.xml_key} is another file than was stamped"
+    return "" if await store.read(stamped.pdf_key) is not None else f"{stamped.pdf_key} is missing"
+
+
+async def _logos(connection: Connection) -> Finding:
+    """Returns whether every logo can be printed."""
+    wrong, total = [], 0
+    for merchant_id, png in await _rows(connection, "select merchant_id, png from fiscal_logo order by 1"):
+        total += 1
+        try:
+            await asyncio.to_thread(encode_logo, png)
+        except LogoWrong as fault:
+            wrong.append(f"that of merchant {merchant_id} {fault}")
+    if wrong:
+        return Finding("logos", "fail", f"{len(wrong)} of {total} cannot be printed: {'; '.join(wrong[:_NAMED_MAX])}")
+    return Finding("logos", "ok", f"{total} can be printed")
 
 
 async def _services(connection: Connection) -> Finding:
@@ -252,6 +380,8 @@ def _host(host: str, processes: list[RunningProcess]) -> str:
 async def _roles(connection: Connection, settings: Settings) -> Finding:
     may_create = await _value(connection, "select rolsuper or rolcreaterole from pg_roles where rolname = current_user")
     missing = []
+    if settings.database_vault_url is None and may_create and await _value(connection, _NO_VAULT_ROLE):
+        missing.append("the vault's role is missing, so no card can be saved: `ledger migrate` makes it")
     for variable, url in (
         ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
         ("LEDGER_DATABASE_VAULT_URL", settings.database_vault_url),

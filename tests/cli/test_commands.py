@@ -189,7 +189,8 @@ def test_empty_lists_report_that_they_are_empty(ledger):
 def test_doctor_reports_every_part_of_an_installation(ledger, settings, database_url):
     findings = {one["check"]: one for one in ledger("doctor", "--json").json}
     assert list(findings) == [
-        "settings", "disk", "keys", "database", "durability", "standbys", "clock", "migrations", "roles", "archive", "services",
+        "settings", "disk", "keys", "database", "durability", "standbys", "clock", "migrations", "roles", "archive", "seals",
+        "services",
         "reactions", "calls", "jobs", "messages",
     ]  # fmt: skip
     assert {one["state"] for name, one in findings.items() if name in ("clock", "migrations", "jobs")} == {"ok"}

@@ -24,8 +24,8 @@ from ledger.domain.orders.statuses import Advice, OrderStatus
 from ledger.domain.rejections import Rejected
 from ledger.domain.streams import STREAMS
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
-from ledger.invoicing.files import FilesUnavailable
-from ledger.journal.append import CommitUnknown, DataRefused
+from ledger.invoicing.files import FileMissing, FilesUnavailable
+from ledger.journal.append import CommitUnknown, DataRefused, KeyUnavailable, SealBroken
 from ledger.operations.context.event_feed import FeedBehind
 from ledger.operations.context.results import NothingSent
 from ledger.postgres.faults import Fault, ReadModelBehind
@@ -124,6 +124,9 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
         "DATABASE_UNAVAILABLE",
         "The database has not confirmed the request; it may have been carried out.",
     ),
+    KeyUnavailable: ("DATA_KEY_UNAVAILABLE", "The service lacks the key of this record."),
+    SealBroken: ("DATA_KEY_UNAVAILABLE", "This record cannot be opened."),
+    FileMissing: ("FILE_MISSING", "The file of this document is missing from the store of the service."),
     FilesUnavailable: ("DATABASE_UNAVAILABLE", "The store of the documents' files cannot be read."),
     ReadModelBehind: (
         "DATABASE_UNAVAILABLE",
@@ -278,6 +281,8 @@ def error_response(failure: Exception, request_id: str, errors_url: str = ERRORS
         case _:
             for kind, (code, message) in _UNAVAILABLE.items():
                 if isinstance(failure, kind):
+                    if code == "DATA_KEY_UNAVAILABLE":
+                        _log.error("record_unopened", reason=type(failure).__name__, request_id=request_id)
                     return _unavailable(failure, answered.about(code, f"{message} Try again in a moment."))
             _log_failure(failure, request_id)
             return _failed(answered)

@@ -75,6 +75,10 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "TILE_NOT_FOUND": "The tree of the merchant's log has no tile at this path, or not of this width yet.",
     "LOG_CHANGED": "An event of the merchant's log was removed from the database after a checkpoint had it. The operator "
     "of the service has to restore it.",
+    "DATA_KEY_UNAVAILABLE": "The record cannot be opened: the service lacks the key under which it is sealed, or it was "
+    "damaged. The operator has to bring the key back; nothing was changed.",
+    "FILE_MISSING": "The document is stamped, but its file is missing from the store of the service. The operator has to "
+    "bring it back; the link works again then, or a new one by `cfdi-url`.",
     "FEED_BEHIND": "The feed does not have all events yet: the merchant's past is being numbered for the first time, or "
     "its log cannot be read to its end. Ask again after the seconds in `Retry-After`.",
     "SUBSCRIPTION_CANCELED": "The subscription has ended, which is final: create another one.",

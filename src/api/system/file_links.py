@@ -1,10 +1,12 @@
 """GET {base}/files/{key}: a stored file of a document, by a signed link that lives fifteen minutes (contract N44).
 
-The signed link replaces the API key. An expired, altered or unknown link is 404, so that the answer reveals nothing.
+The signed link replaces the API key. An expired, altered or unknown link is 404, so that the answer reveals nothing. A
+file that was stored and is missing is 503 `FILE_MISSING`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -18,6 +20,8 @@ from api.http.request import REQUEST_SCOPE_KEY, ApiRequest
 
 _KINDS: Final = {".xml": b"application/xml", ".pdf": b"application/pdf"}
 _QUERY_MAX: Final = 1024
+_KEY: Final = re.compile(r"[0-9a-f-]{36}/[0-9a-f-]{36}/[0-9A-F-]{36}\.(xml|pdf)")
+"""The keys under which documents are stored: merchant, document and SAT's id."""
 
 
 class FileLinks:
@@ -38,9 +42,9 @@ class FileLinks:
         files = deps.ledger.invoicing.files if deps.ledger.invoicing else None
         if files is None or not files.verify(key, _members(request.query), datetime.now(UTC)):
             raise _not_found()
-        content = await files.read(key)
-        if content is None:
+        if not _KEY.fullmatch(key):
             raise _not_found()
+        content = await files.require(key)
         name = key.rpartition("/")[2]
         headers = [
             (b"content-type", _KINDS.get(name[-4:], b"application/octet-stream")),

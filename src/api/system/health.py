@@ -15,6 +15,7 @@ from api.operation import ANY, OperationSpec
 from api.response import ApiResponse, json_response
 from api.system.metrics import METRICS
 from api.system.readiness import Checks, check
+from ledger.telemetry import unopened
 
 LIVE: Final = "/health/live"
 READY: Final = "/health/ready"
@@ -31,6 +32,11 @@ _REASONS: Final = {
     "processes": "a process of the service is missing, and is being started again",
 }
 """What an operator reads of each failed check."""
+
+_UNOPENED: Final = (
+    "a sealed record could not be opened within the last five minutes: run `ledger doctor`, which names missing keys"
+)
+"""What an operator reads beside the checks. The service stays ready: all other records can be used."""
 
 _READ_ONLY: Final = (
     "the database takes no writes: it is a standby, or was made read-only; the service looks for the primary"
@@ -51,6 +57,7 @@ class Readiness(Struct):
     reason: Annotated[str, Meta(description="What the failed checks mean, for a person; empty where all are true.")] = (
         ""
     )
+    warning: Annotated[str, Meta(description="What is wrong with some records, although the service is ready.")] = ""
 
 
 def live() -> ASGIApp:
@@ -78,13 +85,14 @@ class _Probe:
 
 async def _readiness(holder: DependencyHolder) -> ApiResponse:
     checks = await check(holder.deps)
+    warning = _UNOPENED if unopened.is_recent() else ""
     if not checks.failed:
-        return json_response(200, Readiness(status="ready", checks=checks))
+        return json_response(200, Readiness(status="ready", checks=checks, warning=warning))
     reason = "the process is starting or ending"
     if holder.deps is not None:
         read_only = {"writer": _READ_ONLY} if holder.deps.ledger.journal.disk.is_read_only else {}
         reason = "; ".join((_REASONS | read_only)[name] for name in checks.failed)
-    return json_response(503, Readiness(status="not ready", checks=checks, reason=reason))
+    return json_response(503, Readiness(status="not ready", checks=checks, reason=reason, warning=warning))
 
 
 _CODES: Final = {414: ANY[414], 431: ANY[431]}

@@ -110,7 +110,13 @@ def rebuild(
         typer.echo(f"rendered {done.rendered} {name}: {done.changed} stored documents have changed")
 
 
-def doctor(data_dir: DataDir = None, json: Annotated[bool, json_option("[{check, state, text}]")] = False) -> None:
+def doctor(
+    files: Annotated[
+        bool, typer.Option("--files", help="Read the files of every stamped document, and every logo.")
+    ] = False,
+    data_dir: DataDir = None,
+    json: Annotated[bool, json_option("[{check, state, text}]")] = False,
+) -> None:
     """Check the installation and print a line per check: ok, warn or fail, and what to do. Exits 1 if one fails.
 
     Checks the settings, the disk, the keys, the database with its clock, roles and migrations, and what waits there. It
@@ -122,7 +128,7 @@ def doctor(data_dir: DataDir = None, json: Annotated[bool, json_option("[{check,
 
     flags = {} if data_dir is None else {"data_dir": data_dir}
     findings = []
-    for finding in examine(os.environ, **flags):
+    for finding in examine(os.environ, files=files, **flags):
         findings.append(finding)
         if not json:
             typer.echo(f"{finding.state:<4}  {finding.check:<10}  {finding.text}")

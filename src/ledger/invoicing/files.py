@@ -20,12 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 from uuid import UUID, uuid4
 
+import structlog
 from msgspec import Struct
 
 from ledger.postgres.faults import Fault
+from ledger.telemetry.metrics import FILES_MISSING
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
+
+_log = structlog.get_logger()
 
 FOLDER: Final = "files"
 """The folder of the files under the data directory, and the path under which their links begin."""
@@ -57,6 +61,10 @@ _LIFETIMES: Final = range(1, 1 << 40)
 
 class FilesUnavailable(Fault):
     """The store of files is unreachable, or refuses. Its text has the store's code, and nothing else of its answer."""
+
+
+class FileMissing(Fault):
+    """The file of a stamped document is not in the store: it was lost, or another machine stored it in a folder."""
 
 
 class FileConflict(Exception):
@@ -107,6 +115,15 @@ class DocumentFiles:
             return None
         except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
             raise _unavailable(fault) from None
+
+    async def require(self, key: str) -> bytes:
+        """Returns the file of a stamped document. Raises FileMissing, which is logged and counted, FilesUnavailable."""
+        content = await self.read(key)
+        if content is None:
+            FILES_MISSING.inc()
+            _log.error("file_missing", key=key)
+            raise FileMissing(f"{key} is missing from the store of files")
+        return content
 
     def sign_link(self, key: str, expires_at: datetime) -> str:
         """Returns the address of a file until `expires_at`, in real time. The whole second counts."""

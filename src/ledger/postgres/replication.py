@@ -76,6 +76,11 @@ class Standbys(Struct, frozen=True):
         return bool(self.names) and not self.hidden and not any(self.connected.values())
 
     @property
+    def is_asynchronous(self) -> bool:
+        """Whether there are standbys, and commits wait for none of them."""
+        return not self.names and bool(self.connected)
+
+    @property
     def text(self) -> str:
         """What an operator reads of them."""
         synchronous = ", ".join(name for name, is_sync in self.connected.items() if is_sync)

@@ -313,6 +313,15 @@ CLOCK_AHEAD_SECONDS = _gauge(
     "Seconds by which the machine's clock is ahead of the database's; negative if it is behind.",
     ("process",),
 )
+RECORDS_UNOPENED = _counter(
+    "ledger_records_unopened_total",
+    "Sealed records that could not be opened, by what owns them, and by reason: missing for a sealing key that the process "
+    "lacks or a key whose row is lost, broken for another one's row.",
+    ("holder", "reason"),
+)
+FILES_MISSING = _counter(
+    "ledger_files_missing_total", "Files of stamped documents that were read and are missing from their store."
+)
 ORDERS = AskedGauges("ledger_orders", "Payment orders of all merchants by status.", "status")
 OPEN_PAYMENTS = AskedGauges(
     "ledger_payments_open",

@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 from tests.api.storefront import Merchant, Storefront
+from tests.metric_values import metric_value
 
 from ledger.invoicing.files import DocumentFiles, StoredFiles
 
@@ -52,6 +54,18 @@ async def test_a_link_that_expired_or_was_altered_is_404(store: Storefront, stor
     answers = [await store.client.get(each) for each in wrong]
     assert [answer.status_code for answer in answers] == [404] * len(wrong)
     assert len({answer.json()["message"] for answer in answers if "/etc/" not in str(answer.url)}) == 1
+
+
+async def test_a_stored_file_that_is_missing_is_503_and_counted(store: Storefront, stored: StoredFiles):
+    (store.settings.data_dir / "files" / stored.pdf_key).unlink()
+    before = metric_value("ledger_files_missing_total")
+    with capture_logs() as lines:
+        answer = await store.client.get(link(store, stored.pdf_key))
+    assert (answer.status_code, answer.json()["code"]) == (503, "FILE_MISSING")
+    assert [(line["event"], line["key"]) for line in lines if line["event"] == "file_missing"] == [
+        ("file_missing", stored.pdf_key)
+    ]
+    assert metric_value("ledger_files_missing_total") == before + 1
 
 
 async def test_a_link_is_503_while_the_store_cannot_be_read(

@@ -22,6 +22,7 @@ from ledger.journal.inline import InlineTable, Row
 from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
+from ledger.telemetry.unopened import note_unopened
 from ledger.ttl_cache import TtlCache
 
 _log = structlog.get_logger()
@@ -173,6 +174,7 @@ class DataKeys:
     def _unwrapped(self, owner: Owner, stored: _Stored | None) -> AESGCM | None:
         merchant_id, customer_id = _ids(owner)
         if stored is None:
+            note_unopened("customer", "missing")
             raise KeyUnavailable(f"customer {customer_id} has no data key in this database")
         sealing_key, wrapped = stored
         if sealing_key is None or wrapped is None:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ledger.journal.append import SealBroken
 from ledger.journal.encryption.sealing_keys import NONCE_BYTES, Draw
+from ledger.telemetry.unopened import note_unopened
 
 _LABEL: Final = b"payment-ledger sealed event v1\0"
 _FORMAT: Final = b"\x01"
@@ -56,6 +57,7 @@ class Seal:
             nonce, body = box[_CUSTOMER.stop : _BODY_AT], box[_BODY_AT:] if box.startswith(self._beginning) else b""
             personal = self._cipher.decrypt(nonce, body, self._bound + version.to_bytes(4, "big") + topic)
         except (InvalidTag, ValueError):
+            note_unopened("event", "broken")
             raise SealBroken(f"version {version} of a stream, {topic.decode()}, does not open") from None
         return b"".join((b"{", data[end + 2 : -1], b",", personal[1:]))
 

@@ -17,6 +17,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ledger.journal.append import KeyUnavailable, SealBroken
+from ledger.telemetry.unopened import note_unopened
 
 DATA_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
@@ -46,6 +47,11 @@ class SealingKeys:
         self._draw = draw
         self.newest = sealing_key_id(keys[0])
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the keys."""
+        return frozenset(self._ciphers)
+
     def wrap(self, merchant_id: UUID, customer_id: UUID, data_key: bytes) -> bytes:
         """Returns a data key under the newest sealing key: nonce and ciphertext, for the row of this customer only."""
         nonce = self._draw(NONCE_BYTES)
@@ -59,6 +65,7 @@ class SealingKeys:
         """
         cipher = self._ciphers.get(sealing_key)
         if cipher is None:
+            note_unopened(self._holder, "missing")
             raise KeyUnavailable(
                 f"{self._holder} {customer_id} is sealed under the sealing key {sealing_key}, which LEDGER_SEALING_KEYS "
                 "lacks"
@@ -67,6 +74,7 @@ class SealingKeys:
         try:
             return cipher.decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], bound)
         except InvalidTag:
+            note_unopened(self._holder, "broken")
             raise SealBroken(
                 f"the data key of {self._holder} {customer_id} does not open under {sealing_key}"
             ) from None

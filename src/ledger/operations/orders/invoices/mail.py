@@ -175,7 +175,7 @@ async def _notification(call: MailCall) -> Notification:
 
 
 async def _files(call: MailCall) -> tuple[Attachment, ...]:
-    """Returns the stored XML and PDF of the document. Raises FilesUnavailable."""
+    """Returns the stored XML and PDF of the document. Raises FilesUnavailable, FileMissing."""
     stamp, invoicing = call.document.stamp, call.ledger.invoicing
     assert stamp is not None, "only a stamped document is mailed"
     if invoicing is None:
@@ -183,9 +183,7 @@ async def _files(call: MailCall) -> tuple[Attachment, ...]:
     name = str(stamp.fiscal_uuid).upper()
     attachments = []
     for key, ending, kind in ((stamp.xml_key, "xml", "application/xml"), (stamp.pdf_key, "pdf", "application/pdf")):
-        content = await invoicing.files.read(key)
-        if content is None:
-            raise FilesUnavailable("the document's file is missing")
+        content = await invoicing.files.require(key)
         attachments.append(Attachment(name=f"{name}.{ending}", media_type=kind, content=content))
     return tuple(attachments)
 

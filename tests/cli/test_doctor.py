@@ -1,0 +1,144 @@
+"""What `ledger doctor` finds about keys, roles, standbys and files."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import psycopg
+import pytest
+from tests.invoicing.documents import png
+
+from ledger import doctor
+from ledger.doctor import Finding
+from ledger.domain.orders.invoices.events import DocumentStamped
+from ledger.invoicing.files import DocumentFiles, folder_url
+from ledger.postgres.connection import connect
+from ledger.postgres.prepare import prepare
+from ledger.postgres.replication import Standbys
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+MASTER = {"LEDGER_MASTER_KEY": "11" * 32}
+EVENT = "insert into event values (%s, %s, 1, 1, %s, now(), 'document-stamped.v1', %s, '{}')"
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    settings = Settings(data_dir=tmp_path, master_key="11" * 32, database_url=database_url)
+    prepare(settings, database_url)
+    return settings
+
+
+def examined(settings: Settings, *, files: bool = False, **environ: str) -> dict[str, Finding]:
+    variables = {"LEDGER_DATABASE_URL": str(settings.database_url), "LEDGER_DATA_DIR": str(settings.data_dir)}
+    return {each.check: each for each in doctor.examine(variables | MASTER | environ, files=files)}
+
+
+def change(settings: Settings, statement: str, *values: Any) -> None:
+    with psycopg.connect(str(settings.database_url), autocommit=True) as connection:
+        connection.execute(statement, values)  # type: ignore[arg-type]
+
+
+def test_the_wrong_master_key_and_a_lost_one_are_found(settings: Settings) -> None:
+    assert examined(settings)["seals"].state == "ok"
+    wrong = examined(settings, LEDGER_MASTER_KEY="22" * 32)["seals"]
+    assert wrong.state == "fail"
+    assert wrong.text.startswith("the master key is the wrong one: its fingerprint is ")
+    lost = [
+        *doctor.examine({"LEDGER_DATABASE_URL": str(settings.database_url), "LEDGER_DATA_DIR": str(settings.data_dir)})
+    ]
+    assert next(each.text for each in lost if each.check == "seals").endswith("is missing: bring it back")
+    assert not (settings.data_dir / "master.key").exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "holder"),
+    [
+        ("insert into data_key values (%s, %s, 'feed', 'x')", "customers"),
+        (
+            "insert into processor_account_key values (%s, %s, gen_random_uuid(), 'feed', 'x')",
+            "accounts with processors",
+        ),
+    ],
+)
+def test_each_missing_sealing_key_is_named(settings: Settings, statement: str, holder: str) -> None:
+    change(settings, statement, uuid4(), uuid4())
+    found = examined(settings)["seals"]
+    assert found.state == "fail"
+    assert f"LEDGER_SEALING_KEYS lacks keys: 1 {holder} are sealed under feed" in found.text
+
+
+def test_a_missing_role_of_the_vault_is_found(settings: Settings, database_url: str) -> None:
+    assert examined(settings)["roles"].state == "ok"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        [(role,)] = connection.execute(
+            "select 'ledger_vault_' || oid from pg_database where datname = current_database()"
+        ).fetchall()
+        connection.execute(f"drop owned by {role}")
+        connection.execute(f"drop role {role}")
+    assert "the vault's role is missing, so no card can be saved" in examined(settings)["roles"].text
+
+
+def test_a_database_that_takes_no_writes_is_named_as_such(settings: Settings) -> None:
+    url = psycopg.conninfo.make_conninfo(str(settings.database_url), options="-c default_transaction_read_only=on")
+    found = examined(settings, LEDGER_DATABASE_URL=url)["database"]
+    assert (found.state, found.text.partition(":")[0]) == ("fail", "the server is read-only")
+
+
+@pytest.mark.parametrize(
+    ("standbys", "state"),
+    [
+        (Standbys("", {}, 0), "ok"),
+        (Standbys("", {"second": False}, 0), "warn"),
+        (Standbys("second", {"second": True}, 0), "ok"),
+        (Standbys("second", {}, 0), "fail"),
+        (Standbys("second", {}, 1), "warn"),
+    ],
+)
+async def test_a_standby_that_no_commit_waits_for_is_a_warning(
+    settings: Settings, standbys: Standbys, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor.Standbys, "of", lambda _: standbys)
+    async with await connect(str(settings.database_url), "test") as connection:
+        assert (await doctor._standbys(connection)).state == state
+
+
+def stamp(settings: Settings, merchant_id: UUID) -> Path:
+    """Stores the files of a stamped document and its event. Returns where its XML is."""
+    store, document_id, fiscal_uuid = DocumentFiles(folder_url(settings.data_dir), b"", ""), uuid4(), uuid4()
+    files = asyncio.run(store.put(merchant_id, document_id, fiscal_uuid, b"<xml/>", b"%PDF"))
+    event = DocumentStamped(
+        document_id=document_id, fiscal_uuid=fiscal_uuid, invoice_id="1", stamped_at=datetime.now(UTC),
+        xml_key=files.xml_key, pdf_key=files.pdf_key, xml_sha256=files.sha256, at=datetime.now(UTC),
+    )  # fmt: skip
+    change(settings, EVENT, uuid4(), uuid4(), uuid4(), msgspec.json.encode(event))
+    return settings.data_dir / "files" / files.xml_key
+
+
+def test_every_stamped_document_and_logo_is_checked(settings: Settings) -> None:
+    xml = [stamp(settings, uuid4()) for _ in range(20)]
+    change(settings, "insert into fiscal_logo (merchant_id, png) values (%s, %s)", uuid4(), png(64, 32))
+    found = examined(settings, files=True)
+    assert found["documents"] == Finding("documents", "ok", "the files of 20 stamped documents are there and unchanged")
+    assert found["logos"] == Finding("logos", "ok", "1 can be printed")
+    xml[3].unlink()
+    xml[4].write_bytes(b"<other/>")
+    xml[5].with_suffix(".pdf").unlink()
+    change(settings, "update fiscal_logo set png = substr(png, 1, 40)")
+    found = examined(settings, files=True)
+    assert found["documents"].state == "fail"
+    assert found["documents"].text.startswith("3 of 20 stamped documents lack their files: ")
+    for place, what in (
+        (xml[3], "is missing"),
+        (xml[4], "is another file"),
+        (xml[5].with_suffix(".pdf"), "is missing"),
+    ):
+        assert f"{place.name} {what}" in found["documents"].text
+    assert found["logos"].state == "fail"
+    assert "documents" not in examined(settings)
