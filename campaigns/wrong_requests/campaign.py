@@ -24,8 +24,8 @@ from tests.api.storefront import JSON, Merchant
 from campaigns.wrong_requests.mistakes import BodyMistakes, Mistake, query_mistakes
 
 _BODIES: Final = (b"", b"{", b"[]", b'"x"', b"7", b"\xff", b'{"a":1}{', b"null", b"[" * 5000)
-_BUSY: Final = frozenset({"api_key_use", "request_rate"})
-"""Tables that a refused request may change: when a key was used, and how often."""
+_BUSY: Final = frozenset({"api_key_use", "service_process"})
+"""Tables that change beside a refused request: when a key was used, and which processes run."""
 
 # Where an answer may name a field by its own name instead of the one that the request has.
 _CANONICAL: Final = (

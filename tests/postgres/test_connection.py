@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import psycopg
 import pytest
@@ -62,7 +63,7 @@ async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypat
             async with SharedClient(database_url, "test").turn():
                 pass
         with capture_logs() as lines:
-            waiting = asyncio.create_task(reconnect(database_url, "test"))
+            waiting = asyncio.create_task(reconnect("test", partial(connect, database_url, "test")))
             while not lines:  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
     await (await waiting).close()

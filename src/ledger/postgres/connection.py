@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Final, Self, TypeVar
@@ -180,12 +180,12 @@ async def connect(
     return connection
 
 
-async def connect_unless_one_waits(url: str, name: str) -> Connection:
+async def connect_unless_one_waits(url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
     """Opens a connection, as `connect` does, unless a commit of an earlier one of that name waits for a standby.
 
     Raises psycopg.OperationalError.
     """
-    connection = await connect(url, name)
+    connection = await connect(url, name, lock_timeout=lock_timeout)
     try:
         await require_none_waits(connection, name)
     except BaseException:
@@ -206,13 +206,13 @@ async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str
         _LEFT.pop(name, None)
 
 
-async def reconnect(
-    url: str, name: str, *, lock_timeout: str = _LOCK_TIMEOUT, transaction_max_s: float | None = None
-) -> Connection:
-    """Returns a connection as soon as the database answers again. Retries without end, with back-off."""
+async def reconnect(name: str, open_one: Callable[[], Awaitable[Connection]]) -> Connection:
+    """Returns the connection of this name that `open_one` opens, as soon as the database answers again. Retries without
+    end, with back-off.
+    """
     for tries in count():
         try:
-            return await connect(url, name, lock_timeout=lock_timeout, transaction_max_s=transaction_max_s)
+            return await open_one()
         except psycopg.Error as fault:
             if isinstance(fault, TakesNoWrites) and tries % _LOG_EVERY == 0:
                 _log.error("database_read_only", of=name, reason=str(fault))

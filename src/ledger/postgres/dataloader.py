@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import psycopg
 
-from ledger.postgres.connection import Connection, QueryTimeout, connect, reconnect
+from ledger.postgres.connection import Connection, QueryTimeout, connect_unless_one_waits, reconnect
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.telemetry.metrics import READER_BATCH_KEYS, RECONNECTS
 
@@ -53,7 +53,7 @@ class DataLoader(Generic[K, V]):
 
     async def start(self) -> None:
         """Connects and begins to answer. Raises psycopg.OperationalError."""
-        self._connection = await connect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
+        self._connection = await self._open()
         self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
@@ -86,7 +86,7 @@ class DataLoader(Generic[K, V]):
     async def _run(self) -> None:
         while True:
             if self._connection is None:
-                self._connection = await reconnect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
+                self._connection = await reconnect(self.name, self._open)
             if not self._pending:
                 self._wake.clear()
                 await self._wake.wait()
@@ -118,9 +118,12 @@ class DataLoader(Generic[K, V]):
         self._fail_all()
         self._reconnects.inc()
         async with asyncio.timeout(_RECONNECT_S):
-            self._connection = await connect(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
+            self._connection = await self._open()
         with QueryTimeout(self._connection):
             return await self._fetch(self._connection, keys)
+
+    async def _open(self) -> Connection:
+        return await connect_unless_one_waits(self._url, self.name, lock_timeout=_LOCK_TIMEOUT)
 
     def _fail_all(self) -> None:
         callers, self._pending = self._pending, {}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import psycopg
 import structlog
 from psycopg import sql
 
 from ledger.back_off import back_off_s
-from ledger.postgres.connection import reconnect
+from ledger.postgres.connection import connect, reconnect
 
 _log = structlog.get_logger()
 
@@ -70,7 +71,7 @@ class Listener:
                 await asyncio.sleep(back_off_s(failures, _PAUSE_MAX_S, _PAUSE_FIRST_S))
 
     async def _listen(self) -> None:
-        async with await reconnect(self._url, self._name) as connection:
+        async with await reconnect(self._name, partial(connect, self._url, self._name)) as connection:
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
             self._on_listening()
             self._listening.set()

@@ -34,6 +34,12 @@ def limiter(clock: Clock) -> Iterator[RateLimiter]:
         yield limiter
 
 
+def test_each_machine_grants_a_key_its_whole_limit(clock: Clock) -> None:
+    """Decision 0105: several machines, each of which counts alone, refuse no request within the limit."""
+    with closing(RateLimiter(clock=clock)) as one, closing(RateLimiter(clock=clock)) as other:
+        assert [admitted(machine, 20, 0, 10) for machine in (one, other, one)] == [10, 10, 0]
+
+
 def admitted(limiter: RateLimiter, times: int, per_minute: int, per_second: int) -> int:
     """How many of so many requests are let through."""
     count = 0

@@ -59,7 +59,10 @@ async def test_a_pooler_in_session_mode_works(
                 await asyncio.sleep(0.05)
                 again = await merchant.create(order(externalId="b-0"))
             assert again.status_code == 200
-            assert (await store.client.get("/health/ready")).status_code == 200
+            failed = {"database"}
+            while failed - {"reactions"}:  # no worker runs
+                checks = (await store.client.get("/health/ready")).json()["checks"]
+                failed = {name for name, passed in checks.items() if not passed}
 
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])

@@ -160,9 +160,7 @@ class GroupCommitter(ABC):
 
         What an earlier process wrote may not be on the synchronous standby yet. Until it is, nothing is committed.
         """
-        connection = await connect(
-            self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S
-        )
+        connection = await self._open()
         try:
             await self._confirm(connection, START_MAX_S)
         except psycopg.Error as fault:
@@ -390,6 +388,9 @@ class GroupCommitter(ABC):
     def _adopt(self, connection: Connection, backend: Backend) -> None:
         self._connection, self._backend = connection, backend
 
+    async def _open(self) -> Connection:
+        return await connect(self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S)
+
     async def _disconnect(self) -> None:
         lost, self._connection = self._connection, None
         if lost is not None:
@@ -415,9 +416,7 @@ class GroupCommitter(ABC):
         """Connects, for as long as it takes, ends the old backend, and returns what is committed of `commands`."""
         logged_s = -_LOG_AGAIN_S
         while True:
-            connection = await reconnect(
-                self._url, self._name, lock_timeout=self._lock_timeout, transaction_max_s=COMMIT_MAX_S
-            )
+            connection = await reconnect(self._name, self._open)
             try:
                 return await self._confirm(connection, ANSWER_MAX_S, commands)
             except BaseException as fault:
