@@ -27,7 +27,7 @@ from api.global_invoices import create as create_global
 from api.global_invoices import list as list_global
 from api.global_invoices import show as show_global
 from api.histories import events as histories
-from api.histories import explain
+from api.histories import explain, summary
 from api.http.dependencies import DependencyHolder, open_dependencies
 from api.http.endpoint import Endpoint, RouteTable, ScopedOperation
 from api.http.middleware import Middleware
@@ -271,6 +271,7 @@ def merchant_routes(settings: Settings, holder: DependencyHolder) -> list[Route]
         route(f"{globals_}/{{id}}", GET=show_global.SHOW),
         route(f"{globals_}/{{id}}/cancel", POST=cancel_global.CANCEL),
         route(f"{settings.base_path}/v1/invoices/month-end", GET=month_end.MONTH_END),
+        route(f"{settings.base_path}/v1/summary", GET=summary.SUMMARIZE),
         route(f"{settings.base_path}/v1/meta", GET=meta.SHOW_META),
     ]
 

@@ -120,6 +120,8 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     history = shop.get(f"{ORDERS}/split/events")["data"]
     assert history[-1]["state"]["amountRefunded"] == shop.get(f"{ORDERS}/split")["amountRefunded"]
     assert shop.get(f"{ORDERS}/split/explain?field=amountRefunded")["value"] == history[-1]["state"]["amountRefunded"]
+    orders = shop.get(f"{ORDERS}?limit=1")["pagination"]["total"]
+    assert sum(line["orders"] for line in shop.get("/api/v1/summary")["orders"]) == orders
     assert operations().keys() - shop.done == NOT_MERCHANTS
     assert service.complaints() == []
 

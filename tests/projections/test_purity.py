@@ -16,6 +16,7 @@ ROOT = Path(projections.__file__).parent
 READING = {
     "as_of/points.py",
     "as_of/reads.py",
+    "as_of/summaries.py",
     "erasures.py",
     "events/numbered.py",
     "events/states.py",

@@ -37,6 +37,7 @@ from ledger.tlog.keys import LogKeys
 from ledger.tlog.reading import TreeReader
 from ledger.wiring import document_place, open_ledger
 from projections.as_of.reads import PastReader
+from projections.as_of.summaries import SummaryReader
 from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
 from projections.events.samples import SampleRenderer
@@ -80,6 +81,8 @@ class Dependencies(Struct, frozen=True):
     """Reads the numbered events."""
     past: PastReader
     """Reads resources as they were."""
+    summaries: SummaryReader
+    """Reads the sums of orders and subscriptions."""
     histories: HistoryReader
     """Reads the events of resources."""
     repeats: DeliveryRepeats
@@ -146,6 +149,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         stack.push_async_callback(events.stop)
         past = PastReader(settings.database_url, states)
         stack.push_async_callback(past.stop)
+        summaries = SummaryReader(settings.database_url, states)
+        stack.push_async_callback(summaries.stop)
         histories = HistoryReader(settings.database_url, ledger.journal.reader, ledger.slices)
         stack.push_async_callback(histories.stop)
         trees = TreeReader(settings.database_url)
@@ -174,6 +179,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             feed=feed,
             events=events,
             past=past,
+            summaries=summaries,
             histories=histories,
             repeats=repeats,
             trees=trees,

@@ -51,6 +51,7 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.SubscriptionInvoiceNotFound: 404,
     rejections.EventNotFound: 404,
     rejections.VersionNotFound: 404,
+    rejections.ReportTooLarge: 422,
     rejections.SubscriptionCanceled: 409,
     rejections.TooManyPendingLines: 409,
     rejections.NoNextInvoice: 409,
@@ -212,6 +213,9 @@ class Conflict(Error, kw_only=True, rename="camel"):
     ] = UNSET
     amount_max: Annotated[
         Decimal | UnsetType, Meta(description="The largest amount that an account takes, in minor units.")
+    ] = UNSET
+    orders: Annotated[
+        int | UnsetType, Meta(description="Of how many orders a report would be, as far as they were counted.")
     ] = UNSET
 
 

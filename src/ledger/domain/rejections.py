@@ -129,6 +129,12 @@ class VersionNotFound(Rejected):
     code = "VERSION_NOT_FOUND"
 
 
+class ReportTooLarge(Rejected):
+    """A report would be of too many orders: `orders` in the facts, or how many were counted before it was given up."""
+
+    code = "REPORT_TOO_LARGE"
+
+
 class SubscriptionCanceled(Rejected):
     """The subscription is cancelled, which is final (contract 2.3)."""
 

@@ -4,4 +4,5 @@ In reading order:
 
 - `points`: where in a merchant's log a time or a version of a stream is.
 - `reads`: orders, customers and subscriptions at such a point, with what their documents contain of other streams.
+- `summaries`: all orders and subscriptions of a merchant in sums.
 """

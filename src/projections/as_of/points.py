@@ -39,10 +39,10 @@ select p.position, {_END}, p.version, p.recorded_at
   from event p where p.merchant_id = %(merchant_id)s and p.stream_id = %(stream_id)s and p.version = %(version)s
 """  # noqa: S608 - constants
 
-# The last event of a stream up to a time. The binary search finds a position whose event, like all before it, was
-# recorded before the time; from there on the log is read to the first event that was recorded after it.
-_OF_TIME: Final = f"""
-with recursive search (low, high) as (
+# The position of a time. The binary search finds a position whose event, like all before it, was recorded before the
+# time; from there on the log is read to the first event that was recorded after it.
+_AT: Final = """
+search (low, high) as (
   select 0::int8, position + 1 from merchant_head where merchant_id = %(merchant_id)s
   union all
   select case when m.is_late then s.low else m.position end, case when m.is_late then m.position else s.high end
@@ -56,6 +56,12 @@ at as (
                       and e.recorded_at >= %(after)s
                     order by e.position limit 1),
                   (select position from merchant_head where merchant_id = %(merchant_id)s)) as position)
+"""
+_POSITION: Final = f"with recursive {_AT} select position from at"  # noqa: S608 - constants
+
+# The last event of a stream up to a time.
+_OF_TIME: Final = f"""
+with recursive {_AT}
 select p.position, {_END}, s.version, p.recorded_at
   from at join event p on p.merchant_id = %(merchant_id)s and p.position = at.position
  cross join lateral (
@@ -64,9 +70,9 @@ select p.position, {_END}, s.version, p.recorded_at
     order by version desc limit 1) s
 """  # noqa: S608 - constants
 
-# When the newest event of a merchant was recorded.
+# The newest event of a merchant, and when it was recorded.
 _NEWEST: Final = """
-select recorded_at from event
+select position, recorded_at from event
  where merchant_id = %(merchant_id)s
    and position = (select position from merchant_head where merchant_id = %(merchant_id)s)
 """
@@ -129,8 +135,7 @@ async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID,
     elif asked.as_of < _BEGINNING:
         return None
     else:
-        after = asked.as_of + _MILLISECOND
-        statement, values = _OF_TIME, values | {"after": after, "surely_before": after - _DISORDER_MAX}
+        statement, values = _OF_TIME, values | _around(asked.as_of)
     row = await (await connection.execute(statement, values, binary=True)).fetchone()
     if row is None:
         return None
@@ -138,7 +143,31 @@ async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID,
     return PastPoint(asked.as_of or recorded_at.astimezone(UTC), position, until, version)
 
 
+async def find_position(
+    connection: Connection, merchant_id: UUID, as_of: datetime | None, now: datetime
+) -> tuple[datetime, int]:
+    """Returns a time with its position in a merchant's log, 0 before the first event. `now` is by the merchant's clock.
+
+    None is the present: the end of the log, whose newest event may be dated by a clock that is ahead.
+    """
+    values = {"merchant_id": merchant_id}
+    if as_of is None:
+        row = await (await connection.execute(_NEWEST, values, binary=True)).fetchone()
+        return (now, 0) if row is None else (max(now, row[1].astimezone(UTC)), row[0])
+    if as_of < _BEGINNING:
+        return as_of, 0
+    row = await (await connection.execute(_POSITION, values | _around(as_of), binary=True)).fetchone()
+    assert row is not None, "an aggregate has one row"
+    return as_of, row[0]
+
+
 async def newest_at(connection: Connection, merchant_id: UUID) -> datetime | None:
     """Returns when the newest event of a merchant was recorded, None for an empty log."""
     row = await (await connection.execute(_NEWEST, {"merchant_id": merchant_id}, binary=True)).fetchone()
-    return None if row is None else row[0].astimezone(UTC)
+    return None if row is None else row[1].astimezone(UTC)
+
+
+def _around(as_of: datetime) -> dict[str, Any]:
+    """Returns the parameters of _AT for a time."""
+    after = as_of + _MILLISECOND
+    return {"after": after, "surely_before": after - _DISORDER_MAX}

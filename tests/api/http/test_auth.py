@@ -273,6 +273,7 @@ SCOPES = {  # the beginning of a path: the scope of what reads there, and of wha
     "/api/v1/log": (Scope.AUDIT, Scope.AUDIT),
     "/api/v1/webhook-endpoints": (Scope.WEBHOOKS, Scope.WEBHOOKS),
     "/api/v1/meta": (None, None),
+    "/api/v1/summary": (Scope.AUDIT, Scope.AUDIT),
     "/api/payment-methods": (Scope.CUSTOMERS_READ, Scope.CUSTOMERS_WRITE),
     "/api/customers": (Scope.CUSTOMERS_READ, Scope.CUSTOMERS_WRITE),
     "/lps/products": (Scope.PRODUCTS, Scope.PRODUCTS),

@@ -263,6 +263,7 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
     ),
     ("POST", "/api/v1/invoices/global"): Case(body={"month": "2026-01"}),
     ("GET", "/api/v1/invoices/global/{id}"): Case({"path.id": "global invoice"}),
+    ("GET", "/api/v1/summary"): Case(),
     ("GET", "/api/v1/events"): Case({"query.paymentOrderId": "order", "query.subscriptionId": "subscription"}),
     ("GET", "/api/v1/events/{id}"): Case({"path.id": "event"}),
     ("GET", _ENDPOINTS): Case(),
