@@ -91,7 +91,7 @@ class OrderSums(Struct, frozen=True, kw_only=True, rename="camel"):
     """The orders of one currency in one status."""
 
     currency: Currency
-    status: OrderStatus
+    status: Annotated[OrderStatus, Meta(description="The status.")]
     orders: Annotated[int, Meta(description="How many there are.")]
     amount: Annotated[Amount, Meta(description="The sum of `amount`, in minor units (cents).")]
     amount_paid: Annotated[Amount, Meta(description="The sum of `amountPaid`, in minor units (cents).")]
@@ -102,7 +102,7 @@ class OrderSums(Struct, frozen=True, kw_only=True, rename="camel"):
 class SubscriptionCount(Struct, frozen=True, kw_only=True, rename="camel"):
     """The subscriptions in one status."""
 
-    status: SubscriptionStatusName
+    status: Annotated[SubscriptionStatusName, Meta(description="The status.")]
     subscriptions: Annotated[int, Meta(description="How many there are.")]
 
 
@@ -125,7 +125,9 @@ class _SnapshotClient(SharedClient):
 
 
 class SummaryReader:
-    """Reads the summaries of all merchants, over one connection, at which requests take turns. Call `stop` at the end."""
+    """Reads the summaries of all merchants, over one connection, at which requests take turns. Call `stop` at the
+    end.
+    """
 
     def __init__(self, url: str, states: StateReader) -> None:
         self._client = _SnapshotClient(url, "ledger-summaries")
