@@ -52,7 +52,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.slices", "ledger.tasks", "ledger.back_off", "ledger.month_names"): ((), ()),
+    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.slices", "ledger.tasks", "ledger.back_off", "ledger.month_names", "ledger.progress"): ((), ()),
     ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
         ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.context.ledger",
          "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),
@@ -62,7 +62,7 @@ PACKAGES = {
     ("ledger.settings",): (("ledger.database_urls", "ledger.domain", "msgspec"), ()),
     ("ledger.database_urls",): (("psycopg",), ()),
     ("ledger.security",): (("ledger.settings", "ledger.domain", "cryptography", "msgspec", "structlog"), ()),
-    ("ledger.postgres",): (("ledger.back_off", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
+    ("ledger.postgres",): (("ledger.back_off", "ledger.progress", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
     ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.tasks", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
         ("ledger.journal", "ledger.domain", "ledger.personal_data", *DATABASE, "ledger.slices", "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",

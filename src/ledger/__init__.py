@@ -20,7 +20,7 @@ Beside the layers:
 - `doctor`: checks an installation for an operator.
 - `call_failures`: how a call to an outside system fails.
 - `tasks`: time-outs, and tasks that run to their end. `slices`: long work that leaves the loop to other requests.
-  `ttl_cache`, `back_off`, `month_names`: what several layers use.
+  `ttl_cache`, `back_off`, `month_names`, `progress`: what several layers use.
   `asgi`: what the server adds for the application.
 - `personal_data`: a value without personal data. `py311_speedups`: replacements for slow parts of Python 3.11.
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import stat
 import subprocess
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -94,6 +95,7 @@ def test_a_record_is_read_as_it_was_written_and_its_absence_is_an_unfinished_bac
         read_record(tmp_path)
     write_record(tmp_path, record())
     assert read_record(tmp_path) == record()
+    assert stat.S_IMODE((tmp_path / "backup.json").stat().st_mode) == 0o600
     write_record(tmp_path, record(format=2))
     with pytest.raises(CannotRun, match="format 2"):
         read_record(tmp_path)

@@ -41,7 +41,9 @@ def test_the_files_of_the_program_are_numbered_from_one_without_a_gap():
 
 
 def test_every_file_is_applied_once_in_order(empty_url):
-    assert migrate(empty_url, [FIRST, SECOND]) == [FIRST, SECOND]
+    reported = []
+    assert migrate(empty_url, [FIRST, SECOND], lambda *step: reported.append(step)) == [FIRST, SECOND]
+    assert reported == [("applying migrations", number, 2) for number in (1, 2)]
     assert migrate(empty_url, [FIRST, SECOND]) == []
     assert rows(empty_url, "select n from first") == [(2,)]
     assert rows(empty_url, "select number, name from schema_migration order by number") == [(1, "first"), (2, "second")]

@@ -22,6 +22,7 @@ from ledger.backup.manifest import check_backup
 from ledger.backup.programs import BASE_BACKUP, find_programs, tail
 from ledger.backup.record import CLUSTER, FILES, BackupRecord, write_record
 from ledger.postgres.embedded.cluster import locate_cluster
+from ledger.progress import Progress, unreported
 from ledger.security.secrets import generates_master_key, load_secrets
 from ledger.settings import CannotRun, Settings
 
@@ -35,8 +36,10 @@ select current_setting('server_version_num')::int / 10000, current_database(), c
 _FINGERPRINT: Final = "select fingerprint from master_key_fingerprint"
 
 # The time, while a base backup still has files to send: the WAL up to its end is in it, so every earlier commit too.
+# With it the bytes that are sent, and how many there are: null until the server has counted them.
 _BEFORE_ITS_END: Final = """
-select statement_timestamp() from pg_stat_progress_basebackup join pg_stat_activity using (pid)
+select statement_timestamp(), backup_streamed, backup_total
+  from pg_stat_progress_basebackup join pg_stat_activity using (pid)
  where application_name = %s and phase in (
    'initializing', 'waiting for checkpoint to finish', 'estimating backup size', 'streaming database files')
 """
@@ -49,7 +52,7 @@ def require_database(settings: Settings) -> None:
         raise CannotRun(f"{data_dir} has no database to back up: name the service's data directory with --data-dir")
 
 
-def take_backup(settings: Settings, owner_url: str, directory: Path) -> BackupRecord:
+def take_backup(settings: Settings, owner_url: str, directory: Path, progress: Progress = unreported) -> BackupRecord:
     """Writes a backup into a new directory and returns its record.
 
     Raises CannotRun: the directory is in use, a program of Postgres is missing or fails, or a file is not as it was
@@ -63,7 +66,8 @@ def take_backup(settings: Settings, owner_url: str, directory: Path) -> BackupRe
         major, database, owner, is_recorded = row
         fingerprint = _one(connection, _FINGERPRINT) if is_recorded else _own_fingerprint(settings)
         programs = find_programs(str(major), BASE_BACKUP)
-        complete_until = _copy(connection, programs / BASE_BACKUP, owner_url, directory / CLUSTER) or began
+        complete_until = _copy(connection, programs / BASE_BACKUP, owner_url, directory / CLUSTER, progress) or began
+    progress("checking every file", 0, None)
     check_backup(directory / CLUSTER, str(major))
     documents = settings.data_dir / FILES
     if not settings.files_url and documents.exists():  # after the database: a document is stored before its event
@@ -98,7 +102,9 @@ def _own_fingerprint(settings: Settings) -> str:
     return load_secrets(settings).fingerprint
 
 
-def _copy(connection: psycopg.Connection, program: Path, owner_url: str, directory: Path) -> datetime | None:
+def _copy(
+    connection: psycopg.Connection, program: Path, owner_url: str, directory: Path, progress: Progress
+) -> datetime | None:
     """Runs pg_basebackup. Returns the last time at which its end was yet to come, or None if it was too quick to see.
 
     The password goes through the environment: other users of the machine can read arguments.
@@ -126,7 +132,11 @@ def _copy(connection: psycopg.Connection, program: Path, owner_url: str, directo
         )
         try:
             while process.poll() is None:
-                last = _one(connection, _BEFORE_ITS_END, name) or last
+                row = connection.execute(_BEFORE_ITS_END, [name]).fetchone()
+                if row is not None:
+                    last, sent, total = row
+                    if total:
+                        progress("copying the database", sent, total)
                 time.sleep(_POLL_S)
         except BaseException:
             process.kill()

@@ -8,7 +8,7 @@ commit: never overwrite a row of another version.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, LiteralString
 from uuid import UUID
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec import Struct
 from ledger.domain.streams import ORDERS, SUBSCRIPTIONS
 from ledger.operations.context.ledger import Ledger
 from ledger.postgres.connection import Connection
+from ledger.progress import Progress, unreported
 from projections.orders.table import filtered_by, rendered
 from projections.subscriptions.invoices import render_invoice
 from projections.subscriptions.subscriptions import render_subscription
@@ -67,17 +68,25 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
     changed: int
 
 
-async def rebuild_orders(ledger: Ledger, connection: Connection) -> Rebuilt:
+async def rebuild_orders(ledger: Ledger, connection: Connection, progress: Progress = unreported) -> Rebuilt:
     """Renders every order of every merchant. Raises KeyUnavailable, SealBroken if a key is missing; a Fault."""
     merchant_id = order_id = UUID(int=0)
     orders = changed = 0
+    total = await _count(connection, "select count(*) from payment_order")
     while True:
         page = await (await connection.execute(_ORDERS, (merchant_id, order_id, _PAGE))).fetchall()
         if not page:
             return Rebuilt(rendered=orders, changed=changed)
         changed += sum(await asyncio.gather(*(_rebuild(ledger, connection, *key) for key in page)))
         orders += len(page)
+        progress("rendering orders", orders, total)
         merchant_id, order_id = page[-1]
+
+
+async def _count(connection: Connection, query: LiteralString) -> int:
+    row = await (await connection.execute(query)).fetchone()
+    assert row is not None, "an aggregate always answers"
+    return int(row[0])
 
 
 async def _rebuild(ledger: Ledger, connection: Connection, merchant_id: UUID, order_id: UUID) -> int:
@@ -101,10 +110,11 @@ async def _rebuild(ledger: Ledger, connection: Connection, merchant_id: UUID, or
     return written.rowcount
 
 
-async def rebuild_subscriptions(ledger: Ledger, connection: Connection) -> Rebuilt:
+async def rebuild_subscriptions(ledger: Ledger, connection: Connection, progress: Progress = unreported) -> Rebuilt:
     """Renders every subscription of every merchant, with its invoices. Raises as `rebuild_orders`."""
     merchant_id = subscription_id = UUID(int=0)
     subscriptions = changed = 0
+    total = await _count(connection, "select count(*) from subscription")
     while True:
         page = await (await connection.execute(_SUBSCRIPTIONS, (merchant_id, subscription_id, _PAGE))).fetchall()
         if not page:
@@ -112,6 +122,7 @@ async def rebuild_subscriptions(ledger: Ledger, connection: Connection) -> Rebui
         for key in page:
             changed += await _rebuild_subscription(ledger, connection, *key)
         subscriptions += len(page)
+        progress("rendering subscriptions", subscriptions, total)
         merchant_id, subscription_id = page[-1]
 
 

@@ -36,9 +36,9 @@ class BackupRecord(Struct, frozen=True, rename="camel"):
 
 
 def write_record(directory: Path, record: BackupRecord) -> None:
-    """Writes the record. It appears complete."""
+    """Writes the record. It appears complete, and for its owner alone, as the files beside it are."""
     unfinished = directory / f"{_NAME}.new"
-    with unfinished.open("wb") as file:
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
         file.flush()
         os.fsync(file.fileno())

@@ -29,6 +29,7 @@ from ledger.postgres.embedded.cluster import MAJOR, Cluster, locate_cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
 from ledger.postgres.embedded.wal_store import is_store
 from ledger.postgres.migrate import migrate
+from ledger.progress import Progress, unreported
 from ledger.security.secrets import generates_master_key, load_secrets, master_key_source
 from ledger.settings import CannotRun, Settings, SettingWrong
 
@@ -44,7 +45,7 @@ class Restored(Struct, frozen=True):
     verification: Verification
 
 
-def restore(settings: Settings, backup: Path, at: datetime | None) -> Restored:
+def restore(settings: Settings, backup: Path, at: datetime | None, progress: Progress = unreported) -> Restored:
     """Restores a backup into the data directory of the settings, up to a moment or to the end of the log.
 
     Raises CannotRun: no complete backup, a damaged file, the wrong master key, a directory in use, or a log that does
@@ -54,15 +55,17 @@ def restore(settings: Settings, backup: Path, at: datetime | None) -> Restored:
     _require_key(settings, record)
     _require_moment(settings, record, at)
     programs = find_programs(record.postgres, SERVER)
+    progress("checking every file", 0, None)
     check_backup(backup / CLUSTER, record.postgres)
     final = _new_cluster(settings, programs, record)
     if settings.wal_archive and not is_store(settings.wal_archive):
         require_access(Path(settings.wal_archive).absolute(), final.account, "read", "ls . >/dev/null")
     unfinished = structs.replace(final, home=final.home / _UNFINISHED)
-    _copy(backup / CLUSTER, unfinished)
+    _copy(backup / CLUSTER, unfinished, progress)
+    progress("recovering from the write-ahead log", 0, None)
     with recovered(unfinished, record, settings.wal_archive, at) as url:
         last_commit = _complete(url)
-        verification = asyncio.run(verify(settings, url))
+        verification = asyncio.run(verify(settings, url, progress))
     if (backup / FILES).exists():
         shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
     unfinished.directory.rename(final.directory)
@@ -100,8 +103,17 @@ def _new_cluster(settings: Settings, programs: Path, record: BackupRecord) -> Cl
     return located if record.postgres == MAJOR else structs.replace(located, binaries=programs)
 
 
-def _copy(backup: Path, to: Cluster) -> None:
-    shutil.copytree(backup, to.directory, symlinks=True)
+def _copy(backup: Path, to: Cluster, progress: Progress) -> None:
+    total = sum(file.stat().st_size for file in backup.rglob("*") if file.is_file())
+    done = 0
+
+    def copy(source: str, target: str) -> None:
+        nonlocal done
+        shutil.copy2(source, target)
+        done += Path(target).stat().st_size
+        progress("copying the database", done, total)
+
+    shutil.copytree(backup, to.directory, symlinks=True, copy_function=copy)
     _give(to.directory, to.account)
 
 

@@ -14,6 +14,7 @@ from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import Connection, connect
+from ledger.progress import Progress, unreported
 from ledger.security.secrets import load_sealing_keys
 from ledger.settings import Settings
 from projections.rebuild import Replay, Rows, stored
@@ -35,7 +36,7 @@ class Verification(Struct, frozen=True, kw_only=True):
     differences: list[str]
 
 
-async def verify(settings: Settings, url: str) -> Verification:
+async def verify(settings: Settings, url: str, progress: Progress = unreported) -> Verification:
     """Replays the log of every merchant in one snapshot. Raises KeyUnavailable, SealBroken if a key is missing."""
     reader = LogReader(url, CODEC, DataKeys(url, SealingKeys(load_sealing_keys(settings))))
     differences: list[str] = []
@@ -44,13 +45,14 @@ async def verify(settings: Settings, url: str) -> Verification:
         await connection.execute("set idle_in_transaction_session_timeout = 0")
         await connection.execute("begin isolation level repeatable read read only")
         merchants = await (await connection.execute(_MERCHANTS)).fetchall()
+        events, compared = sum(count for _, _, count in merchants), 0
         for merchant_id, position, count in merchants:
             if position != count:
                 differences.append(f"merchant {merchant_id} has {count} events up to position {position}")
             differences += await _compare(connection, reader, merchant_id, position)
-    return Verification(
-        merchants=len(merchants), events=sum(count for _, _, count in merchants), differences=differences
-    )
+            compared += count
+            progress("comparing events with every read model", compared, events)
+    return Verification(merchants=len(merchants), events=events, differences=differences)
 
 
 async def _compare(connection: Connection, reader: LogReader, merchant_id: UUID, last: int) -> list[str]:

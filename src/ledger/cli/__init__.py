@@ -3,7 +3,8 @@
 In reading order:
 
 - `main`: the commands and how errors end. `installation`: what a command runs on. `options`, `output`: shared by
-  commands. `attribution`: who changes something, and whether that is meant.
+  commands. `attribution`: who changes something, and whether that is meant. `progress_bar`: how far a
+  long command is.
 - `service`: serve, api, worker, migrate, backup, restore, settings, doctor. `merchants`, `keys`, `processors`:
   operators' commands about merchants.
 - `events`: follows a merchant's public events. `forwarding`: posts them to a program on this machine.

@@ -13,6 +13,7 @@ import typer
 from ledger.cli.installation import errors_as_cannot_run, on_ledger, settings_from, time_of
 from ledger.cli.options import DataDir, Host, Port, Workers, json_option
 from ledger.cli.output import day_and_time, echo_json
+from ledger.cli.progress_bar import progress_bar
 from ledger.settings import Settings, SettingWrong, describe
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def migrate(
     from ledger.postgres.prepare import owners_database, prepare
 
     settings = settings_from(data_dir=data_dir)
-    with owners_database(settings) as owner_url:
-        prepare(settings, owner_url)
+    with owners_database(settings) as owner_url, progress_bar() as progress:
+        prepare(settings, owner_url, progress)
     newest = migrations()[-1]
     if json:
         echo_json({"number": newest.number, "name": newest.name})
@@ -98,11 +99,12 @@ def rebuild(
         assert settings.database_url is not None, "the installation's settings name its database"
         async with await connect(settings.database_url, "ledger-rebuild") as connection:
             return {
-                "orders": await rebuild_orders(ledger, connection),
-                "subscriptions": await rebuild_subscriptions(ledger, connection),
+                "orders": await rebuild_orders(ledger, connection, progress),
+                "subscriptions": await rebuild_subscriptions(ledger, connection, progress),
             }
 
-    rebuilt = on_ledger(data_dir, work)
+    with progress_bar() as progress:
+        rebuilt = on_ledger(data_dir, work)
     if json:
         echo_json(rebuilt)
         return
@@ -175,8 +177,8 @@ def backup(
 
     settings = settings_from(data_dir=data_dir)
     require_database(settings)
-    with owners_database(settings) as owner_url, errors_as_cannot_run():
-        record = take_backup(settings, owner_url, directory.absolute())
+    with owners_database(settings) as owner_url, errors_as_cannot_run(), progress_bar() as progress:
+        record = take_backup(settings, owner_url, directory.absolute(), progress)
     if json:
         echo_json(record)
         return
@@ -211,8 +213,8 @@ def restore(
 
     settings = settings_from(data_dir=data_dir)
     moment = None if at is None else time_of(at)
-    with errors_as_cannot_run():
-        restored = run(settings, directory.absolute(), moment)
+    with errors_as_cannot_run(), progress_bar() as progress:
+        restored = run(settings, directory.absolute(), moment, progress)
     found = restored.verification
     if json:
         echo_json({"cluster": str(restored.cluster), "lastCommitAt": restored.last_commit, "verification": found})

@@ -15,6 +15,7 @@ from typing import Final
 import psycopg
 from msgspec import Struct
 
+from ledger.progress import Progress, unreported
 from ledger.settings import CannotRun
 
 _LOCK: Final = 0x1ED6E5  # an arbitrary number that must never change: it separates two migrations of one database
@@ -68,7 +69,9 @@ def migrations() -> list[Migration]:
     return found
 
 
-def migrate(database_url: str, files: Sequence[Migration] | None = None) -> list[Migration]:
+def migrate(
+    database_url: str, files: Sequence[Migration] | None = None, progress: Progress = unreported
+) -> list[Migration]:
     """Brings the schema up to date and returns the migrations that it applied: none if the schema was current.
 
     It may be called twice, also at the same time: the second caller waits for the advisory lock and finds the work
@@ -80,13 +83,15 @@ def migrate(database_url: str, files: Sequence[Migration] | None = None) -> list
     applied = []
     with psycopg.connect(database_url, autocommit=True) as connection:
         recorded = _recorded(connection)
-        for migration in migrations() if files is None else files:
+        known = migrations() if files is None else files
+        for number, migration in enumerate(known, 1):
             if recorded.get(migration.number) == migration.checksum:
                 continue
             with connection.transaction():  # the lock ends with the transaction, which works through any pooler
                 connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
                 if _apply(connection, migration):
                     applied.append(migration)
+            progress("applying migrations", number, len(known))
     return applied
 
 

@@ -22,6 +22,7 @@ from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
 from ledger.postgres.pooling import require_sessions
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
+from ledger.progress import Progress, unreported
 from ledger.security.secrets import (
     MASTER_KEY_NAME,
     Purpose,
@@ -92,7 +93,7 @@ def ready_database(settings: Settings) -> Iterator[Settings]:
         yield prepare(settings, owner_url)
 
 
-def prepare(settings: Settings, owner_url: str) -> Settings:
+def prepare(settings: Settings, owner_url: str, progress: Progress = unreported) -> Settings:
     """Brings the schema up to date and returns the application's settings, with `database_url` for its own role.
 
     Raises NoPrimary: no connection, or a server that takes no writes. Raises CannotRun: a migration that fails, no
@@ -108,7 +109,7 @@ def prepare(settings: Settings, owner_url: str) -> Settings:
         for url in (owner_url, *(url for url in named if url is not None)):
             require_sessions(url)
         require_primary(owner_url)
-        migrate(owner_url)
+        migrate(owner_url, progress=progress)
         secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
         application_url, vault_url = _role_urls(settings, owner_url, secrets)
         require_durability(application_url, settings.environment)
