@@ -77,7 +77,9 @@ def title_of(state: Any) -> str:
 async def _history(deps: Dependencies, request: ApiRequest, stream: Stream[Any]) -> ApiResponse:
     asked = parse_history_query(request.query)
     steps = await steps_of(deps, request, stream)
-    page = page_of(steps, asked.after_version, asked.limit, await _key_names(deps, request, steps))
+    tree = await deps.trees.place(request.principal.merchant_id)
+    sealed_to = 0 if tree.checkpoint is None else tree.size
+    page = page_of(steps, asked.after_version, asked.limit, await _key_names(deps, request, steps), sealed_to)
     if preferred_type(request.headers.get(b"accept", b""), (JSON, HTML)) == JSON:
         return json_response(200, page, HEADERS)
     state, after = steps[-1].state, min(asked.after_version, len(steps))

@@ -78,6 +78,10 @@ class HistoryEventDocument(Struct, frozen=True, kw_only=True, rename="camel", gc
         Meta(description="What the log holds of it, without what was erased. Amounts are decimal strings."),
     ]
     state: HistoryStateDocument
+    sealed: Annotated[
+        bool,
+        Meta(description="Whether `GET /v1/log/entries/{position}/proof` proves the event yet."),
+    ]
 
 
 class HistoryPagination(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -97,19 +101,21 @@ class HistoryPage(Struct, frozen=True, kw_only=True, rename="camel"):
     pagination: HistoryPagination
 
 
-def page_of(steps: Sequence[Step], after_version: int, limit: int, key_names: Mapping[UUID, str | None]) -> HistoryPage:
-    """Returns the events after a version, with the names of API keys."""
+def page_of(
+    steps: Sequence[Step], after_version: int, limit: int, key_names: Mapping[UUID, str | None], sealed_to: int
+) -> HistoryPage:
+    """Returns the events after a version, with the names of API keys. The log is sealed to the position `sealed_to`."""
     shown = steps[after_version : after_version + limit]
     last = after_version + len(shown)
     return HistoryPage(
-        data=[event_document(step, key_names) for step in shown],
+        data=[event_document(step, key_names, sealed_to) for step in shown],
         pagination=HistoryPagination(
             limit=limit, total=len(steps), count=len(shown), has_more=last < len(steps), last_version=last
         ),
     )
 
 
-def event_document(step: Step, key_names: Mapping[UUID, str | None]) -> HistoryEventDocument:
+def event_document(step: Step, key_names: Mapping[UUID, str | None], sealed_to: int) -> HistoryEventDocument:
     """Returns an event as it is answered."""
     recorded, context = step.recorded, step.context
     causation = context.get("causation")
@@ -124,6 +130,7 @@ def event_document(step: Step, key_names: Mapping[UUID, str | None]) -> HistoryE
         causation=None if causation is None else UUID(causation),
         event=Raw(msgspec.json.encode(recorded.event)),
         state=state_document(step.state),
+        sealed=recorded.position <= sealed_to,
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.api.bodies import order, paid_order
 from tests.api.isolation.objects import objects_of
+from tests.api.log.test_log import seal
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import SUBSCRIPTIONS, made, shown
 
@@ -18,6 +19,7 @@ from ledger.domain.streams import ORDERS as ORDER_STREAMS
 from ledger.domain.streams import SUBSCRIPTIONS as SUBSCRIPTION_STREAMS
 from ledger.operations.context.inputs import Actor
 from ledger.operations.erasure.erase_customer import delete_customer
+from ledger.settings import Settings
 from projections.histories.sentences import SENTENCES
 
 pytestmark = pytest.mark.anyio
@@ -153,3 +155,17 @@ async def test_who_may_read_a_history_and_how(store: Storefront, merchant: Merch
     ):
         hidden = await (merchant if path.startswith(OF_CUSTOMERS) and path != customer else stranger).get(path)
         assert (hidden.status_code, hidden.json()["code"]) == (404, code)
+
+
+async def test_an_event_is_sealed_once_the_log_has_a_proof_of_it(merchant: Merchant, settings: Settings):
+    one = f"{ORDERS}/{(await merchant.create(paid_order())).json()['id']}"
+    before = (await shown(merchant, f"{one}/events"))["data"]
+    assert not any(event["sealed"] for event in before)
+    await seal(settings)
+    await made(merchant, f"{one}/refund", {"amount": 5000})
+    after = (await shown(merchant, f"{one}/events"))["data"]
+    assert [event["sealed"] for event in after] == [event["version"] <= len(before) for event in after]
+    assert len(after) > len(before)
+    for event in after:
+        proof = await merchant.get(f"/api/v1/log/entries/{event['position']}/proof")
+        assert (proof.status_code == 200) is event["sealed"]
