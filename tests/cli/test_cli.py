@@ -7,6 +7,7 @@ from importlib.metadata import version
 from uuid import uuid4
 
 import pytest
+from tests.cli import forked
 from tests.service.trees import environment
 
 from ledger.cli.installation import errors_as_cannot_run
@@ -16,6 +17,7 @@ from ledger.settings import CannotRun, Settings
 
 
 def ledger(*arguments, **variables):
+    """Runs `ledger` as it is installed: with an interpreter of its own."""
     return subprocess.run(
         [sys.executable, "-P", "-c", "from ledger.cli.main import main; main()", *map(str, arguments)],
         env=environment(**variables),
@@ -24,6 +26,18 @@ def ledger(*arguments, **variables):
         check=False,
         timeout=60,
     )
+
+
+@pytest.fixture
+def forked_ledger(tmp_path):
+    """Runs `ledger` in a process that need not import it."""
+
+    def run(*arguments, **variables):
+        status = forked.run([*map(str, arguments)], environment(**variables), tmp_path, timeout=60)
+        out, err = ((tmp_path / name).read_text(encoding="utf-8") for name in ("out", "err"))
+        return subprocess.CompletedProcess(arguments, status, out, err)
+
+    return run
 
 
 def test_help_names_every_command():
@@ -37,12 +51,12 @@ def test_the_version_is_printed():
     assert ledger("--version").stdout == f"ledger {version('payment-ledger')}\n"
 
 
-def test_help_names_the_choices():
+def test_help_names_the_choices(forked_ledger):
     for arguments, choices in (
         (("keys", "create", "--help"), ("orders:read", "settings")),
         (("merchants", "set", "--help"), ("surchargeRate", "FIRST_CAPTURE", "PAYCASH")),
     ):
-        text = ledger(*arguments, COLUMNS="300").stdout
+        text = forked_ledger(*arguments, COLUMNS="300").stdout
         assert [choice for choice in choices if choice not in text] == []
 
 
@@ -65,25 +79,25 @@ def test_the_command_line_itself_imports_nothing_heavy():
     assert subprocess.check_output([sys.executable, "-c", program], env=environment(), text=True) == "[]\n"
 
 
-def test_settings_lists_every_setting_with_its_value():
-    result = ledger("settings", "--json", LEDGER_PORT="9001")
+def test_settings_lists_every_setting_with_its_value(forked_ledger):
+    result = forked_ledger("settings", "--json", LEDGER_PORT="9001")
     rows = {row["variable"]: row for row in json.loads(result.stdout)}
     assert len(rows) == len(Settings.__struct_fields__)
     assert (rows["LEDGER_PORT"]["default"], rows["LEDGER_PORT"]["value"]) == ("8000", "9001")
-    for_people = ledger("settings").stdout
+    for_people = forked_ledger("settings").stdout
     assert all(variable in for_people for variable in rows)
 
 
 @pytest.mark.parametrize("command", ["serve", "api", "worker", "migrate", "settings"])
-def test_a_wrong_setting_stops_every_command_with_one_line(command):
-    result = ledger(command, LEDGER_BATCH_MAX="many")
+def test_a_wrong_setting_stops_every_command_with_one_line(forked_ledger, command):
+    result = forked_ledger(command, LEDGER_BATCH_MAX="many")
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr == "ledger: LEDGER_BATCH_MAX must be a whole number, at least 1 and at most 4096, not 'many'\n"
 
 
-def test_a_misspelt_setting_is_pointed_out():
-    assert "LEDGER_PROT is no setting; did you mean LEDGER_PORT?" in ledger("settings", LEDGER_PROT="1").stderr
+def test_a_misspelt_setting_is_pointed_out(forked_ledger):
+    assert "LEDGER_PROT is no setting; did you mean LEDGER_PORT?" in forked_ledger("settings", LEDGER_PROT="1").stderr
 
 
 def test_a_key_that_is_missing_is_not_blamed_on_the_database():
@@ -102,8 +116,8 @@ def test_migrate_can_be_run_again_and_on_its_own_server(short_dir):
     assert first.stdout.startswith("the schema is current: ")
 
 
-def test_production_does_not_start_without_a_master_key(short_dir):
-    result = ledger(
+def test_production_does_not_start_without_a_master_key(forked_ledger, short_dir):
+    result = forked_ledger(
         "serve", "--data-dir", short_dir / uuid4().hex[:8], LEDGER_ENVIRONMENT="production", LEDGER_PORT="0"
     )
     assert result.returncode == 1
