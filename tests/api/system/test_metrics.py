@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from importlib.metadata import version
 from uuid import UUID, uuid4
@@ -29,8 +30,17 @@ pytestmark = pytest.mark.anyio
 ONE = f"{ORDERS}/{{id}}"
 
 
+_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'="([^"\\]*)"')
+
+
 def figures(text: str) -> dict[tuple[str, ...], float]:
-    """Every sample by its name and the values of its labels."""
+    """Every sample by its name and the values of its labels. Prometheus's own parser takes longer by far."""
+    return {(name, *_LABEL.findall(labels)): float(value) for name, labels, value in _SAMPLE.findall(text)}
+
+
+def official_figures(text: str) -> dict[tuple[str, ...], float]:
+    """The same, as Prometheus's own parser reads them."""
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(text)
@@ -53,6 +63,7 @@ async def test_requests_are_counted_by_route_and_outcome_and_never_by_address(st
     assert (await store.client.get("/nowhere/very-secret")).status_code == 404
     text = (await store.client.get(METRICS)).text
     after = figures(text)
+    assert after == official_figures(text)
 
     def more(*name: str) -> float:
         return after[name] - before.get(name, 0)
