@@ -2934,6 +2934,36 @@ DELIVERIES: Final = (
     ),
 )
 
+_ATTRIBUTION = "tests/cli/test_attribution.py"
+OPERATORS: Final = (
+    Mutant(
+        "command-without-its-operator",
+        "the log keeps who ran a command beside each event of it",
+        "src/ledger/journal/journal.py",
+        "if self._operator is not None:",
+        "if False:",
+        (f"{_ATTRIBUTION}::test_every_change_is_recorded_with_its_operator",),
+    ),
+    Mutant(
+        "closing-without-confirmation",
+        "a merchant is closed and a key is revoked only by an operator who confirms it",
+        "src/ledger/cli/attribution.py",
+        "    if yes:\n        return\n",
+        "    return\n",
+        (f"{_ATTRIBUTION}::test_what_cannot_be_undone_is_refused_without_yes",),
+    ),
+    Mutant(
+        "backup-record-for-everybody",
+        "the record of a backup is readable by its owner alone",
+        "src/ledger/backup/record.py",
+        "os.O_TRUNC, 0o600)",
+        "os.O_TRUNC, 0o644)",
+        (
+            "tests/backup/test_parts.py::test_a_record_is_read_as_it_was_written_and_its_absence_is_an_unfinished_backup",
+        ),
+    ),
+)
+
 MUTANTS: Final = (
     *MONEY,
     *IDEMPOTENCY,
@@ -2946,4 +2976,5 @@ MUTANTS: Final = (
     *FEED,
     *STANDBY,
     *DELIVERIES,
+    *OPERATORS,
 )
