@@ -101,6 +101,22 @@ async def worker_connection(url: str, stack: AsyncExitStack) -> Connection:
     return connection
 
 
+_open: dict[str, psycopg.Connection[tuple[Any, ...]]] = {}
+
+
 def rows(url: str, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    with psycopg.connect(url, options="-c search_path=public,public_jobs") as connection:
-        return connection.execute(query, parameters).fetchall()  # type: ignore[arg-type]
+    """Returns the rows of a query on a connection that stays open: tests ask again and again until something is so.
+
+    The connection of an earlier test may have been ended, as its database was emptied.
+    """
+    connection = _open.get(url)
+    try:
+        if connection is not None:
+            return connection.execute(query, parameters).fetchall()  # type: ignore[arg-type]
+    except psycopg.OperationalError:
+        assert connection is not None
+        if not connection.closed:
+            raise
+    search_path = "-c search_path=public,public_jobs"
+    _open[url] = connection = psycopg.connect(url, options=search_path, autocommit=True, prepare_threshold=None)
+    return connection.execute(query, parameters).fetchall()  # type: ignore[arg-type]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
-import psycopg
 import pytest
 from tests.background.conftest import Open, rows
 from tests.operations.conftest import an_order, by_card
@@ -57,9 +56,8 @@ def ahead(**by: int) -> Callable[[datetime], datetime]:
 
 def moved(url: str, kind: str) -> list[int]:
     """Returns the amounts that the sandbox's rows record for calls of a kind."""
-    with psycopg.connect(url) as connection:
-        query = "select moved from sandbox_call where kind = %s and accepted"
-        return [amount // SCALE for (amount,) in connection.execute(query, (kind,)).fetchall()]
+    query = "select moved from sandbox_call where kind = %s and accepted"
+    return [amount // SCALE for (amount,) in rows(url, query, kind)]
 
 
 async def test_money_is_captured_when_the_clock_is_moved_past_the_delay(

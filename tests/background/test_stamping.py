@@ -13,7 +13,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from msgspec.structs import replace
-from tests.background.conftest import Open, register
+from tests.background.conftest import Open, register, rows
 from tests.background.test_recovery import AFTERWARDS, sweep
 from tests.domain.invoices.stamper import FISCAL, documents_of
 from tests.invoicing.kept_keys import kept_keys
@@ -89,10 +89,8 @@ async def order_of(ledger: Ledger, merchant: Actor, order_id: UUID) -> Order:
 def stamps(url: str, merchant: Actor) -> int:
     """Returns how many documents the provider has stamped for the merchant."""
     query = "select count(*) from sandbox_stamp where xml is not null and merchant_id = %s"
-    with psycopg.connect(url) as connection:
-        row = connection.execute(query, (merchant.merchant_id,)).fetchone()
-    assert row is not None
-    return int(row[0])
+    [(count,)] = rows(url, query, merchant.merchant_id)
+    return int(count)
 
 
 def crash_at(point: str, monkeypatch: pytest.MonkeyPatch, nth: int) -> None:  # noqa: C901 - a wrapper for each point
