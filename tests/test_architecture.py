@@ -83,8 +83,8 @@ PACKAGES = {
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.invoicing",): (  # the only one that knows what builds, seals, stamps and prints CFDIs
-        ("ledger.invoicing", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.tasks", "PIL", "cryptography", "fontTools", "lxml", "msgspec",
-         "obstore", "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
+        ("ledger.invoicing", "ledger.call_failures", "ledger.domain", "ledger.journal.encryption", *STORE, "ledger.month_names", "ledger.tasks", "ledger.write_once_store", "PIL", "cryptography", "fontTools", "lxml", "msgspec",
+         "psycopg", "qrcode", "requests", "satcfdi", "structlog", "urllib3", "uuid_utils"),
         (r"ledger\.domain\.\w+\.(decide|evolve)\b.*",),
     ),
     ("ledger.notifications",): (  # the only one that knows templates and mail servers
@@ -96,8 +96,9 @@ PACKAGES = {
          "yarl"),
         (),
     ),
+    ("ledger.write_once_store",): (("ledger.postgres.faults", "obstore"), ()),
     ("ledger.tlog",): (
-        ("ledger.tlog", *DATABASE, "cryptography", "msgspec"),
+        ("ledger.tlog", "ledger.write_once_store", *DATABASE, "cryptography", "msgspec"),
         (),
     ),
     ("ledger.operations.context.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.context.clock"): (

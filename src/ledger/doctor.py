@@ -42,6 +42,7 @@ from ledger.security.secrets import (
     load_secrets,
 )
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
+from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable, checkpoints_address
 from projections.orders import open_calls
 
 _DISK_WARN: Final = 5 << 30
@@ -119,6 +120,7 @@ def examine(environ: Mapping[str, str], *, files: bool = False, **flags: object)
     yield _keys(settings)
     if settings.files_url:
         yield _files(settings.files_url)
+    yield _checkpoints(settings)
     if settings.database_url is None and not (settings.data_dir / "pg" / "PG_VERSION").exists():
         yield Finding(
             "database", "warn", f"{settings.data_dir} has none yet: `ledger serve` or `ledger migrate` makes it"
@@ -183,6 +185,31 @@ def _files(url: str) -> Finding:
     except FilesUnavailable as fault:
         return Finding("files", "fail", str(fault))
     return Finding("files", "ok", f"{url} answers")
+
+
+def _checkpoints(settings: Settings) -> Finding:
+    """Returns whether the signed checkpoints can be read, and are elsewhere than the database that they are about."""
+    address = checkpoints_address(settings.checkpoints_url, settings.data_dir)
+    if not address.startswith("file://"):
+        try:
+            asyncio.run(CheckpointFiles(address).read("ledger-doctor"))
+        except CheckpointsUnavailable as fault:
+            return Finding("checkpoints", "fail", str(fault))
+        return Finding("checkpoints", "ok", f"{address} answers")
+    folder, cluster = Path(address.removeprefix("file://")), settings.data_dir / "pg"
+    is_beside = settings.database_url is None and cluster.exists() and _device(folder) == _device(cluster)
+    if is_beside and settings.environment == "production":
+        todo = "set LEDGER_CHECKPOINTS_URL to another machine's disk or an object store, so that a person who changes one cannot change both"
+        return Finding("checkpoints", "warn", f"{folder} is on the disk of the database: {todo}")
+    return Finding("checkpoints", "ok", f"signed checkpoints are written to {folder}")
+
+
+def _device(place: Path) -> int:
+    """Returns the device of a file or directory, or of the first directory above it that exists."""
+    place = place.absolute()
+    while not place.exists():
+        place = place.parent
+    return place.stat().st_dev
 
 
 async def _examine_database(settings: Settings, url: str, *, files: bool) -> list[Finding]:

@@ -297,6 +297,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "their checkpoints and keys, and should never change. Unset: the host of LEDGER_PUBLIC_URL and `/v1/log`.",
         ),
     ] = ""
+    checkpoints_url: Annotated[
+        str,
+        Meta(
+            pattern=_ARCHIVE,
+            description="Where the worker writes the signed checkpoints of merchants' logs, outside the database: a folder, "
+            "or `s3://bucket/prefix` with AWS's own variables for region, endpoint and credentials; unset: the folder "
+            "`checkpoints` in the data directory.",
+        ),
+    ] = ""
     stamping_provider: Annotated[
         Literal["none", "finkok", "sw-sapien"],
         Meta(

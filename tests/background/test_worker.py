@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from tests.background.conftest import rows
@@ -37,9 +38,15 @@ async def test_the_other_parts_end_before_their_connections_where_one_fails(
     assert ended == ["reactions"]
 
 
-async def test_a_worker_seals_the_logs(database_url: str, ledger: Ledger) -> None:
+async def test_a_worker_seals_the_logs(database_url: str, ledger: Ledger, tmp_path: Path) -> None:
     await register(ledger)
-    settings = Settings(database_url=database_url, database_app_url=database_url, master_key="11" * 32, seal_s=0.05)
+    settings = Settings(
+        database_url=database_url,
+        database_app_url=database_url,
+        master_key="11" * 32,
+        seal_s=0.05,
+        data_dir=tmp_path,
+    )
     stop = asyncio.Event()
     working = asyncio.create_task(run(settings, lambda: None, stop))
     sealed = "select 1 from merchant_head h join log_checkpoint c using (merchant_id) where c.size = h.position"

@@ -189,19 +189,20 @@ def test_empty_lists_report_that_they_are_empty(ledger):
 def test_doctor_reports_every_part_of_an_installation(ledger, settings, database_url):
     findings = {one["check"]: one for one in ledger("doctor", "--json").json}
     assert list(findings) == [
-        "settings", "disk", "keys", "database", "durability", "standbys", "clock", "migrations", "roles", "archive", "seals",
+        "settings", "disk", "keys", "checkpoints", "database", "durability", "standbys", "clock", "migrations", "roles", "archive", "seals",
         "services",
         "reactions", "calls", "jobs", "messages",
     ]  # fmt: skip
     assert {one["state"] for name, one in findings.items() if name in ("clock", "migrations", "jobs")} == {"ok"}
     assert "no master key yet" in findings["keys"]["text"]
     assert not (settings.data_dir / "master.key").exists()
+    assert not (settings.data_dir / "checkpoints").exists()
     with psycopg.connect(database_url) as connection:
         connection.execute("update schema_migration set checksum = 'edited' where number = 2")
     printed = ledger("doctor")
     assert (printed.code, printed.err) == (1, "")
     assert "fail  migrations  0002 read_models differs from what was applied" in printed.out
-    assert [line.split()[0] in ("ok", "warn", "fail") for line in printed.out.splitlines()] == [True] * 10
+    assert [line.split()[0] in ("ok", "warn", "fail") for line in printed.out.splitlines()] == [True] * 11
 
 
 def test_seed_counts_new_and_existing_lines(ledger, write):

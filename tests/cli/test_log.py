@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from tests.docs.pages import ROOT
-from tests.tlog.logs import append, entries, execute
+from tests.tlog.logs import append, entries, execute, sealer_of
 from tests.tlog.test_notes import ENTRIES, FOREIGN, OTHER, SIGNER, proof_of
 
-from ledger.background.log_sealing import LogSealer
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import log_origin
 from ledger.tlog.checkpoints import open_checkpoint
@@ -36,7 +35,7 @@ def sealed(settings, *counts):
 
     async def seal():
         keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
-        async with LogSealer(settings.database_url, keys, every_s=1.0) as sealer:
+        async with sealer_of(settings.database_url, keys) as sealer:
             await sealer.seal(asyncio.Event())
 
     asyncio.run(seal())

@@ -10,6 +10,7 @@ import psycopg
 from tests.tlog.test_merkle import tree_hash
 
 from ledger.background.log_sealing import LogSealer
+from ledger.tlog.checkpoint_files import CheckpointFiles
 from ledger.tlog.checkpoints import Checkpoint, open_checkpoint
 from ledger.tlog.entries import encode_entry, entry_of
 from ledger.tlog.keys import LogKeys
@@ -69,6 +70,11 @@ def assert_sealed(url: str, merchant: UUID) -> None:
     assert [each.root for each in found] == [tree_hash(tree[: each.size]) for each in found]
 
 
+def sealer_of(url: str, keys: LogKeys = KEYS, *, folder: object = "/nowhere", every_s: float = 1.0) -> LogSealer:
+    """Returns a worker's sealer, which writes checkpoints to a folder only where it runs."""
+    return LogSealer(url, keys, CheckpointFiles(f"file://{folder}"), every_s=every_s)
+
+
 async def seal(url: str, keys: LogKeys = KEYS) -> None:
-    async with LogSealer(url, keys, every_s=1.0) as sealer:
+    async with sealer_of(url, keys) as sealer:
         await sealer.seal(asyncio.Event())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,11 +11,10 @@ import psycopg
 import pytest
 from tests.metric_values import metric_value
 from tests.operations.conftest import an_order, by_card
-from tests.tlog.logs import KEYS, append, assert_sealed, checkpoints, entries, execute, leaves, seal
+from tests.tlog.logs import KEYS, append, assert_sealed, checkpoints, entries, execute, leaves, seal, sealer_of
 from tests.tlog.test_merkle import tree_hash
 
 from ledger.background import log_sealing
-from ledger.background.log_sealing import LogSealer
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.erasure.erase_customer import delete_customer
@@ -98,13 +98,15 @@ async def test_a_long_past_is_sealed_from_its_first_event_with_tiles_above(datab
 async def test_a_round_without_new_events_signs_nothing(database_url: str) -> None:
     merchant = uuid4()
     append(database_url, merchant, 10)
-    async with LogSealer(database_url, KEYS, every_s=1.0) as sealer:
+    async with sealer_of(database_url) as sealer:
         assert [each.size for each in await sealer.seal(asyncio.Event())] == [10]
         assert await sealer.seal(asyncio.Event()) == []
     assert len(checkpoints(database_url, merchant)) == 1
 
 
-async def test_workers_at_once_make_one_history(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workers_at_once_make_one_history(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """While the logs grow. Each checkpoint has a beginning of the final log, and each size has one."""
     monkeypatch.setattr(log_sealing, "_SLICE", 100)
     monkeypatch.setattr(log_sealing, "_TREES_AT_ONCE", 3)
@@ -112,7 +114,7 @@ async def test_workers_at_once_make_one_history(database_url: str, monkeypatch: 
     stop = asyncio.Event()
 
     async def work() -> None:
-        async with LogSealer(database_url, KEYS, every_s=0.001) as sealer:
+        async with sealer_of(database_url, folder=tmp_path, every_s=0.001) as sealer:
             await sealer.run(stop)
 
     workers = [asyncio.create_task(work()) for _ in range(3)]
@@ -188,7 +190,7 @@ async def test_a_change_of_a_sealed_event_ends_the_checkpoints_of_its_log(
         connection.execute(EDITS[edit])  # type: ignore[arg-type]
     append(database_url, merchant, 300)
     append(database_url, other, 5)
-    async with LogSealer(database_url, KEYS, every_s=1.0) as sealer:
+    async with sealer_of(database_url) as sealer:
         assert [each.merchant_id for each in await sealer.seal(asyncio.Event())] == [other]
         sealer.sample()
     assert metric_value("ledger_log_changed_merchants", "api-0") == 1
@@ -242,6 +244,6 @@ async def test_a_key_of_one_merchant_verifies_no_log_of_another(database_url: st
 
 async def test_sealing_that_is_switched_off_never_begins(database_url: str) -> None:
     append(database_url, UUID(int=1), 1)
-    async with LogSealer(database_url, KEYS, every_s=0.0) as sealer:
+    async with sealer_of(database_url, every_s=0.0) as sealer:
         await sealer.run(asyncio.Event())
     assert execute(database_url, "select 1 from log_tree") == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Final
 from uuid import UUID
 
@@ -16,7 +17,8 @@ import structlog
 
 from ledger.background.periodic import pause, run_periodically
 from ledger.postgres.connection import Connection, DatabaseClient
-from ledger.telemetry.metrics import LOG_CHANGED, LOG_SEALED, PROCESS
+from ledger.telemetry.metrics import CHECKPOINT_FILES, LOG_CHANGED, LOG_SEALED, PROCESS
+from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable
 from ledger.tlog.checkpoints import Checkpoint, sign_checkpoint
 from ledger.tlog.growth import Growth, LogChanged, decode_edge, first_read, grow
 from ledger.tlog.keys import LogKeys
@@ -25,6 +27,7 @@ from ledger.tlog.store import (
     SignedCheckpoint,
     Tree,
     begin_trees,
+    newest_checkpoints,
     read_leaves,
     take_signed_otherwise,
     take_trees,
@@ -45,10 +48,12 @@ _FIRST: Final = UUID(int=0)
 class LogSealer(DatabaseClient):
     """One worker's share of the sealing. Workers divide the merchants by the locks of their trees."""
 
-    def __init__(self, url: str, keys: LogKeys, *, every_s: float) -> None:
+    def __init__(self, url: str, keys: LogKeys, files: CheckpointFiles, *, every_s: float) -> None:
         super().__init__(url, "ledger-log-sealing")
-        self._keys, self._every_s = keys, every_s
+        self._keys, self._files, self._every_s = keys, files, every_s
         self._changed: set[UUID] = set()
+        self._unwritten: dict[UUID, SignedCheckpoint] = {}
+        self._day: date | None = None  # the last one that began with a file of all checkpoints
 
     async def run(self, stop: asyncio.Event) -> None:
         """Seals every `every_s` seconds until `stop` is set; never if that is 0."""
@@ -56,6 +61,7 @@ class LogSealer(DatabaseClient):
 
             async def seal() -> None:
                 await self.seal(stop)
+                await self.write_checkpoints(datetime.now(UTC))
 
             await run_periodically(seal, stop, pause_s=self._every_s, log_waiting=_log_waiting)
 
@@ -102,6 +108,7 @@ class LogSealer(DatabaseClient):
                 await write_checkpoints(connection, checkpoints)
         LOG_SEALED.inc(sum(until - tree.size for tree, until in taken if tree.merchant_id not in changed))
         signed |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
+        self._unwritten |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
         return trees
 
     async def _grow(
@@ -118,6 +125,24 @@ class LogSealer(DatabaseClient):
                 changed.add(tree.merchant_id)
                 _log.error("log_changed", merchant_id=str(tree.merchant_id), first=change.first, last=change.last)
         return grown
+
+    async def write_checkpoints(self, now: datetime) -> None:
+        """Writes the checkpoints signed since the last file outside the database: the first time of a day, the
+        newest of every merchant. What cannot be written now is written the next time. Raises a Fault of the database.
+        """
+        if self._day != now.date():
+            async with self._connected() as connection:
+                self._unwritten = {each.merchant_id: each for each in await newest_checkpoints(connection)}
+        if not self._unwritten:
+            return
+        try:
+            await self._files.write(self._unwritten.values(), now)
+        except CheckpointsUnavailable as fault:
+            CHECKPOINT_FILES.labels("failed").inc()
+            _log.warning("checkpoints_not_written", reason=str(fault))
+            return
+        CHECKPOINT_FILES.labels("written").inc()
+        self._unwritten, self._day = {}, now.date()
 
     async def _sign_again(self, stop: asyncio.Event) -> None:
         """Signs the newest checkpoints again that other keys have signed than those of now: a key was replaced."""

@@ -38,6 +38,7 @@ from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import Settings, log_origin
 from ledger.slices import Slices
 from ledger.telemetry.metrics import PROCESS, QUARANTINED, sampling
+from ledger.tlog.checkpoint_files import CheckpointFiles, checkpoints_address
 from ledger.tlog.keys import LogKeys
 from ledger.wiring import document_place, open_ledger, start_tracing
 from projections.erasures import Erasures
@@ -69,6 +70,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
     assert settings.database_url is not None, "the supervisor names a worker's database"
     url = settings.database_url
     tracing = start_tracing(settings, PROCESS)
+    checkpoint_files = CheckpointFiles(checkpoints_address(settings.checkpoints_url, settings.data_dir))
     log_keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
     handlers = HANDLERS if tracing is None else tracing.handlers(HANDLERS)
     async with (
@@ -84,7 +86,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         open_lookup(url) as lookup,
         ReadMarks(url) as marks,
         _feed(settings, url, ledger) as events,
-        LogSealer(url, log_keys, every_s=settings.seal_s) as sealer,
+        LogSealer(url, log_keys, checkpoint_files, every_s=settings.seal_s) as sealer,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         numbers = EventNumbers(ledger.journal)

@@ -20,11 +20,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ledger.backup.manifest import check_backup
 from ledger.backup.programs import BASE_BACKUP, find_programs, tail
-from ledger.backup.record import CLUSTER, FILES, BackupRecord, write_record
+from ledger.backup.record import CHECKPOINTS, CLUSTER, FILES, BackupRecord, write_record
 from ledger.postgres.embedded.cluster import locate_cluster
 from ledger.progress import Progress, unreported
 from ledger.security.secrets import generates_master_key, load_secrets
 from ledger.settings import CannotRun, Settings
+from ledger.tlog.checkpoint_files import checkpoints_address
 
 _POLL_S: Final = 0.02
 
@@ -72,6 +73,9 @@ def take_backup(settings: Settings, owner_url: str, directory: Path, progress: P
     documents = settings.data_dir / FILES
     if not settings.files_url and documents.exists():  # after the database: a document is stored before its event
         shutil.copytree(documents, directory / FILES)
+    checkpoints = Path(checkpoints_address(settings.checkpoints_url, settings.data_dir).removeprefix("file://"))
+    if checkpoints.is_dir():
+        shutil.copytree(checkpoints, directory / CHECKPOINTS)
     record = BackupRecord(
         postgres=str(major),
         database=database,

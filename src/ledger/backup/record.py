@@ -15,6 +15,8 @@ from ledger.settings import CannotRun
 CLUSTER: Final = "pg"
 FILES: Final = "files"
 """The documents of the data directory, if they are kept in its folder."""
+CHECKPOINTS: Final = "checkpoints"
+"""The signed checkpoints of the logs, if they are kept in a folder."""
 _NAME: Final = "backup.json"
 
 

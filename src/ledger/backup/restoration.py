@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from ledger.background.reactions import numbering
 from ledger.backup.manifest import check_backup
 from ledger.backup.programs import SERVER, find_programs
-from ledger.backup.record import CLUSTER, FILES, BackupRecord, read_record
+from ledger.backup.record import CHECKPOINTS, CLUSTER, FILES, BackupRecord, read_record
 from ledger.backup.recovery import recovered
 from ledger.backup.verification import Verification, verify
 from ledger.operations.context import order_numbers
@@ -68,6 +68,8 @@ def restore(settings: Settings, backup: Path, at: datetime | None, progress: Pro
         verification = asyncio.run(verify(settings, url, progress))
     if (backup / FILES).exists():
         shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
+    if (backup / CHECKPOINTS).exists():  # beside newer ones, which show what the restored database lacks
+        shutil.copytree(backup / CHECKPOINTS, settings.data_dir / CHECKPOINTS, dirs_exist_ok=True)
     unfinished.directory.rename(final.directory)
     unfinished.home.rmdir()
     return Restored(record, final.directory, last_commit, verification)

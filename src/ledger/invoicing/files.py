@@ -6,17 +6,14 @@ this service can serve it without an API key, and without storing it.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
-import os
-import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 from uuid import UUID, uuid4
 
@@ -25,9 +22,7 @@ from msgspec import Struct
 
 from ledger.postgres.faults import Fault
 from ledger.telemetry.metrics import FILES_MISSING
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+from ledger.write_once_store import WriteOnceStore
 
 _log = structlog.get_logger()
 
@@ -40,20 +35,6 @@ _FOLDER_ID: Final = "folder-id"
 LINK_VALIDITY_S: Final = 15 * 60
 """How long a link lives (contract N44)."""
 
-_REQUEST_MAX: Final = timedelta(seconds=10)
-_RETRIES: Final[Any] = {
-    "max_retries": 2,
-    "retry_timeout": timedelta(seconds=10),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
-}
-"""How long the object store may take for a request, and how often a request is repeated.
-
-The recovery repeats a document later.
-"""
-_CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>")
-_NO_BUCKET: Final = "NoSuchBucket"
-_MACHINE_CREDENTIALS: Final = "169.254.169.254"
-"""The host from which a machine of AWS gets its credentials if the environment has none."""
 _LABEL: Final = b"payment-ledger file link v1\0"
 _LIFETIMES: Final = range(1, 1 << 40)
 """The ends that a link may have, in seconds since 1970."""
@@ -87,9 +68,8 @@ class DocumentFiles:
     """
 
     def __init__(self, url: str, link_key: bytes, links_url: str) -> None:
-        self._url, self._link_key, self._links_url = url, link_key, links_url
-        self._folder = Path(url.removeprefix("file://")) if url.startswith("file://") else None
-        self._opened: ObjectStore | None = None
+        self._link_key, self._links_url = link_key, links_url
+        self._store = WriteOnceStore(url, fault=FilesUnavailable, files="files", variable="LEDGER_FILES_URL")
 
     async def put(self, merchant_id: UUID, document_id: UUID, fiscal_uuid: UUID, xml: bytes, pdf: bytes) -> StoredFiles:
         """Stores a stamped document, once. Repeated after a crash, it keeps the files that are there.
@@ -98,23 +78,15 @@ class DocumentFiles:
         """
         name = f"{merchant_id}/{document_id}/{str(fiscal_uuid).upper()}"
         files = StoredFiles(xml_key=f"{name}.xml", pdf_key=f"{name}.pdf", sha256=sha256(xml).hexdigest())
-        if not await self._create(files.xml_key, xml) and await self.read(files.xml_key) != xml:
+        if not await self._store.create(files.xml_key, xml) and await self.read(files.xml_key) != xml:
             raise FileConflict(f"another XML than that of document {document_id} is stored as {files.xml_key}")
-        await self._create(files.pdf_key, pdf)  # two printings of one XML may differ: the first one stays
-        if self._folder is not None:
-            await asyncio.to_thread(_flush, self._folder, [files.xml_key, files.pdf_key])
+        await self._store.create(files.pdf_key, pdf)  # two printings of one XML may differ: the first one stays
+        await self._store.flush([files.xml_key, files.pdf_key])  # an event refers to them from now on
         return files
 
     async def read(self, key: str) -> bytes | None:
         """Returns a file, None if there is none. Raises FilesUnavailable."""
-        try:
-            return bytes(await (await self._store().get_async(key)).bytes_async())
-        except (FileNotFoundError, ValueError) as missing:
-            if _code_of(missing) == _NO_BUCKET:
-                raise _unavailable(missing) from None
-            return None
-        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
-            raise _unavailable(fault) from None
+        return await self._store.read(key)
 
     async def require(self, key: str) -> bytes:
         """Returns the file of a stamped document. Raises FileMissing, which is logged and counted, FilesUnavailable."""
@@ -145,33 +117,6 @@ class DocumentFiles:
     def _signature(self, key: str, end: int) -> str:
         return hmac.digest(self._link_key, _LABEL + f"{end}\0{key}".encode(), "sha256").hex()
 
-    async def _create(self, key: str, content: bytes) -> bool:
-        """Stores a file. Returns False if one is stored under its key."""
-        from obstore.exceptions import AlreadyExistsError
-
-        try:
-            await self._store().put_async(key, content, mode="create")
-        except AlreadyExistsError:
-            return False
-        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
-            raise _unavailable(fault) from None
-        return True
-
-    def _store(self) -> Any:
-        """Returns the store. Opening it imports a library that an installation without invoices never needs."""
-        if self._opened is None:
-            from obstore.store import LocalStore, from_url
-
-            if self._folder is None:
-                # Options of the client that are given replace those of the environment.
-                allow_http = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true")
-                client: Any = {"timeout": _REQUEST_MAX, "connect_timeout": _REQUEST_MAX, "allow_http": allow_http}
-                self._opened = from_url(self._url, client_options=client, retry_config=_RETRIES)
-            else:
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # electronic invoices name people
-                self._opened = LocalStore(prefix=self._folder)
-        return self._opened
-
 
 def folder_url(data_dir: Path) -> str:
     """Returns the store in a data directory: the default."""
@@ -193,41 +138,3 @@ def files_place(url: str) -> str:
         return f"{url}#{place.read_text()}"
     except OSError:  # it cannot be shared either
         return f"{url}#{socket.gethostname()}{folder}"
-
-
-def _flush(folder: Path, keys: list[str]) -> None:
-    """Makes files durable, and the names by which they are found. An event refers to them from now on."""
-    places = [folder / key for key in keys]
-    for place in [*places, places[0].parent, places[0].parent.parent, folder]:
-        descriptor = os.open(place, os.O_RDONLY)
-        with suppress(OSError):  # a file system that cannot flush a directory
-            os.fsync(descriptor)
-        os.close(descriptor)
-
-
-def _unavailable(fault: Exception) -> FilesUnavailable:
-    """Returns the fault with advice and without its text, which names paths and may hold parts of the answer."""
-    code = _code_of(fault) or type(fault).__name__
-    return FilesUnavailable(f"the store of files failed ({code}): {_remedy(fault, code)}")
-
-
-def _code_of(fault: Exception) -> str:
-    """Returns the code of an S3 store's answer, empty if there is none."""
-    found = _CODE.search(str(fault))
-    return "" if found is None else found[1]
-
-
-def _remedy(fault: Exception, code: str) -> str:
-    from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
-
-    if isinstance(fault, OSError) and code != _NO_BUCKET:
-        return "check that the folder of the files can be written"
-    if code == _NO_BUCKET:
-        return "make the bucket, or correct LEDGER_FILES_URL"
-    if isinstance(fault, PermissionDeniedError | UnauthenticatedError):
-        return "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and that they may get and put objects of the bucket"
-    if isinstance(fault, GenericError) and "BadScheme" in str(fault):
-        return "AWS_ENDPOINT_URL is not HTTPS: set AWS_ALLOW_HTTP=true where that is safe"
-    if isinstance(fault, GenericError) and _MACHINE_CREDENTIALS in str(fault):
-        return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: this machine has no credentials of its own"
-    return "check that it runs, and AWS_ENDPOINT_URL and AWS_REGION"

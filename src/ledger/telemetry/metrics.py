@@ -199,6 +199,11 @@ LOG_CHANGED = _gauge(
     "Merchants whose log has no further checkpoint, because an event that a checkpoint has was changed or removed.",
     ("process",),
 )
+CHECKPOINT_FILES = _counter(
+    "ledger_checkpoint_files_total",
+    "Files of signed checkpoints that a worker wrote outside the database: written, failed. A failed one is written later.",
+    ("outcome",),
+)
 CARDS_OPENED = _counter(
     "ledger_vault_cards_opened_total",
     "Saved card numbers that a payment's call asked of the vault, by outcome: opened, missing, broken.",

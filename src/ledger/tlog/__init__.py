@@ -11,4 +11,5 @@ In reading order:
 - `proofs`: the file that proves an entry, and its verification.
 - `keys`: the keys of an installation. `growth`: how a tree grows, and what shows a changed log. `store`: its tables.
   `reading`: tiles and the hashes of proofs. `static`: a log as files.
+  `checkpoint_files`: checkpoints outside the database.
 """

@@ -72,6 +72,12 @@ insert into log_checkpoint (merchant_id, size, note, signed_by)
 select * from unnest(%s::uuid[], %s::int8[], %s::text[], %s::text[])
 """
 
+# The newest checkpoint of each merchant.
+_NEWEST: Final = """
+select c.merchant_id, c.size, c.note, c.signed_by from log_tree t join log_checkpoint c using (merchant_id, size)
+ order by c.merchant_id
+"""
+
 # The trees whose newest checkpoint other keys have signed than these.
 _SIGNED_OTHERWISE: Final = """
 select t.merchant_id, t.size, t.edge from log_tree t join log_checkpoint c using (merchant_id, size)
@@ -168,6 +174,12 @@ async def _parent(
     row = await (await connection.cursor(binary=True).execute(_ROOTS, (merchant_id, level, above, above))).fetchone()
     assert row is not None, "an aggregate has one row"
     return merchant_id, level + 1, above, row[0], tile_root(row[0])
+
+
+async def newest_checkpoints(connection: Connection) -> list[SignedCheckpoint]:
+    """Returns the newest checkpoint of each merchant."""
+    rows = await connection.cursor(binary=True).execute(_NEWEST)
+    return [SignedCheckpoint(*row) for row in await rows.fetchall()]
 
 
 async def write_checkpoints(connection: Connection, signed: Sequence[SignedCheckpoint], *, again: bool = False) -> None:

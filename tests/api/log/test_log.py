@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from tests.api.bodies import by_card, order
 from tests.api.storefront import Merchant, Storefront
-from tests.tlog.logs import append, entries, execute
+from tests.tlog.logs import append, entries, execute, sealer_of
 
-from ledger.background.log_sealing import LogSealer
 from ledger.operations.context.inputs import Actor
 from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.security.api_keys import Scope
@@ -38,7 +37,7 @@ def url_of(settings: Settings) -> str:
 
 async def seal(settings: Settings) -> None:
     keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
-    async with LogSealer(url_of(settings), keys, every_s=1.0) as sealer:
+    async with sealer_of(url_of(settings), keys) as sealer:
         await sealer.seal(asyncio.Event())
 
 

@@ -1,0 +1,125 @@
+"""A folder or an object store of S3 in which each file is written once.
+
+A fault has advice and never the text of the store, which names paths and may hold parts of an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ledger.postgres.faults import Fault
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+_REQUEST_MAX: Final = timedelta(seconds=10)
+_RETRIES: Final[Any] = {
+    "max_retries": 2,
+    "retry_timeout": timedelta(seconds=10),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
+}
+"""How long the object store may take for a request, and how often a request is repeated.
+
+The caller repeats what failed later.
+"""
+_CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>")
+_NO_BUCKET: Final = "NoSuchBucket"
+_MACHINE_CREDENTIALS: Final = "169.254.169.254"
+"""The host from which a machine of AWS gets its credentials if the environment has none."""
+
+
+class WriteOnceStore:
+    """The files below `url`: `s3://bucket/prefix` with AWS's own variables for its credentials, or `file:///folder`.
+
+    Faults are of the class `fault`, about the store of `files`, which `variable` names.
+    """
+
+    def __init__(self, url: str, *, fault: type[Fault], files: str, variable: str) -> None:
+        self._url, self._fault, self._files, self._variable = url, fault, files, variable
+        self._folder = Path(url.removeprefix("file://")) if url.startswith("file://") else None
+        self._opened: ObjectStore | None = None
+
+    async def create(self, key: str, content: bytes) -> bool:
+        """Stores a file. Returns False if one is stored under its key. Raises the fault."""
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            await self._store().put_async(key, content, mode="create")
+        except AlreadyExistsError:
+            return False
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            raise self._unavailable(fault) from None
+        return True
+
+    async def read(self, key: str) -> bytes | None:
+        """Returns a file, None if there is none. Raises the fault."""
+        try:
+            return bytes(await (await self._store().get_async(key)).bytes_async())
+        except (FileNotFoundError, ValueError) as missing:
+            if _code_of(missing) == _NO_BUCKET:
+                raise self._unavailable(missing) from None
+            return None
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            raise self._unavailable(fault) from None
+
+    async def flush(self, keys: Sequence[str]) -> None:
+        """Makes files durable, and the names by which they are found. An object store's are durable already."""
+        if self._folder is not None:
+            await asyncio.to_thread(_flush, self._folder, keys)
+
+    def _store(self) -> Any:
+        """Returns the store. Opening it imports a library that a process without a file to store never needs."""
+        if self._opened is None:
+            from obstore.store import LocalStore, from_url
+
+            if self._folder is None:
+                # Options of the client that are given replace those of the environment.
+                allow_http = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true")
+                client: Any = {"timeout": _REQUEST_MAX, "connect_timeout": _REQUEST_MAX, "allow_http": allow_http}
+                self._opened = from_url(self._url, client_options=client, retry_config=_RETRIES)
+            else:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # electronic invoices name people
+                self._opened = LocalStore(prefix=self._folder)
+        return self._opened
+
+    def _unavailable(self, fault: Exception) -> Fault:
+        code = _code_of(fault) or type(fault).__name__
+        return self._fault(f"the store of {self._files} failed ({code}): {self._remedy(fault, code)}")
+
+    def _remedy(self, fault: Exception, code: str) -> str:
+        from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
+
+        if self._folder is not None or (isinstance(fault, OSError) and code != _NO_BUCKET):
+            return f"check that the folder of the {self._files} can be written"
+        if code == _NO_BUCKET:
+            return f"make the bucket, or correct {self._variable}"
+        if isinstance(fault, PermissionDeniedError | UnauthenticatedError):
+            return "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and that they may get and put objects of the bucket"
+        if isinstance(fault, GenericError) and "BadScheme" in str(fault):
+            return "AWS_ENDPOINT_URL is not HTTPS: set AWS_ALLOW_HTTP=true where that is safe"
+        if isinstance(fault, GenericError) and _MACHINE_CREDENTIALS in str(fault):
+            return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: this machine has no credentials of its own"
+        return "check that it runs, and AWS_ENDPOINT_URL and AWS_REGION"
+
+
+def _flush(folder: Path, keys: Sequence[str]) -> None:
+    places = {folder / key for key in keys}
+    parents = {parent for place in places for parent in place.parents if parent.is_relative_to(folder)}
+    for place in [*places, *parents]:
+        descriptor = os.open(place, os.O_RDONLY)
+        with suppress(OSError):  # a file system that cannot flush a directory
+            os.fsync(descriptor)
+        os.close(descriptor)
+
+
+def _code_of(fault: Exception) -> str:
+    """Returns the code of an S3 store's answer, empty if there is none."""
+    found = _CODE.search(str(fault))
+    return "" if found is None else found[1]
