@@ -48,6 +48,8 @@ EXCUSED = {
     r"400 VALIDATION_ERROR (INVALID_VALUE|OUT_OF_RANGE) advance(To|By) .*": "a clock goes neither back nor beyond 2200",
     r"400 VALIDATION_ERROR INVALID_FORMAT advance(To|By) .*": "a format is only a hint, and a pattern may be followed by a line end",
     r"400 VALIDATION_ERROR (INVALID_VALUE|OUT_OF_RANGE|INVALID_FORMAT) (trialEnd|startDate) .*": "a subscription begins within two years",
+    r"400 VALIDATION_ERROR (OUT_OF_RANGE|INVALID_FORMAT) asOf .*": "a read of the past is of a time that has been, and a format is "
+    "only a hint",
     r"400 VALIDATION_ERROR INVALID_CLABE .*": "a CLABE's last digit follows from the others",
     r"400 VALIDATION_ERROR INVALID_VALUE allocations.*": "the allocations add up to the amount",
     r"400 VALIDATION_ERROR INVALID_VALUE (referenceId|authenticationTransactionId) .*": "a session has one id of each",
