@@ -23,7 +23,7 @@ from tests.background.deliveries import (
 )
 from tests.operations.conftest import DECLINED, an_order, by_card
 
-from ledger.background.deliveries import session
+from ledger.background.deliveries import sender, session
 from ledger.background.deliveries.outcomes import OutcomeWriter
 from ledger.background.deliveries.retention import Erasures, delete_old
 from ledger.background.deliveries.store import Lease
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets sessions look at clocks and at what is due more often than they have to."""
-    monkeypatch.setattr(session, "_LOOK_S", 0.05)
+    monkeypatch.setattr(sender, "_LOOK_S", 0.05)
     monkeypatch.setattr(session, "_CLOCK_S", 0.05)
 
 
@@ -249,7 +249,7 @@ async def test_two_workers_share_the_endpoints(ledger: Ledger, merchant: Actor, 
 async def test_a_worker_that_lost_its_lease_writes_nothing_and_sends_nothing_more(
     ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(session, "_LOOK_S", 3600.0)  # so that the write finds it
+    monkeypatch.setattr(sender, "_LOOK_S", 3600.0)  # so that the write finds it
     async with receiving() as receiver, working(database_url, ledger) as worker:
         endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook")
         receiver.go_on.clear()
@@ -381,7 +381,7 @@ async def test_a_commit_wakes_the_sessions_and_those_that_have_none(
 ) -> None:
     for module in ("deliveries.sender", "reactions.runner"):
         monkeypatch.setattr(f"ledger.background.{module}._LOOK_EVERYWHERE_S", 3600.0)
-    monkeypatch.setattr(session, "_LOOK_S", 3600.0)
+    monkeypatch.setattr(sender, "_LOOK_S", 3600.0)
     async with receiving() as receiver, working(database_url, ledger) as worker:
         stop = asyncio.Event()
         runner = ReactionRunner(database_url, dispatcher, jobs, worker.numbers, worker.sender.wake)

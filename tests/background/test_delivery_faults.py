@@ -9,12 +9,14 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from psycopg.conninfo import make_conninfo
 from tests.background.conftest import rows
 from tests.background.deliveries import Worker, an_endpoint, cursor, deliveries, receiving, until, working
 from tests.background.test_deliveries import change, execute, impatient, move_clock, settled
 from tests.operations.conftest import an_order, by_card
 
 from ledger.background.deliveries import health, sender, session
+from ledger.background.deliveries import outcomes as outcomes_module
 from ledger.background.deliveries import rendered as rendered_module
 from ledger.background.deliveries import store as store_module
 from ledger.background.deliveries.outcomes import Outcomes, OutcomeWriter
@@ -23,6 +25,7 @@ from ledger.background.deliveries.store import DeliveryStore, Lease
 from ledger.domain.webhooks.terms import Ordering
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.cancel import CancelInput, cancel_order
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable, Fault
@@ -276,6 +279,66 @@ async def test_leases_are_locked_in_one_order(database_url: str, renews: bool) -
         await waiting
     await store.stop()
     await writer.stop()
+
+
+async def test_an_outcome_waits_for_the_disk_whatever_the_connection_does(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of each row, so that it is not asked before the statement begins.
+    waits = "(current_setting('synchronous_commit' || left(h.holder::text, 0)) = 'on')::int"
+    write = outcomes_module._WRITE
+    monkeypatch.setattr(
+        outcomes_module, "_WRITE", write.replace("h.holder, e.version", f"h.holder, e.version / {waits}")
+    )
+    hasty = make_conninfo(database_url, options="-c synchronous_commit=off")
+    async with receiving() as receiver:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        async with working(hasty, ledger) as worker:
+            await worker.number()
+            await settled(database_url, endpoint_id, ("SUCCEEDED", 1))
+
+
+async def test_what_waits_since_another_worker_had_the_endpoint_goes_first(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    async with receiving(lambda event, _: 503 if event["type"] == "payment_order.created" else 200) as receiver:
+        receiver.headers = b"Retry-After: 3600\r\n"
+        endpoint_id, _ = await an_endpoint(
+            database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS, ordering=Ordering.STRICT
+        )
+        await create_order(ledger, merchant, an_order("0"))
+        async with working(database_url, ledger) as worker:
+            await worker.number()
+            await settled(database_url, endpoint_id, ("PENDING", 1))
+        await cancel_order(ledger, merchant, "0", CancelInput())
+        async with working(database_url, ledger) as worker:
+            await worker.number()
+            await settled(database_url, endpoint_id, ("PENDING", 1), ("PENDING", 0))
+    assert {event["type"] for event in receiver.of("/hook")} == {"payment_order.created"}
+
+
+async def test_endpoints_of_a_merchant_share_the_pages_of_its_feed(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    after = FeedReader.after
+
+    async def counted(*about: Any) -> Any:
+        page = await after(*about)
+        read.extend(event.sequence for event in page.events)
+        return page
+
+    monkeypatch.setattr(FeedReader, "after", counted)
+    paths = [f"/{n}" for n in range(4)]
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        for path in paths:
+            await an_endpoint(database_url, ledger, merchant, receiver.url + path, events=ORDERS)
+        for n in (1, 2):  # what was read is out of date once there is more
+            await create_order(ledger, merchant, an_order(str(n)))
+            await worker.number()
+            await until(lambda n=n: all(len(receiver.of(path)) == n for path in paths))  # type: ignore[misc]
+    assert read == receiver.sequences("/0")
 
 
 async def test_a_worker_does_not_go_on_without_its_writer(

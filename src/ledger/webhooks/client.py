@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from threading import Thread
 from types import SimpleNamespace
@@ -46,6 +46,8 @@ _HEADERS: Final = {
 _RECEIVED_MAX: Final = 8 * BODY_READ_MAX
 """How many bytes a receiver may send to one message, with heads and the framing of chunks."""
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
+
+_parsed: Final = lru_cache(maxsize=1_000)(parse_url)
 
 LookUp = Callable[..., Sequence[tuple[Any, ...]]]
 """`socket.getaddrinfo`, or what replaces it."""
@@ -111,7 +113,7 @@ class WebhookClient:
         """
         at, began = datetime.now(UTC), time.monotonic()
         try:
-            progress = _Progress(parse_url(text), [], body=bytearray())
+            progress = _Progress(_parsed(text), [], body=bytearray())
         except InvalidField as wrong:
             return Attempt(at=at, duration_ms=0, outcome=Outcome.NOT_ALLOWED, error=wrong.message)
         headers = {**_HEADERS, **signed_headers(message_id, body, secrets, at)}

@@ -11,7 +11,7 @@ from tests.api.openapi.description import assert_described
 from tests.api.storefront import Merchant, Storefront
 from tests.background.deliveries import deliveries, receiving, until, verified, working
 
-from ledger.background.deliveries import repeats, session
+from ledger.background.deliveries import repeats, sender
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ DELIVERIES, REPLAY, REDELIVER = f"{PATH}/{{id}}/deliveries", f"{PATH}/{{id}}/rep
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_LOOK_S", 0.05)
+    monkeypatch.setattr(sender, "_LOOK_S", 0.05)
 
 
 async def test_deliveries_are_listed_and_events_delivered_again_with_the_same_bytes(

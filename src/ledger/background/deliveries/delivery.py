@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -117,20 +116,9 @@ def note_attempt(delivery: Delivery, attempt: Attempt, now: datetime, jitter: fl
         delivery.status = DeliveryStatus.FAILED
 
 
-_encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(tuple[DeliveryAttempt, ...]).decode
-
-
-def encode_attempts(attempts: Sequence[DeliveryAttempt]) -> bytes:
-    """Returns attempts as JSON."""
-    return _encode(attempts)
 
 
 def decode_attempts(text: str | bytes) -> tuple[DeliveryAttempt, ...]:
     """Returns attempts from their JSON."""
     return _decode(text)
-
-
-def without_answers(attempts: Sequence[DeliveryAttempt]) -> list[DeliveryAttempt]:
-    """Returns attempts without what the receiver answered."""
-    return [msgspec.structs.replace(each, response_body=None) for each in attempts]

@@ -25,12 +25,14 @@ class FeedEvent(Protocol):
 
 
 class FeedPage(Protocol):
-    """Events in the order of their numbers, and the number up to which was looked."""
+    """Events in the order of their numbers, the number up to which was looked, and whether there are more."""
 
     @property
     def events(self) -> Sequence[FeedEvent]: ...
     @property
     def last_sequence(self) -> int: ...
+    @property
+    def has_more(self) -> bool: ...
 
 
 class EventSource(Protocol):

@@ -79,7 +79,9 @@ class Lines:
     @property
     def wakes_at(self) -> datetime | None:
         """The earliest time at which a line that waits may go on."""
-        return min(self._asleep.values(), default=None)
+        while self._wakings and self._asleep.get(self._wakings[0][2]) != self._wakings[0][0]:
+            heapq.heappop(self._wakings)  # the line has changed since
+        return self._wakings[0][0] if self._wakings else None
 
     def add(self, delivery: Delivery, now: datetime) -> None:
         """Takes over a delivery. Add those of one stream in the order of their numbers, as far as they are known."""

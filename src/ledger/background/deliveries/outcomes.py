@@ -7,24 +7,19 @@ lease another one has meanwhile, writes nothing. The commit waits for the disk: 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
+import msgspec
 import psycopg
 import structlog
 from msgspec import Struct
 
-from ledger.background.deliveries.delivery import (
-    DeliveryAttempt,
-    DeliveryStatus,
-    encode_attempts,
-    without_answers,
-)
+from ledger.background.deliveries.delivery import DeliveryAttempt, DeliveryStatus
 from ledger.background.deliveries.health import Health
 from ledger.background.deliveries.store import Lease
-from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import SharedClient
 from ledger.postgres.faults import Fault
 
@@ -34,25 +29,28 @@ _AGAIN_S: Final = 0.25
 _ROWS_MAX: Final = 2_000
 """How many deliveries one transaction writes, beyond which the next one takes the other endpoints."""
 
-_SYNCHRONOUS: Final = "set local synchronous_commit = on"
-
-# Moves the cursors of the endpoints whose leases are held, and writes their deliveries. What the texts of a delivery
+# Moves the cursors of the endpoints whose leases are held, and writes their deliveries. The parameter is a JSON array
+# of outcomes. The commit waits for the disk, whatever the settings of the connection are. What the texts of a delivery
 # may have of an erased person is left out. Returns the present versions of these endpoints. Cursors are locked in the
 # order of their keys, as leases are renewed: otherwise the two would wait for each other.
 _WRITE: Final = """
-with locked as (
+with handed_in as materialized (
+  select l.merchant_id, l.endpoint_id, l.holder, o.sequence, h.failures, h.failing_since, h.last_success_at,
+         h.paused_until, o.rows
+    from (select set_config('synchronous_commit', 'on', true)) as durable
+   cross join json_to_recordset(%s::json) as o(lease json, sequence int8, health json, rows json)
+   cross join lateral json_to_record(o.lease) as l(merchant_id uuid, endpoint_id uuid, holder uuid)
+   cross join lateral json_to_record(o.health)
+      as h(failures int4, failing_since timestamptz, last_success_at timestamptz, paused_until timestamptz)),
+locked as (
   select c.merchant_id, c.endpoint_id
-    from unnest(%(merchants)s::uuid[], %(endpoints)s::uuid[]) as k(merchant_id, endpoint_id)
-    join webhook_cursor c on c.merchant_id = k.merchant_id and c.endpoint_id = k.endpoint_id
+    from handed_in k join webhook_cursor c on c.merchant_id = k.merchant_id and c.endpoint_id = k.endpoint_id
    order by c.merchant_id, c.endpoint_id for update of c),
 held as (
   update webhook_cursor c
      set sequence = greatest(c.sequence, n.sequence), failures_in_a_row = n.failures, failing_since = n.failing_since,
          last_success_at = n.last_success_at, paused_until = n.paused_until, held_until = now() + interval '30 seconds'
-    from unnest(%(merchants)s::uuid[], %(endpoints)s::uuid[], %(holders)s::uuid[], %(sequences)s::int8[],
-                %(failures)s::int4[], %(failing)s::timestamptz[], %(successes)s::timestamptz[], %(paused)s::timestamptz[])
-      as n(merchant_id, endpoint_id, holder, sequence, failures, failing_since, last_success_at, paused_until)
-    join locked l on l.merchant_id = n.merchant_id and l.endpoint_id = n.endpoint_id
+    from handed_in n join locked l on l.merchant_id = n.merchant_id and l.endpoint_id = n.endpoint_id
    where c.merchant_id = n.merchant_id and c.endpoint_id = n.endpoint_id and c.holder = n.holder
   returning c.merchant_id, c.endpoint_id, c.holder),
 given as (
@@ -65,28 +63,31 @@ given as (
              where p.merchant_id = h.merchant_id and p.payment_method_id = n.resource_id),
            (select customer_id from data_key k where k.merchant_id = h.merchant_id and k.customer_id = n.stream_id))
          end as customer_id
-    from unnest(%(of)s::uuid[], %(ids)s::uuid[], %(events)s::uuid[], %(numbers)s::int8[], %(kinds)s::text[],
-                %(streams)s::uuid[], %(resources)s::uuid[], %(repeats)s::bool[], %(statuses)s::text[],
-                %(next)s::timestamptz[], %(failed)s::timestamptz[], %(attempts)s::text[], %(bare)s::text[],
-                %(bodies)s::bytea[], %(answers)s::bool[], %(new)s::bool[])
-      as n(holder, id, event_id, sequence, kind, stream_id, resource_id, is_repeat, status, next_attempt_at,
-           first_failed_at, attempts, bare, body, has_answers, is_new)
-    join held h on h.holder = n.holder),
+    from held h join handed_in i on i.holder = h.holder
+   cross join lateral json_to_recordset(i.rows)
+      as n(id uuid, event_id uuid, sequence int8, kind text, stream_id uuid, resource_id uuid, is_repeat bool,
+           status text, next_attempt_at timestamptz, first_failed_at timestamptz, attempts jsonb, body text,
+           has_answers bool, is_new bool)),
 kept as (
-  select g.*, k.destroyed_at is not null as is_erased
+  select g.merchant_id, g.endpoint_id, g.id, g.event_id, g.sequence, g.kind, g.stream_id, g.is_repeat, g.status,
+         g.next_attempt_at, g.first_failed_at, g.customer_id, g.is_new, k.destroyed_at is not null as is_erased,
+         case when k.destroyed_at is null then g.attempts
+              else (select coalesce(jsonb_agg(a - 'responseBody' order by n), '[]')
+                      from jsonb_array_elements(g.attempts) with ordinality as e(a, n)) end as attempts,
+         case when k.destroyed_at is null then decode(g.body, 'base64') end as body,
+         g.has_answers and k.destroyed_at is null as has_answers
     from given g left join data_key k on k.merchant_id = g.merchant_id and k.customer_id = g.customer_id),
 added as (
   insert into webhook_delivery (merchant_id, endpoint_id, id, event_id, sequence, kind, stream_id, status, is_repeat,
                                 next_attempt_at, first_failed_at, attempts, body, customer_id, has_texts)
   select merchant_id, endpoint_id, id, event_id, sequence, kind, stream_id, status, is_repeat, next_attempt_at,
-         first_failed_at, (case when is_erased then bare else attempts end)::jsonb,
-         case when not is_erased then body end, customer_id, not is_erased and (body is not null or has_answers)
+         first_failed_at, attempts, body, customer_id, body is not null or has_answers
     from kept where is_new
   on conflict do nothing),
 changed as (
   update webhook_delivery d
      set status = n.status, next_attempt_at = n.next_attempt_at, first_failed_at = n.first_failed_at,
-         attempts = (case when n.is_erased then n.bare else n.attempts end)::jsonb,
+         attempts = n.attempts,
          body = case when n.is_erased or n.status = 'SUCCEEDED' then null else coalesce(n.body, d.body) end,
          customer_id = coalesce(n.customer_id, d.customer_id),
          has_texts = not n.is_erased and (n.has_answers or n.status <> 'SUCCEEDED' and coalesce(n.body, d.body) is not null)
@@ -100,7 +101,8 @@ select h.holder, e.version
 class DeliveryRow(Struct, frozen=True, kw_only=True):
     """A delivery as it is to be written. `body` has its bytes if its first attempt has just failed.
 
-    `is_new` is False for one that has a row.
+    `has_answers` is whether its attempts have something of what the receiver answered. `is_new` is False for one that
+    has a row.
     """
 
     id: UUID
@@ -115,6 +117,7 @@ class DeliveryRow(Struct, frozen=True, kw_only=True):
     first_failed_at: datetime | None
     attempts: tuple[DeliveryAttempt, ...]
     body: bytes | None
+    has_answers: bool
     is_new: bool
 
 
@@ -127,6 +130,7 @@ class Outcomes(Struct, frozen=True):
     rows: Sequence[DeliveryRow]
 
 
+_encode: Final = msgspec.json.Encoder().encode
 _Waiting = tuple[Outcomes, "asyncio.Future[int | None]"]
 
 
@@ -197,54 +201,6 @@ class OutcomeWriter:
             self._wake.clear()
 
     async def _write(self, some: Sequence[Outcomes]) -> dict[UUID, int]:
-        async with self._client.turn() as connection, connection.transaction():
-            await connection.execute(_SYNCHRONOUS)
-            rows = await connection.execute(_WRITE.encode(), _values(some))
+        async with self._client.turn() as connection:
+            rows = await connection.execute(_WRITE.encode(), (_encode(some).decode(),))
             return dict(await rows.fetchall())
-
-
-def _values(some: Sequence[Outcomes]) -> dict[str, Any]:
-    rows = [(outcomes.lease.holder, row) for outcomes in some for row in outcomes.rows]
-    return {
-        "merchants": _uuids(each.lease.merchant_id for each in some),
-        "endpoints": _uuids(each.lease.endpoint_id for each in some),
-        "holders": _uuids(each.lease.holder for each in some),
-        "sequences": ENCODE_ARRAY["int8"]([each.sequence for each in some]),
-        "failures": ENCODE_ARRAY["int4"]([each.health.failures for each in some]),
-        "failing": [each.health.failing_since for each in some],
-        "successes": [each.health.last_success_at for each in some],
-        "paused": [each.health.paused_until for each in some],
-        "of": _uuids(holder for holder, _ in rows),
-        "ids": _uuids(row.id for _, row in rows),
-        "events": _uuids(row.event_id for _, row in rows),
-        "numbers": ENCODE_ARRAY["int8"]([row.sequence for _, row in rows]),
-        "kinds": _texts(row.kind for _, row in rows),
-        "streams": _uuids(row.stream_id for _, row in rows),
-        "resources": _uuids(row.resource_id for _, row in rows),
-        "repeats": ENCODE_ARRAY["bool"]([row.is_repeat for _, row in rows]),
-        "statuses": _texts(row.status for _, row in rows),
-        "next": [row.next_attempt_at for _, row in rows],
-        "failed": [row.first_failed_at for _, row in rows],
-        "attempts": ENCODE_ARRAY["text"]([encode_attempts(row.attempts) for _, row in rows]),
-        "bare": ENCODE_ARRAY["text"]([_bare(row) for _, row in rows]),
-        "bodies": ENCODE_ARRAY["bytea"]([row.body for _, row in rows]),
-        "answers": ENCODE_ARRAY["bool"]([_has_answers(row) for _, row in rows]),
-        "new": ENCODE_ARRAY["bool"]([row.is_new for _, row in rows]),
-    }
-
-
-def _has_answers(row: DeliveryRow) -> bool:
-    return any(each.response_body for each in row.attempts)
-
-
-def _bare(row: DeliveryRow) -> bytes:
-    """Returns the attempts without what the receiver answered."""
-    return encode_attempts(without_answers(row.attempts))
-
-
-def _uuids(ids: Iterable[UUID | None]) -> Array:
-    return ENCODE_ARRAY["uuid"]([None if each is None else each.bytes for each in ids])
-
-
-def _texts(values: Iterable[str]) -> Array:
-    return ENCODE_ARRAY["text"]([value.encode() for value in values])

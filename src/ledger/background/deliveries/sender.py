@@ -18,6 +18,7 @@ import structlog
 
 from ledger.background.deliveries.event_source import EventSource
 from ledger.background.deliveries.outcomes import OutcomeWriter
+from ledger.background.deliveries.pages import FeedPages
 from ledger.background.deliveries.rendered import RenderedBodies
 from ledger.background.deliveries.retention import Erasures, delete_old
 from ledger.background.deliveries.session import Room, Session, Tools
@@ -33,6 +34,7 @@ _LOOK_EVERYWHERE_S: Final = 2.0
 _REST_S: Final = 0.02
 _AGAIN_S: Final = 1.0
 _RENEW_S: Final = 5.0
+_LOOK_S: Final = 1.0
 _SESSIONS_MAX: Final = 1_000
 _SCARCE_REST_S: Final = 0.25
 """The pause between two looks at all endpoints while there is no room for more sessions."""
@@ -50,8 +52,10 @@ class DeliverySender:
     def __init__(self, url: str, ledger: Ledger, source: EventSource) -> None:
         self.store, self._writer = DeliveryStore(url), OutcomeWriter(url)
         self.bodies = RenderedBodies(source)
+        self._clock = ledger.clock
+        self._pages = FeedPages(source)
         self._room = Room()
-        self._tools = Tools(ledger, self.store, self._writer, source, self.bodies, self._room)
+        self._tools = Tools(ledger, self.store, self._writer, source, self._pages, self.bodies, self._room)
         self.sessions: dict[UUID, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: dict[UUID, float] = {}  # until which monotonic time an endpoint is left alone
@@ -61,6 +65,7 @@ class DeliverySender:
 
     def wake(self, merchants: Collection[UUID] | None) -> None:
         """Lets these merchants' endpoints be looked at now, or all: there are new numbers in their feeds."""
+        self._pages.forget(merchants)
         if merchants is None:
             self._everywhere_at = 0.0
         else:
@@ -77,6 +82,7 @@ class DeliverySender:
             asyncio.create_task(run_periodically(work, stop, pause_s=pause_s, log_waiting=_log_waiting))
             for work, pause_s in (
                 (self._renew, _RENEW_S),
+                (self._look, _LOOK_S),
                 (Erasures(self.store.client).forget, _FORGET_S),
                 (partial(delete_old, self.store.client), _DELETE_S),
             )
@@ -179,6 +185,21 @@ class DeliverySender:
                 session.renewed(began_s)
             else:
                 session.lose()
+
+    async def _look(self) -> None:
+        """Shows all sessions what there is, and ends those whose lease another worker has. Raises a Fault."""
+        sessions = list(self.sessions.values())
+        if not sessions:
+            return
+        merchants = [session.lease.merchant_id for session in sessions]
+        await asyncio.gather(*[self._clock.refresh(merchant_id) for merchant_id in set(merchants)])
+        times = [self._clock.now(merchant_id) for merchant_id in merchants]
+        places = await self.store.places([session.lease for session in sessions], times)
+        for session in sessions:
+            if (place := places.get(session.lease.holder)) is None:
+                session.lose()
+            else:
+                session.show(place)
 
 
 def _log_waiting(reason: str) -> None:

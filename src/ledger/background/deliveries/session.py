@@ -27,6 +27,7 @@ from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, note
 from ledger.background.deliveries.event_source import EventSource
 from ledger.background.deliveries.lines import Lines
 from ledger.background.deliveries.outcomes import DeliveryRow, Outcomes, OutcomeWriter
+from ledger.background.deliveries.pages import FeedPages
 from ledger.background.deliveries.rendered import FRESH_S, Body, RenderedBodies
 from ledger.background.deliveries.store import LEASE_S, Cursor, DeliveryStore, Place
 from ledger.background.reactions.quarantine import UNREADABLE
@@ -55,7 +56,9 @@ _KEPT_MAX: Final = 2_000
 _DUE_AT_ONCE: Final = 200
 _TIMEOUT_S: Final = 15.0
 _TIMEOUT_MOVING_S: Final = 2.0
-_LOOK_S: Final = 1.0
+_REST_MAX_S: Final = 1.0
+_WRITE_CURSOR_S: Final = 1.0
+"""How long a cursor waits that passes events without a delivery."""
 _CLOCK_S: Final = 0.25
 _LINGER_S: Final = 10.0
 """How long a session keeps a lease while there is nothing to send, if no other endpoint waits for its place."""
@@ -85,6 +88,7 @@ class Tools(Struct, frozen=True):
     store: DeliveryStore
     writer: OutcomeWriter
     source: EventSource
+    pages: FeedPages
     bodies: RenderedBodies
     room: Room
 
@@ -104,12 +108,18 @@ class Session:
         self._is_lost = False
         self._woken = asyncio.Event()
         self._has_grown = False
+        self._place: Place | None = None
         self.is_changed = False
         """Whether the endpoint was changed since the session began."""
 
     def wake(self) -> None:
         """Lets the session look for new events: the merchant's log has grown."""
         self._has_grown = True
+        self._woken.set()
+
+    def show(self, place: Place) -> None:
+        """Lets the session see what there is."""
+        self._place = place
         self._woken.set()
 
     def renewed(self, at_s: float) -> None:
@@ -168,6 +178,11 @@ class Session:
         has_grown, self._has_grown = self._has_grown, False
         return has_grown
 
+    def take_place(self) -> Place | None:
+        """Returns what was shown since the last call."""
+        place, self._place = self._place, None
+        return place
+
     @property
     def woken(self) -> asyncio.Event:
         """Set when there may be something to do."""
@@ -188,7 +203,8 @@ class _Delivering:
     ) -> None:
         assert tools.ledger.webhooks is not None, "a worker has access to webhooks"
         self._session, self._lease, self._woken = session, session.lease, session.woken
-        self._store, self._writer, self._source, self._rendered = tools.store, tools.writer, tools.source, tools.bodies
+        self._store, self._writer, self._source = tools.store, tools.writer, tools.source
+        self._pages, self._rendered = tools.pages, tools.bodies
         self._room = tools.room
         self._ledger, self._clock, self._webhooks = tools.ledger, tools.ledger.clock, tools.ledger.webhooks
         self._endpoint, self._kinds = endpoint, kinds
@@ -198,11 +214,14 @@ class _Delivering:
         self._window: deque[Delivery] = deque()  # the events behind the cursor, the recorded ones at its end left out
         self._read_to = self._written_to = sequence
         self._recorded_to: int | None = None  # the last event that a holder before has recorded
+        self._has_waiting = True  # whether deliveries may wait in the database that are not here
         self._last_sequence = sequence
+        self._has_grown = True  # as far as is known
+        self._has_looked = False
         self._is_moving = self._has_due = False
         self._is_newer = False  # what follows is of a kind that a newer release has
         self._now = datetime.now(UTC)
-        self._looked_s = self._clock_s = self._wrote_s = 0.0
+        self._clock_s = self._wrote_s = -_REST_MAX_S  # long ago
         self._under_way: dict[asyncio.Task[Attempt], Delivery] = {}
         self._last_begun: datetime | None = None
         self._rendering: asyncio.Task[None] | None = None
@@ -274,7 +293,7 @@ class _Delivering:
     @property
     def _has_more(self) -> bool:
         """Whether there are events that were not read."""
-        return self._last_sequence > self._read_to and not self._is_newer
+        return (self._has_grown or self._last_sequence > self._read_to) and not self._is_newer
 
     @property
     def _is_paused(self) -> bool:
@@ -308,9 +327,14 @@ class _Delivering:
 
     async def _look(self) -> None:
         """Reads events behind the cursor and deliveries that are due, if there may be any."""
-        if self._session.take_growth() or time.monotonic() - self._looked_s > _LOOK_S:
-            self._looked_s = time.monotonic()
-            place = await self._store.place(self._lease, self._now)
+        self._has_grown |= self._session.take_growth()
+        place = self._session.take_place()
+        if place is None and not self._has_looked:
+            place = (await self._store.places([self._lease], [self._now])).get(self._lease.holder)
+            if place is None:
+                raise LeaseLost
+        if place is not None:
+            self._has_looked = True
             self._take_place(place)
         if self._has_due:
             self._has_due = False
@@ -324,10 +348,9 @@ class _Delivering:
                 self._is_newer = True
                 _log.warning("webhook_deliveries_wait", reason=type(newer).__name__)
 
-    def _take_place(self, place: Place | None) -> None:
-        if place is None or not place.is_held:
-            raise LeaseLost
-        self._last_sequence, self._is_moving, self._has_due = place.last_sequence, place.is_moving, place.has_due
+    def _take_place(self, place: Place) -> None:
+        self._last_sequence = max(self._last_sequence, place.last_sequence)
+        self._is_moving, self._has_due = place.is_moving, place.has_due
         if place.version != self._endpoint.version:
             self._end()
 
@@ -337,16 +360,17 @@ class _Delivering:
 
     async def _read_ahead(self) -> None:
         """Reads the next events of the feed. Those of the holder before that have a row are left out."""
-        page = await self._source.after(
-            self._lease.merchant_id, self._read_to, _AHEAD_MAX - len(self._window), self._kinds
-        )
+        self._has_grown = False
+        page = await self._pages.after(self._lease.merchant_id, self._read_to, _AHEAD_MAX // 2, self._kinds)
         if self._recorded_to is None:
-            self._recorded_to = await self._store.last_recorded(self._lease)
+            self._recorded_to, self._has_waiting = await self._store.recorded_before(self._lease)
         doubtful = [event.sequence for event in page.events if event.sequence <= self._recorded_to]
         recorded = await self._store.recorded(self._lease, doubtful)
         fresh = [event for event in page.events if event.sequence not in recorded]
-        await self._read_waiting({event.stream_id for event in fresh})
+        if self._has_waiting:
+            await self._read_waiting({event.stream_id for event in fresh})
         self._read_to = page.last_sequence
+        self._has_grown |= page.has_more
         for event in fresh:
             delivery = Delivery(
                 id=uuid7(),
@@ -465,6 +489,7 @@ class _Delivering:
             self._note_waiting(each)
         if len(self._lines) > _KEPT_MAX:
             self._lines.drop_asleep(self._gathered.keys() | self._being_written.keys())
+            self._has_waiting = True
 
     def _postpone(self, delivery: Delivery) -> None:
         """Lets a delivery wait whose event cannot be read now: a key is missing, or it is of a newer release."""
@@ -562,6 +587,7 @@ class _Delivering:
             first_failed_at=delivery.first_failed_at,
             attempts=delivery.attempts,
             body=body if before is None else body or before.body,
+            has_answers=any(each.response_body for each in delivery.attempts),
             is_new=not delivery.is_recorded if before is None else before.is_new,
         )
         delivery.is_recorded = True
@@ -573,7 +599,7 @@ class _Delivering:
         while self._window and self._window[0].is_recorded:
             self._window.popleft()
         sequence = self._window[0].sequence - 1 if self._window else self._read_to
-        is_late = sequence > self._written_to and (at_once or time.monotonic() - self._wrote_s > _LOOK_S)
+        is_late = sequence > self._written_to and (at_once or time.monotonic() - self._wrote_s > _WRITE_CURSOR_S)
         if not self._gathered and not is_late:
             return
         self._wrote_s = time.monotonic()
@@ -599,8 +625,7 @@ class _Delivering:
 
     async def _rest(self) -> None:
         """Waits until there may be something to do."""
-        now_s = time.monotonic()
-        rest_s = max(0.0, _LOOK_S - (now_s - self._looked_s))
+        rest_s = _REST_MAX_S
         wakes_at = self._lines.wakes_at
         if wakes_at is not None:
             rest_s = min(rest_s, max(0.0, (wakes_at - self._now).total_seconds()))
@@ -609,8 +634,11 @@ class _Delivering:
             begin_at = pacing.next_begin(self._health, self._last_begun, real_now)
             if begin_at > real_now:
                 rest_s = min(rest_s, (begin_at - real_now).total_seconds())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), max(rest_s, 0.001))
+        waking = asyncio.get_running_loop().call_later(max(rest_s, 0.001), self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            waking.cancel()
 
     async def _finish(self, within_s: float) -> None:
         """Lets what is under way end, and writes what is unwritten. Raises LeaseLost."""

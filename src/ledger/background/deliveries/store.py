@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ledger.background.deliveries.delivery import Delivery, DeliveryStatus, decode_attempts
 from ledger.background.deliveries.health import Health
-from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.arrays import ENCODE_ARRAY, Array
 from ledger.postgres.connection import SharedClient
 
 LEASE_S: Final = 30.0
@@ -114,17 +114,17 @@ update webhook_cursor set version = %(version)s, failures_in_a_row = 0, failing_
  where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and holder = %(holder)s
 """
 
-# What a session looks at while it has a lease: whether it has it, the endpoint's version, the last number of the feed,
-# whether a sandbox clock is being moved, and whether a delivery is due.
-_PLACE: Final = """
-select c.holder = %(holder)s, e.version, f.sequence,
-       exists (select from merchant_clock where merchant_id = %(merchant_id)s and moving_until > now()),
-       exists (select from webhook_delivery where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
-                  and status = 'PENDING' and next_attempt_at <= %(now)s)
-  from webhook_cursor c
+# What sessions look at while they have leases, of those that are held: the endpoint's version, the last number of the
+# feed, whether a sandbox clock is being moved, and whether a delivery is due.
+_PLACES: Final = """
+select n.holder, e.version, f.sequence,
+       exists (select from merchant_clock k where k.merchant_id = n.merchant_id and k.moving_until > now()),
+       exists (select from webhook_delivery d where d.merchant_id = n.merchant_id and d.endpoint_id = n.endpoint_id
+                  and d.status = 'PENDING' and d.next_attempt_at <= n.now)
+  from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::timestamptz[]) as n(merchant_id, endpoint_id, holder, now)
+  join webhook_cursor c on c.merchant_id = n.merchant_id and c.endpoint_id = n.endpoint_id and c.holder = n.holder
   join webhook_endpoint e on e.merchant_id = c.merchant_id and e.endpoint_id = c.endpoint_id
   join event_feed f on f.merchant_id = c.merchant_id
- where c.merchant_id = %(merchant_id)s and c.endpoint_id = %(endpoint_id)s
 """
 
 _COLUMNS: Final = "id, event_id, sequence, kind, stream_id, is_repeat, next_attempt_at, first_failed_at, attempts::text"
@@ -143,9 +143,12 @@ select {_COLUMNS} from webhook_delivery
 """  # noqa: S608 - constants
 _WAITING_AT_ONCE: Final = 2_000
 
-# The last event that has a row, 0 if none has.
-_LAST_RECORDED: Final = """
-select coalesce(max(sequence), 0) from webhook_delivery where merchant_id = %s and endpoint_id = %s and not is_repeat
+# The last event that has a row, 0 if none has, and whether one of those that have has not ended.
+_RECORDED_BEFORE: Final = """
+select coalesce(max(sequence), 0), exists (
+  select from webhook_delivery where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
+                                 and status = 'PENDING')
+  from webhook_delivery where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and not is_repeat
 """
 
 # Which of these events have a row although the cursor is before them.
@@ -205,7 +208,6 @@ class Cursor(Struct, frozen=True):
 class Place(Struct, frozen=True):
     """What a session looks at: see the statement. `is_moving`: the merchant's sandbox clock is being moved."""
 
-    is_held: bool
     version: int
     last_sequence: int
     is_moving: bool
@@ -237,11 +239,8 @@ class DeliveryStore:
 
     async def renew(self, leases: Sequence[Lease]) -> set[UUID]:
         """Renews leases. Returns the tokens of those that are held."""
-        merchants = ENCODE_ARRAY["uuid"]([lease.merchant_id.bytes for lease in leases])
-        endpoints = ENCODE_ARRAY["uuid"]([lease.endpoint_id.bytes for lease in leases])
-        holders = ENCODE_ARRAY["uuid"]([lease.holder.bytes for lease in leases])
         async with self.client.turn() as connection:
-            rows = await connection.execute(_RENEW, (merchants, endpoints, holders))
+            rows = await connection.execute(_RENEW, _columns(leases))
             return {holder for (holder,) in await rows.fetchall()}
 
     async def release(self, lease: Lease, version: int) -> None:
@@ -273,11 +272,14 @@ class DeliveryStore:
         async with self.client.turn() as connection:
             await connection.execute(_NOTE_VERSION, {**_key(lease), "version": version})
 
-    async def place(self, lease: Lease, now: datetime) -> Place | None:
-        """Returns what a session looks at; None if the endpoint has no feed yet."""
+    async def places(self, leases: Sequence[Lease], times: Sequence[datetime]) -> dict[UUID, Place]:
+        """Returns what the sessions with these leases look at, each at its merchant's time, by the leases' tokens.
+
+        Those that are not held any more are missing, and those of endpoints without a feed.
+        """
         async with self.client.turn() as connection:
-            row = await (await connection.execute(_PLACE, {**_key(lease), "now": now})).fetchone()
-        return None if row is None else Place(bool(row[0]), *row[1:])
+            rows = await connection.execute(_PLACES, (*_columns(leases), list(times)))
+            return {holder: Place(*place) for holder, *place in await rows.fetchall()}
 
     async def due_streams(self, lease: Lease, now: datetime, known: Collection[UUID], limit: int) -> list[UUID]:
         """Returns the streams of deliveries that are due, without those that are known."""
@@ -306,12 +308,13 @@ class DeliveryStore:
                 return found
             values.update(after=found[-1].sequence, after_id=found[-1].id)
 
-    async def last_recorded(self, lease: Lease) -> int:
-        """Returns the number of the last event that has a delivery, 0 if none has."""
+    async def recorded_before(self, lease: Lease) -> tuple[int, bool]:
+        """Returns the number of the last event that has a delivery, 0 if none has, and whether a delivery waits."""
         async with self.client.turn() as connection:
-            row = await (await connection.execute(_LAST_RECORDED, (lease.merchant_id, lease.endpoint_id))).fetchone()
+            row = await (await connection.execute(_RECORDED_BEFORE, _key(lease))).fetchone()
         assert row is not None, "an aggregate has one row"
-        return int(row[0])
+        last, has_waiting = row
+        return last, has_waiting
 
     async def recorded(self, lease: Lease, sequences: Collection[int]) -> set[int]:
         """Returns which of these numbers have a delivery already."""
@@ -344,6 +347,16 @@ class DeliveryStore:
 
 def _key(lease: Lease) -> dict[str, Any]:
     return {"merchant_id": lease.merchant_id, "endpoint_id": lease.endpoint_id, "holder": lease.holder}
+
+
+def _columns(leases: Sequence[Lease]) -> list[Array]:
+    """Returns the merchants, endpoints and tokens of leases."""
+    uuids = ENCODE_ARRAY["uuid"]
+    return [
+        uuids([lease.merchant_id.bytes for lease in leases]),
+        uuids([lease.endpoint_id.bytes for lease in leases]),
+        uuids([lease.holder.bytes for lease in leases]),
+    ]
 
 
 def _cursor(row: Sequence[Any]) -> Cursor:

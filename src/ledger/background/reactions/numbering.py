@@ -100,13 +100,12 @@ select k.o, e.topic from unnest(%s::uuid[]) as k(o)
  cross join lateral (select topic from event where merchant_id = %s and stream_id = k.o order by version limit 1) e
 """
 
-# The commit waits for the disk, whatever the settings of the connection are.
-_SYNCHRONOUS: Final = "set local synchronous_commit = on"
-
-# Moves the cursor if no other process has moved it since it was read, and inserts the numbers of what lies between.
+# Moves the cursor if no other process has moved it since it was read, and inserts the numbers of what lies between. The
+# commit waits for the disk, whatever the settings of the connection are.
 _NUMBER: Final = """
 with moved as (
   update event_feed set position = %(until)s, sequence = sequence + %(count)s
+    from (select set_config('synchronous_commit', 'on', true)) as durable
    where merchant_id = %(merchant_id)s and position = %(after)s and sequence = %(sequence)s returning merchant_id),
 numbered as (
   insert into public_event (merchant_id, sequence, id, kind, resource_id, stream_id, version, position, until_position,
@@ -178,13 +177,20 @@ class EventNumbers:
         A merchant whose log cannot be read or numbered is put in quarantine. The connection is in autocommit. Raises
         psycopg.Error, a Fault.
         """
-        quarantined = [merchant_id for _, merchant_id in self.quarantine.now()]
-        values = {"quarantined": quarantined, "merchants": merchants, "limit": _BEHIND_MAX}
-        rows = await connection.execute(_ALL_BEHIND if merchants is None else _SOME_BEHIND, values)
-        behind = [merchant_id for (merchant_id,) in await rows.fetchall()]
+        behind = await self.behind(connection, merchants)
         for merchant_id in behind:
             await self.advance(connection, merchant_id)
         return bool(behind)
+
+    async def behind(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> Sequence[UUID]:
+        """Returns which of these merchants, or of all, have events without a number; without those in quarantine.
+
+        Raises psycopg.Error.
+        """
+        quarantined = [merchant_id for _, merchant_id in self.quarantine.now()]
+        values = {"quarantined": quarantined, "merchants": merchants, "limit": _BEHIND_MAX}
+        rows = await connection.execute(_ALL_BEHIND if merchants is None else _SOME_BEHIND, values)
+        return [merchant_id for (merchant_id,) in await rows.fetchall()]
 
     def is_quarantined(self, merchant_id: UUID) -> bool:
         """Returns whether a merchant's log could not be read, and is not to be read again yet."""
@@ -363,10 +369,8 @@ async def _write(
         "statuses": ENCODE_ARRAY["text"]([_bytes(event.previous_status) for event in events]),
         "times": [each.at for each in announced],
     }
-    async with connection.transaction():
-        await connection.execute(_SYNCHRONOUS)
-        moved = await connection.execute(_NUMBER, values)
-        return await moved.fetchone() is not None
+    moved = await connection.execute(_NUMBER, values)
+    return await moved.fetchone() is not None
 
 
 def _uuids(ids: Iterable[UUID | None]) -> Array:

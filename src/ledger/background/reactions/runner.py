@@ -161,8 +161,12 @@ class ReactionRunner:
                     continue  # a slice of each merchant has been numbered, and there may be more
                 everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
             elif grown:
-                await numbers.sweep(connection, sorted(grown))
-                self._on_numbered(grown)
+                behind = await numbers.behind(connection, sorted(grown))
+                if others := grown.difference(behind):  # another process has numbered theirs
+                    self._on_numbered(others)
+                for merchant_id in behind:
+                    await numbers.advance(connection, merchant_id)
+                    self._on_numbered([merchant_id])  # at once: no merchant waits for the others
                 await pause(stop, _NUMBERING_REST_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake_numbering.wait(), max(0.0, everywhere_at - time.monotonic()))
