@@ -152,7 +152,12 @@ class EndpointDocument(Struct, frozen=True, kw_only=True, rename="camel"):
             description="MERCHANT: a request disabled it. GONE: it answered 410. FAILING: it accepted nothing for five days."
         ),
     ]
-    last_sequence: Annotated[int, Meta(description="The number of the last event that was looked at for it.")]
+    last_sequence: Annotated[
+        int,
+        Meta(
+            description="The number of the last event that was looked at for it. 0 until the merchant's past has numbers."
+        ),
+    ]
     last_success_at: Annotated[Moment | None, Meta(description="When it last accepted a message.")]
     failures_in_a_row: Annotated[int, Meta(description="The attempts that have failed since then.")]
     created_at: Annotated[Moment, Meta(description="When it was created. It gets what happens from then on.")]

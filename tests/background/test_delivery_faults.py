@@ -23,8 +23,10 @@ from ledger.background.deliveries.outcomes import Outcomes, OutcomeWriter
 from ledger.background.deliveries.rendered import RenderedBodies
 from ledger.background.deliveries.store import DeliveryStore, Lease
 from ledger.domain.webhooks.terms import Ordering
+from ledger.notifications.contract import NotifierUnavailable
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.cancel import CancelInput, cancel_order
 from ledger.operations.orders.create import create_order
 from ledger.postgres.connection import SharedClient, connect
@@ -82,6 +84,70 @@ async def test_an_endpoint_is_tried_again_soon_if_the_database_was_away_when_its
         await create_order(ledger, merchant, an_order("0"))
         await worker.number()
         await until(lambda: len(receiver.arrivals) == 1)
+
+
+async def test_a_lease_that_could_not_be_returned_is_returned_soon(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_LINGER_S", 0.0)
+    monkeypatch.setattr(sender, "_LOOK_EVERYWHERE_S", 0.05)
+    release, failed = DeliveryStore.release, 0
+
+    async def away_once(*about: Any) -> None:
+        nonlocal failed
+        failed += 1
+        if failed == 1:
+            raise DatabaseUnavailable("away")
+        await release(*about)
+
+    monkeypatch.setattr(DeliveryStore, "release", away_once)
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await settled(database_url, endpoint_id, ("SUCCEEDED", 1))
+        await until(lambda: cursor(database_url, endpoint_id)[2] is None)
+        assert failed >= 2, "at first it could not be returned"
+
+
+async def test_the_mail_about_a_disabled_endpoint_is_tried_for_a_day_and_delays_no_stop(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent:
+        """A mail server that does not answer, or is away."""
+
+        name, timeout_s = "test", 1.0
+        tried, is_away = 0, False
+
+        async def send(self, *_: Any) -> None:
+            self.tried += 1
+            if self.is_away:
+                raise NotifierUnavailable("AWAY")
+            await asyncio.Event().wait()
+
+    ledger.notifier = silent = Silent()
+    monkeypatch.setattr(session, "_STOP_S", 0.01)
+    monkeypatch.setattr(sender, "_AFTER_FAILURE_S", 0.05)
+    monkeypatch.setattr(sender, "_LOOK_EVERYWHERE_S", 0.05)
+    await change_settings(ledger, merchant, {"alert_email": "it@shop.example.com"})
+    version = "select version from webhook_cursor"
+    async with receiving(lambda *_: 410) as receiver:
+        async with asyncio.timeout(20), working(database_url, ledger) as worker:
+            await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+            await create_order(ledger, merchant, an_order("0"))
+            await worker.number()
+            await until(lambda: silent.tried == 1)
+        assert rows(database_url, version) == [(1,)], "the next worker writes it"
+        silent.is_away = True
+        async with working(database_url, ledger) as worker:
+            await until(lambda: silent.tried > 3)
+            move_clock(database_url, merchant, 86_500)
+            await until(lambda: rows(database_url, version) == [(2,)])
+            await until(lambda: not worker.sender.sessions)
+            tried = silent.tried
+            worker.sender.wake(None)
+            await asyncio.sleep(0.2)
+            assert silent.tried == tried
 
 
 async def test_an_endpoint_whose_secret_was_destroyed_a_moment_ago_ends_its_session_without_an_error(

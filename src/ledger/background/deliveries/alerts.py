@@ -1,11 +1,12 @@
 """Writes to a merchant that an endpoint was disabled because of its receiver.
 
 It follows from the endpoint's stream and from the version that the cursor has: a worker that ends in between does it
-again, so the merchant may get the e-mail twice, under one Message-ID.
+again, so the merchant may get the e-mail twice, under one Message-ID. It is tried for a day.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 from uuid import UUID, uuid5
 
@@ -14,7 +15,7 @@ import structlog
 from ledger.domain.webhooks.events import WebhookEndpointDisabled
 from ledger.domain.webhooks.state import WebhookEndpoint
 from ledger.domain.webhooks.terms import DisabledReason
-from ledger.notifications.contract import Notification, NotificationRefused
+from ledger.notifications.contract import Notification, NotificationFailed, NotificationRefused
 from ledger.notifications.messages import Addressee, webhook_disabled
 from ledger.operations.context.ledger import Ledger
 from ledger.telemetry.metrics import WEBHOOK_ALERTS
@@ -23,13 +24,15 @@ _log = structlog.get_logger()
 
 _LANGUAGE: Final = "es"
 _ATTEMPT_S: Final = 20.0
+_TRIED_FOR: Final = timedelta(days=1)
 
 
 async def alert(ledger: Ledger, merchant_id: UUID, endpoint: WebhookEndpoint, seen: int) -> None:
     """Writes to the merchant's `alertEmail` that an endpoint was disabled since its version `seen`.
 
-    Does nothing without such an address, or if the merchant disabled it. Raises NotifierUnavailable and
-    NotificationUnanswered, after which it is to be done again; a Fault.
+    Does nothing without such an address, or if the merchant disabled it. Gives up if the mail server refuses the
+    message, or does not take it a day after the endpoint was disabled. Raises NotifierUnavailable and
+    NotificationUnanswered before, after which it is to be done again; a Fault.
     """
     events = await ledger.journal.reader.stream(merchant_id, endpoint.endpoint_id)
     disabled = next((each for each in reversed(events[seen:]) if isinstance(each, WebhookEndpointDisabled)), None)
@@ -51,11 +54,13 @@ async def alert(ledger: Ledger, merchant_id: UUID, endpoint: WebhookEndpoint, se
     )
     try:
         await ledger.notifier.send(notification, _ATTEMPT_S)
-    except NotificationRefused as refused:
+    except Exception as fault:
+        is_late = ledger.clock.now(merchant_id) - disabled.at >= _TRIED_FOR
+        if not is_late and not isinstance(fault, NotificationRefused):
+            WEBHOOK_ALERTS.labels("postponed").inc()
+            raise
         WEBHOOK_ALERTS.labels("dropped").inc()
-        _log.warning("webhook_alert_dropped", endpoint_id=str(endpoint.endpoint_id), code=refused.code)
+        code = fault.code if isinstance(fault, NotificationFailed) else type(fault).__name__
+        _log.warning("webhook_alert_dropped", endpoint_id=str(endpoint.endpoint_id), code=code)
         return
-    except Exception:
-        WEBHOOK_ALERTS.labels("postponed").inc()
-        raise
     WEBHOOK_ALERTS.labels("sent").inc()

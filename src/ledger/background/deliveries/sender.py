@@ -59,6 +59,7 @@ class DeliverySender:
         self.sessions: dict[UUID, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: dict[UUID, float] = {}  # until which monotonic time an endpoint is left alone
+        self._unreturned: list[Session] = []  # which have ended, and whose leases could not be returned
         self._grown: set[UUID] = set()
         self._everywhere_at = 0.0
         self._wake = asyncio.Event()
@@ -125,6 +126,10 @@ class DeliverySender:
 
     async def _claim(self, stop: asyncio.Event) -> None:
         """Begins sessions for endpoints with something to do: of the merchants whose logs have grown, or of all."""
+        while self._unreturned:
+            session = self._unreturned[-1]
+            await self.store.release(session.lease, session.version)
+            self._unreturned.pop()
         grown, self._grown = self._grown, set()
         merchants: Collection[UUID] | None = grown
         now_s = time.monotonic()
@@ -166,6 +171,10 @@ class DeliverySender:
                 at=stack_locations(fault),
             )
         finally:
+            try:
+                await self.store.release(lease, session.version)
+            except Fault:
+                self._unreturned.append(session)
             del self.sessions[lease.endpoint_id]
             if session.is_changed or session.take_growth():  # since the session looked last
                 self._grown.add(lease.merchant_id)

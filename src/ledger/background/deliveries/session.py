@@ -109,6 +109,8 @@ class Session:
         self._woken = asyncio.Event()
         self._has_grown = False
         self._place: Place | None = None
+        self.version = cursor.version
+        """The version of the endpoint that was acted on."""
         self.is_changed = False
         """Whether the endpoint was changed since the session began."""
 
@@ -132,21 +134,36 @@ class Session:
         self._woken.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Delivers until there is nothing to do, the endpoint is changed, the lease is lost or `stop` is set."""
+        """Delivers until there is nothing to do, the endpoint is changed, the lease is lost or `stop` is set.
+
+        Return the lease then, also after a fault.
+        """
         merchant_id, endpoint_id = self.lease.merchant_id, self.lease.endpoint_id
-        version = self._cursor.version
+        endpoint, _ = await self._tools.ledger.journal.load(merchant_id, WEBHOOK_ENDPOINTS, endpoint_id)
+        assert endpoint is not None, "a cursor belongs to an endpoint"
+        if endpoint.is_deleted:
+            await self._tools.store.skip(self.lease)
+        elif endpoint.status is EndpointStatus.DISABLED:
+            if not await self._alert(endpoint, stop):
+                return  # the next worker does it
+        elif not await self._deliver(endpoint, stop):
+            return  # its log is being numbered, and nothing was done yet
+        self.version = endpoint.version
+
+    async def _alert(self, endpoint: WebhookEndpoint, stop: asyncio.Event) -> bool:
+        """Writes to the merchant of an endpoint that was disabled. Returns False if `stop` ended it before."""
+        writing = asyncio.create_task(alert(self._tools.ledger, self.lease.merchant_id, endpoint, self.version))
+        stopping = asyncio.create_task(stop.wait())
         try:
-            endpoint, _ = await self._tools.ledger.journal.load(merchant_id, WEBHOOK_ENDPOINTS, endpoint_id)
-            assert endpoint is not None, "a cursor belongs to an endpoint"
-            if endpoint.is_deleted:
-                await self._tools.store.skip(self.lease)
-            elif endpoint.status is EndpointStatus.DISABLED:
-                await alert(self._tools.ledger, merchant_id, endpoint, version)
-            elif not await self._deliver(endpoint, stop):
-                return  # its log is being numbered, and nothing was done yet
-            version = endpoint.version
+            await asyncio.wait((writing, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((writing,), timeout=_STOP_S)
+            if writing.done():
+                writing.result()
+            return writing.done()
         finally:
-            await self._tools.store.release(self.lease, version)
+            writing.cancel()
+            stopping.cancel()
+            await asyncio.gather(writing, stopping, return_exceptions=True)
 
     async def _deliver(self, endpoint: WebhookEndpoint, stop: asyncio.Event) -> bool:
         """Delivers to an enabled endpoint. Returns False if its events have no numbers yet."""
