@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -83,11 +84,10 @@ async def run(plan: Plan) -> Result:
                 await _create(service, merchants[not endpoint.of_first], endpoint, receiver)
             witness = Witness(service.home / "record.jsonl")
             try:
-                totals = await _under_load(plan, service, merchants, witness, random)
+                follow = await _under_load(plan, service, merchants, witness, random)
             finally:
                 witness.close()
-            feeds = [Feed(await _events(service, merchant)) for merchant in merchants]
-            await _all_arrived(receiver, feeds)
+            feeds, wrong_totals = await _at_rest(service, merchants, receiver, follow)
             found = [
                 what
                 for endpoint in ENDPOINTS
@@ -99,7 +99,7 @@ async def run(plan: Plan) -> Result:
                     is_thin=endpoint.is_thin,
                 )
             ]
-            found += await _wrong_totals(service, merchants[0], totals)
+            found += wrong_totals
     arrivals = [each for some in receiver.arrivals.values() for each in some]
     refused = sum(not each.is_accepted for each in arrivals)
     distinct = sum(len({each.event_id for each in some}) for some in receiver.arrivals.values())
@@ -115,8 +115,10 @@ async def run(plan: Plan) -> Result:
 
 async def _under_load(
     plan: Plan, service: Service, merchants: Sequence[Merchant], witness: Witness, random: Random
-) -> Mapping[str, Decimal]:
-    """Kills one part after the other while orders are made and paid. Returns the totals of the killed consumer."""
+) -> Callable[[], Mapping[str, Decimal]]:
+    """Kills one part after the other while orders are made and paid. Returns what lets the killed consumer read to the
+    end of the feed, and returns its totals.
+    """
     load = Load(witness, merchants, lambda: service.port, clients=plan.clients, seed=plan.seed)
     address, key, database = f"http://127.0.0.1:{service.port}/api", merchants[0].api_key, service.home / "totals.db"
     load.start()
@@ -134,7 +136,25 @@ async def _under_load(
         following.cancel()
         await load.stop()
     await settle(service)
-    return await asyncio.to_thread(consumer.totals, address, key, database)
+    return partial(consumer.totals, address, key, database)
+
+
+async def _at_rest(
+    service: Service, merchants: Sequence[Merchant], receiver: Receiver, follow: Callable[[], Mapping[str, Decimal]]
+) -> tuple[Sequence[Feed], Sequence[str]]:
+    """Returns the feeds once all of them has arrived and nothing has happened meanwhile, and what is wrong with the
+    totals of the consumer. What was authorized is captured later, after a kill up to some minutes later.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    feeds = [Feed(await _events(service, merchant)) for merchant in merchants]
+    while True:
+        await _all_arrived(receiver, feeds)
+        wrong_totals = await _wrong_totals(service, merchants[0], await asyncio.to_thread(follow))
+        before, feeds = feeds, [Feed(await _events(service, merchant)) for merchant in merchants]
+        if [feed.events.keys() for feed in before] == [feed.events.keys() for feed in feeds]:
+            return feeds, wrong_totals
+        if time.monotonic() > deadline:
+            return feeds, [*wrong_totals, "the service did not come to rest"]
 
 
 async def _kill(service: Service, role: str, random: Random) -> None:
