@@ -220,7 +220,7 @@ async def test_endpoints_take_turns_if_there_are_more_than_a_worker_has_room_for
     monkeypatch.setattr(sender, "_SCARCE_REST_S", 0.01)
     monkeypatch.setattr(session, "_TURN_S", 0.01)
     monkeypatch.setattr(health, "AT_ONCE", 1)
-    paths, events = [f"/{n}" for n in range(3)], 12
+    paths, events = [f"/{n}" for n in range(3)], 40  # more than one turn is enough for
     async with receiving() as receiver, working(database_url, ledger) as worker:
         for path in paths:
             await an_endpoint(database_url, ledger, merchant, receiver.url + path, events=ORDERS)

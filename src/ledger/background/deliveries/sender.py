@@ -1,14 +1,15 @@
 """Gives the endpoints that have something to send to sessions, as many at once as this worker takes.
 
-A notification only names the merchants to look at first. Every two seconds all endpoints are looked at, so that a lost
-notification delays an event and loses none.
+A notification names merchants whose endpoints have something to send. Every two seconds the endpoints are looked at for
+which time passes: a delivery may be due. Idle ones are looked at three times a minute, so that a lost notification
+delays an event and loses none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -30,7 +31,8 @@ from ledger.telemetry.logs import stack_locations
 
 _log = structlog.get_logger()
 
-_LOOK_EVERYWHERE_S: Final = 2.0
+_LOOK_EVERYWHERE_S: Final = 20.0
+_LOOK_TIMED_S: Final = 2.0
 _REST_S: Final = 0.02
 _AGAIN_S: Final = 1.0
 _RENEW_S: Final = 5.0
@@ -58,10 +60,10 @@ class DeliverySender:
         self._tools = Tools(ledger, self.store, self._writer, source, self._pages, self.bodies, self._room)
         self.sessions: dict[UUID, Session] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._failed: dict[UUID, float] = {}  # until which monotonic time an endpoint is left alone
+        self._failed: dict[UUID, tuple[float, UUID]] = {}  # until which time endpoints are left alone, their merchants
         self._unreturned: list[Session] = []  # which have ended, and whose leases could not be returned
         self._grown: set[UUID] = set()
-        self._everywhere_at = 0.0
+        self._everywhere_at = self._timed_at = 0.0
         self._wake = asyncio.Event()
 
     def wake(self, merchants: Collection[UUID] | None) -> None:
@@ -117,36 +119,52 @@ class DeliverySender:
                     await self._claim(stop)
                 except Fault as fault:
                     _log_waiting(type(fault).__name__)
+                    self._everywhere_at = 0.0  # whose logs had grown is forgotten
                     await pause(stop, _AGAIN_S)
                 await pause(stop, _SCARCE_REST_S if self._room.is_scarce else _REST_S)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), max(0.0, self._everywhere_at - time.monotonic()))
+                    look_at = min(self._everywhere_at, self._timed_at)
+                    await asyncio.wait_for(self._wake.wait(), max(0.0, look_at - time.monotonic()))
         finally:
             stopping.cancel()
 
     async def _claim(self, stop: asyncio.Event) -> None:
-        """Begins sessions for endpoints with something to do: of the merchants whose logs have grown, or of all."""
+        """Begins sessions for endpoints with something to do: of the merchants whose logs have grown, and of those for
+        which time passes, or of all.
+        """
         while self._unreturned:
             session = self._unreturned[-1]
             await self.store.release(session.lease, session.version)
             self._unreturned.pop()
-        grown, self._grown = self._grown, set()
-        merchants: Collection[UUID] | None = grown
         now_s = time.monotonic()
+        again = {endpoint: merchant for endpoint, (until, merchant) in self._failed.items() if until <= now_s}
+        for endpoint_id in again:
+            del self._failed[endpoint_id]
+        grown, self._grown = self._grown.union(again.values()), set()
+        merchants: Collection[UUID] | None = grown
+        is_timed = now_s >= self._timed_at
         if now_s >= self._everywhere_at or self._room.is_scarce:
-            merchants, self._everywhere_at = None, now_s + _LOOK_EVERYWHERE_S
+            merchants, self._everywhere_at, is_timed = None, now_s + _LOOK_EVERYWHERE_S, False
+        if is_timed or merchants is None:
+            self._timed_at = now_s + _LOOK_TIMED_S
         room = _SESSIONS_MAX - len(self.sessions)
         if not room:
             self._room.is_scarce = True
             return
-        if merchants is not None and not merchants:
-            return
-        self._failed = {endpoint: until for endpoint, until in self._failed.items() if until > now_s}
-        claimed = await self.store.claim(room, {*self._failed, *self.sessions}, merchants)
-        for cursor in claimed:
-            self._begin(cursor, now_s, stop)
-        if merchants is None:
-            self._room.is_scarce = len(claimed) == room
+        claimed = 0
+        if merchants is None or merchants:
+            cursors = await self.store.claim(room, {*self._failed, *self.sessions}, merchants)
+            claimed += self._begin_all(cursors, now_s, stop)
+        if is_timed and claimed < room:
+            cursors = await self.store.claim_timed(room - claimed, {*self._failed, *self.sessions})
+            claimed += self._begin_all(cursors, now_s, stop)
+        if merchants is None or claimed == room:
+            self._room.is_scarce = claimed == room
+
+    def _begin_all(self, cursors: Sequence[Cursor], taken_s: float, stop: asyncio.Event) -> int:
+        for cursor in cursors:
+            self._begin(cursor, taken_s, stop)
+        return len(cursors)
 
     def _begin(self, cursor: Cursor, taken_s: float, stop: asyncio.Event) -> None:
         session = Session(self._tools, cursor, taken_s)
@@ -160,10 +178,10 @@ class DeliverySender:
         try:
             await session.run(stop)
         except DatabaseUnavailable as fault:
-            self._failed[lease.endpoint_id] = time.monotonic() + _AGAIN_S
+            self._failed[lease.endpoint_id] = time.monotonic() + _AGAIN_S, lease.merchant_id
             _log_waiting(type(fault).__name__)
         except Exception as fault:  # noqa: BLE001 - an endpoint that fails must not delay the others
-            self._failed[lease.endpoint_id] = time.monotonic() + _AFTER_FAILURE_S
+            self._failed[lease.endpoint_id] = time.monotonic() + _AFTER_FAILURE_S, lease.merchant_id
             _log.error(
                 "webhook_deliveries_failed",
                 endpoint_id=str(lease.endpoint_id),

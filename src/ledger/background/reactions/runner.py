@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -55,11 +55,11 @@ _PROGRESS: Final = "update reaction_progress set as_of = greatest(as_of, %s)"
 _ASYNCHRONOUS_COMMIT: Final = "set synchronous_commit = off"
 
 
-OnNumbered = Callable[[Collection[UUID] | None], None]
-"""Is called with merchants whose new events have numbers now, whichever process gave them; None for all merchants."""
+OnNumbered = Callable[[Collection[UUID]], None]
+"""Is called with merchants whose new events have numbers now, whichever process gave them."""
 
 
-def _ignore(_: Collection[UUID] | None) -> None: ...
+def _ignore(_: Collection[UUID]) -> None: ...
 
 
 class ReactionRunner:
@@ -155,8 +155,8 @@ class ReactionRunner:
             self._wake_numbering.clear()
             grown, self._grown_unnumbered = self._grown_unnumbered, set()
             if time.monotonic() >= everywhere_at:
-                if await numbers.sweep(connection):
-                    self._on_numbered(None)
+                if behind := await numbers.behind(connection):
+                    await self._number_all(numbers, connection, behind)
                     await pause(stop, _NUMBERING_REST_S)
                     continue  # a slice of each merchant has been numbered, and there may be more
                 everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
@@ -164,12 +164,15 @@ class ReactionRunner:
                 behind = await numbers.behind(connection, sorted(grown))
                 if others := grown.difference(behind):  # another process has numbered theirs
                     self._on_numbered(others)
-                for merchant_id in behind:
-                    await numbers.advance(connection, merchant_id)
-                    self._on_numbered([merchant_id])  # at once: no merchant waits for the others
+                await self._number_all(numbers, connection, behind)
                 await pause(stop, _NUMBERING_REST_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake_numbering.wait(), max(0.0, everywhere_at - time.monotonic()))
+
+    async def _number_all(self, numbers: EventNumbers, connection: Connection, behind: Sequence[UUID]) -> None:
+        for merchant_id in behind:
+            await numbers.advance(connection, merchant_id)
+            self._on_numbered([merchant_id])  # at once: no merchant waits for the others
 
     async def _enqueue_due(self, connection: Connection, stop: asyncio.Event) -> None:
         while not stop.is_set():
