@@ -2796,6 +2796,14 @@ DELIVERIES: Final = (
         (f"{_FAULT_TESTS}::test_what_waits_since_another_worker_had_the_endpoint_goes_first",),
     ),
     Mutant(
+        "due-deliveries-unseen",
+        "a delivery is attempted again when it is due, however long the worker did not look at all endpoints",
+        f"{_DELIVERIES}/store.py",
+        "(c.holder is not null or c.due_at is not null or c.paused_until is not null)",
+        "(c.holder is not null)",
+        (f"{_FAULT_TESTS}::test_a_delivery_that_is_due_is_found_without_a_look_at_all_endpoints",),
+    ),
+    Mutant(
         "lease-taken-from-its-holder",
         "two workers never post to one endpoint at once",
         f"{_DELIVERIES}/store.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
@@ -148,6 +149,24 @@ async def test_the_mail_about_a_disabled_endpoint_is_tried_for_a_day_and_delays_
             worker.sender.wake(None)
             await asyncio.sleep(0.2)
             assert silent.tried == tried
+
+
+async def test_a_delivery_that_is_due_is_found_without_a_look_at_all_endpoints(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_LINGER_S", 0.0)
+    monkeypatch.setattr(sender, "_LOOK_EVERYWHERE_S", 3600.0)
+    monkeypatch.setattr(sender, "_LOOK_TIMED_S", 0.05)
+    async with receiving(lambda _, n: 200 if n == 2 else 503) as receiver, working(database_url, ledger) as worker:
+        receiver.headers = b"Retry-After: 3600\r\n"
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await settled(database_url, endpoint_id, ("PENDING", 1))
+        await until(lambda: not worker.sender.sessions)
+        worker.sender._everywhere_at = time.monotonic() + 3600
+        move_clock(database_url, merchant, 4000)
+        await settled(database_url, endpoint_id, ("SUCCEEDED", 2))
 
 
 async def test_an_endpoint_whose_secret_was_destroyed_a_moment_ago_ends_its_session_without_an_error(
