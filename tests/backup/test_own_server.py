@@ -78,10 +78,14 @@ def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page
         assert re.search("permission denied|must be superuser or replication role", refusal())
         with psycopg.connect(f"{address} user={SUPERUSER} dbname=postgres", autocommit=True) as superuser:
             superuser.execute("alter role ledger_owner replication")
+        kept = settings.data_dir / "checkpoints" / "2026" / "a.jsonl"
+        kept.parent.mkdir(parents=True)
+        kept.write_text("{}")
         record = take_backup(settings, url, place / "backup")
     assert (record.database, record.owner) == ("ledger_shop", "ledger_owner")
 
     restored = restore(Settings(data_dir=place / "there", master_key=KEY), place / "backup", None)
+    assert (place / "there" / "checkpoints" / "2026" / "a.jsonl").read_text() == "{}"
     assert restored.verification.differences == []
     assert restored.verification.merchants == 1
     assert (restored.cluster / "pg_hba.conf").read_bytes() == (own.directory / "pg_hba.conf").read_bytes()
