@@ -1163,6 +1163,51 @@ SECRETS: Final = (
         ("tests/postgres/test_prepare.py",),
     ),
     Mutant(
+        "sealed-events-uncompared",
+        "a tile is compared with what a checkpoint has of it before it is stored for ever",
+        "src/ledger/tlog/growth.py",
+        "    if leaves and read.hashes != edge.hashes[-len(read.hashes) :]:",
+        "    if False:",
+        ("tests/tlog/test_sealing.py",),
+    ),
+    Mutant(
+        "tree-not-locked",
+        "two workers never extend one tree at once",
+        "src/ledger/tlog/store.py",
+        " where t.merchant_id > %s and h.position > t.size order by t.merchant_id limit %s for update of t skip locked",
+        " where t.merchant_id > %s and h.position > t.size order by t.merchant_id limit %s",
+        ("tests/tlog/test_sealing.py",),
+    ),
+    Mutant(
+        "proof-of-another-size",
+        "an inclusion proof is accepted for the path of its index alone",
+        "src/ledger/tlog/merkle.py",
+        "    return last == 0 and computed == root\n",
+        "    return computed == root\n",
+        ("tests/tlog/test_merkle.py",),
+    ),
+    Mutant(
+        "key-of-another-log",
+        "the key of one merchant's log signs for no other",
+        "src/ledger/tlog/checkpoints.py",
+        "    named = [verifier for verifier in verifiers if verifier.name == origin]",
+        "    named = list(verifiers)",
+        ("tests/tlog/test_notes.py",),
+    ),
+    Mutant(
+        "checkpoints-lost-with-a-failing-store",
+        "checkpoints that a store did not take are written later",
+        "src/ledger/background/log_sealing.py",
+        """            _log.warning("checkpoints_not_written", reason=str(fault))
+            return
+""",
+        """            _log.warning("checkpoints_not_written", reason=str(fault))
+            self._unwritten = {}
+            return
+""",
+        ("tests/tlog/test_checkpoint_files.py",),
+    ),
+    Mutant(
         "application-changes-events",
         "the database role of the service cannot change or delete events",
         _PREPARE,
