@@ -18,7 +18,7 @@ async def past_order(deps: Dependencies, request: ApiRequest, asked: Asked) -> P
     if row is None:
         raise order_not_found()
     request.order_id = row.order_id
-    past = await deps.past.order(merchant_id, UUID(row.order_id), asked)
+    past = await deps.past.order(merchant_id, UUID(row.order_id), UUID(row.customer_id), asked)
     if past is None:
         raise order_not_found()
     return past

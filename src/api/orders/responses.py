@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from api.decoding.field_warnings import WarningCode, warn
 from api.fields.payer_language import accepted_language, payer_language
@@ -74,10 +73,6 @@ def warn_of_past_due_date(order: Order) -> None:
         warn("dueDate", WarningCode.DUE_DATE_IN_PAST, "had passed when it was set: the order is overdue at once")
 
 
-class _CustomersId(Struct):
-    id: str
-
-
 async def language_of_read(deps: Dependencies, request: ApiRequest, row: OrderRow) -> str:
     """Returns the language of an order's texts for payers, which costs a read of the customer if the request has
     none.
@@ -87,8 +82,7 @@ async def language_of_read(deps: Dependencies, request: ApiRequest, row: OrderRo
 
 async def customers_language(deps: Dependencies, merchant_id: UUID, row: OrderRow) -> str:
     """Returns the language of an order's customer, Spanish if the customer was erased."""
-    customer_id = msgspec.json.decode(row.customer, type=_CustomersId).id
-    customer = await deps.queries.customer_detail(merchant_id, customer_id)
+    customer = await deps.queries.customer_detail(merchant_id, row.customer_id)
     return "es" if customer is None else language_of(customer)
 
 

@@ -80,15 +80,15 @@ class PastReader:
         async with self._client.turn() as connection:
             return await self._point(connection, merchant_id, stream_id, asked)
 
-    async def order(self, merchant_id: UUID, order_id: UUID, asked: Asked) -> PastOrder | None:
-        """Returns an order of the merchant."""
+    async def order(self, merchant_id: UUID, order_id: UUID, customer_id: UUID, asked: Asked) -> PastOrder | None:
+        """Returns an order of the merchant. `customer_id` is its customer, who never changes: both are read at once."""
         async with self._client.turn() as connection:
-            found = await self._resource(connection, merchant_id, order_id, asked)
-            if found is None:
+            point = await self._point(connection, merchant_id, order_id, asked)
+            if point is None:
                 return None
-            order, point = found
-            customer = await self._state(connection, merchant_id, order.terms.customer_id, point.until)
-        return PastOrder(order, customer, point)
+            of_order, of_customer = (order_id, point.position), (customer_id, point.until)
+            states = await self._states.states(connection, merchant_id, (of_order, of_customer))
+        return PastOrder(states[of_order], states[of_customer], point)
 
     async def customer(self, merchant_id: UUID, customer_id: UUID, asked: Asked) -> bytes | None:
         """Returns the JSON object of a customer of the merchant, with the customers that were related to it."""

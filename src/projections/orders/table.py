@@ -137,6 +137,11 @@ class OrderRow(Struct, frozen=True, gc=False):
         """The order's id, with which its head begins: `{"id":"…`."""
         return self.head[7:43].decode()
 
+    @property
+    def customer_id(self) -> str:
+        """The customer's id, with which its document begins."""
+        return self.customer[7:43].decode()
+
     def document(self, now: datetime, language: str = "es") -> bytes:
         """Returns the order's whole document, with texts for payers in a language. `now` is by the merchant's clock."""
         payments = in_language(self.payments, language)
