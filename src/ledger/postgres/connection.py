@@ -135,8 +135,8 @@ class TakesNoWrites(psycopg.OperationalError):
     """The server is a standby, which may show less than was acknowledged, or an operator has made it read-only."""
 
     def __init__(self, *, is_standby: bool) -> None:
-        reason = "is a standby" if is_standby else "is read-only"
-        super().__init__(f"the server {reason}: name the primary, or every server with target_session_attrs=read-write")
+        self.reason = f"the server is {'a standby' if is_standby else 'read-only'}"
+        super().__init__(f"{self.reason}: name the primary, or every server with target_session_attrs=read-write")
 
 
 async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
@@ -215,7 +215,7 @@ async def reconnect(name: str, open_one: Callable[[], Awaitable[Connection]]) ->
             return await open_one()
         except psycopg.Error as fault:
             if isinstance(fault, TakesNoWrites) and tries % _LOG_EVERY == 0:
-                _log.error("database_read_only", of=name, reason=str(fault))
+                _log.error("database_read_only", of=name, reason=fault.reason)
             await asyncio.sleep(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
     raise AssertionError("it is tried without end")
 
