@@ -6,7 +6,8 @@ connections below it. This module has only words. A code without words, or words
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from docs.generation.markdown import block, code, table
@@ -142,20 +143,24 @@ def _field_codes() -> set[str]:
 
 
 def _calls(name: str) -> Iterator[ast.Call]:
-    for tree in _trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-                yield node
+    for node in _nodes():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            yield node
 
 
 def _constants() -> Iterator[str]:
-    for tree in _trees():
-        for node in ast.walk(tree):
-            match node:
-                case ast.Constant(value=str(text)) if re.fullmatch("[A-Z_]{4,}", text):
-                    yield text
+    for node in _nodes():
+        match node:
+            case ast.Constant(value=str(text)) if re.fullmatch("[A-Z_]{4,}", text):
+                yield text
 
 
-def _trees() -> Iterator[ast.Module]:
-    for path in sorted(API.rglob("*.py")):
-        yield ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def _nodes() -> Sequence[ast.Call | ast.Constant]:
+    """Returns the calls and constants of all modules of the interface, which are read once."""
+    return [
+        node
+        for path in sorted(API.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call | ast.Constant)
+    ]

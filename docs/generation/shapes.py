@@ -4,6 +4,7 @@ Take limits and descriptions from the struct. Never treat a field by its name.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -57,12 +58,13 @@ def needed(row: Row) -> str:
     return f"Required. {row.meaning}" if row.is_required and not row.meaning.startswith("Required") else row.meaning
 
 
-def parts(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+@cache
+def parts(struct: type[msgspec.Struct]) -> tuple[type[msgspec.Struct], ...]:
     """Returns the structs inside this one, at any depth, in the order in which a reader meets them."""
     found: dict[type[msgspec.Struct], None] = {}
     _collect(inspect.type_info(struct), found)
     found.pop(struct)
-    return list(found)
+    return tuple(found)
 
 
 def anchor(struct: type) -> str:
