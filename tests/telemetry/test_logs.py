@@ -107,8 +107,10 @@ async def test_so_many_lines_wait_and_no_more():
 
 
 def test_no_line_repeats_the_text_of_a_failure():
-    """It may hold what a customer typed. Two kinds of failure have texts of our own: ids of keys and customers."""
-    ours = {"data_key_unavailable", "recovery_cannot_read"}
+    """It may hold what a customer typed. Three kinds of failure have texts of our own: ids of keys and customers, and
+    what an operator can do about a store.
+    """
+    ours = {"data_key_unavailable", "recovery_cannot_read", "checkpoints_not_written"}
     logged = [
         (path.name, ast.unparse(call.args[0]))
         for path, call in nodes("_log.")

@@ -45,6 +45,7 @@ _API: Final = Counter(
         "ledger-deliveries": 1,
         "ledger-past": 1,
         "ledger-histories": 1,
+        "ledger-summaries": 1,
         "ledger-log-proofs": 1,
     }
 )
