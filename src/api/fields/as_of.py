@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
@@ -12,7 +11,7 @@ import msgspec
 from api.decoding.field_errors import FieldErrors
 from api.decoding.query import Parameters, described_parameters, parse_parameters, parse_whole
 from api.errors import conflicting, invalid
-from api.fields.values import moment
+from api.fields.values import moment, with_plus_sign
 from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
 from api.operation import Codes
@@ -69,8 +68,7 @@ def parse_as_of(given: Mapping[str, str], now: datetime) -> datetime | None:
     if text is None:
         return None
     try:
-        # A plus sign that the client left unencoded arrives as a space.
-        sent = msgspec.convert(re.sub(r"(T.*) (\d\d:?\d\d)\Z", r"\1+\2", text), datetime)
+        sent = msgspec.convert(with_plus_sign(text), datetime)
     except (ValueError, msgspec.ValidationError):
         raise invalid("asOf", "must be an ISO 8601 date-time such as 2026-01-31T12:00:00Z", "INVALID_FORMAT") from None
     at = moment(sent, "asOf", now)

@@ -24,7 +24,7 @@ from api.decoding.query import (
 )
 from api.decoding.types import NUMBER_MAX, TEXT_MAX
 from api.errors import conflicting, invalid
-from api.fields.values import LAST_MOMENT, day_or_moment
+from api.fields.values import LAST_MOMENT, day_or_moment, with_plus_sign
 from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
 from api.http.request import ApiRequest
@@ -192,8 +192,7 @@ def _date(given: Mapping[str, str], names: tuple[str, str], now: datetime, at: t
     text = text or other
     if text is None:
         return None
-    # A plus sign that the client left unencoded arrives as a space.
-    return day_or_moment(re.sub(r"(T.*) (\d\d:?\d\d)\Z", r"\1+\2", text), name, now, at)
+    return day_or_moment(with_plus_sign(text), name, now, at)
 
 
 async def list_orders(deps: Dependencies, request: ApiRequest) -> ApiResponse:

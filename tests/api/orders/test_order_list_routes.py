@@ -9,6 +9,7 @@ from tests.api.bodies import NOW, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.errors import ApiError
+from api.fields.as_of import parse_as_of
 from api.orders.list import parse_order_query
 from ledger.domain.orders.statuses import OrderStatus
 
@@ -85,6 +86,14 @@ def test_a_day_is_the_whole_day_in_the_merchants_time_zone(names: tuple[str, str
 def test_a_moment_may_be_spelled_with_or_without_an_offset(spelled: str):
     for query in (f"dateFrom={spelled}", f"dateFrom={spelled.replace('+', '%2B')}"):
         assert parse_order_query(query.encode(), NOW).created_from == datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("long", ["T" * 1_000_000, "T+" * 500_000])
+def test_a_long_text_is_no_time_and_is_not_searched_from_each_of_its_places(long: str):
+    with pytest.raises(ApiError):  # a search from each place would not end
+        parse_order_query(f"dateFrom={long}".encode(), NOW)
+    with pytest.raises(ApiError):
+        parse_as_of({"asOf": long.replace("+", " ")}, NOW)
 
 
 @pytest.mark.anyio
