@@ -31,7 +31,7 @@ from ledger.postgres.connection import Connection, TakesNoWrites, connect
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
-from ledger.postgres.registration import CLOCK_WARN_S, RUNNING, RunningProcess
+from ledger.postgres.registration import CLOCK, CLOCK_MAX_S, CLOCK_WARN_S, RUNNING, RunningProcess, ahead_s
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import (
     MASTER_KEY_NAME,
@@ -48,7 +48,6 @@ from projections.orders import open_calls
 _DISK_WARN: Final = 5 << 30
 _DISK_FAIL: Final = 512 << 20
 _VERSION_MIN: Final = 150000
-_CLOCK_FAIL_S: Final = 30.0
 _LAG_WARN_S: Final = 60.0
 _OVERDUE_WARN_S: Final = 120.0
 _WAITING_WARN_S: Final = 3600.0
@@ -258,12 +257,11 @@ async def _standbys(connection: Connection) -> Finding:
 
 async def _clock(connection: Connection) -> Finding:
     before = datetime.now(UTC)
-    theirs = await _value(connection, "select clock_timestamp()")
-    after = datetime.now(UTC)
-    apart_s = max(0.0, (before - theirs).total_seconds(), (theirs - after).total_seconds())
+    theirs = await _value(connection, CLOCK)
+    apart_s = abs(ahead_s(before, theirs, datetime.now(UTC)))
     text = f"this machine's and the database's are {apart_s:.1f} s apart"
     if apart_s > CLOCK_WARN_S:
-        state: State = "fail" if apart_s > _CLOCK_FAIL_S else "warn"
+        state: State = "fail" if apart_s > CLOCK_MAX_S else "warn"
         return Finding("clock", state, f"{text}: synchronise both by NTP")
     return Finding("clock", "ok", text)
 
@@ -376,14 +374,15 @@ async def _services(connection: Connection) -> Finding:
     if len(releases := sorted({process.release for process in running})) > 1:
         differences.append(f"the releases {' and '.join(releases)} run side by side: finish the upgrade")
     for host, processes in by_host.items():
-        ahead_s = max((process.clock_ahead_s for process in processes), key=abs)
-        if abs(ahead_s) > CLOCK_WARN_S:
-            away = "ahead of" if ahead_s > 0 else "behind"
+        ahead = max((process.clock_ahead_s for process in processes), key=abs)
+        if abs(ahead) > CLOCK_WARN_S:
+            away = "ahead of" if ahead > 0 else "behind"
             differences.append(
-                f"the clock of {host} is {abs(ahead_s):.1f} s {away} the database's: synchronise it by NTP"
+                f"the clock of {host} is {abs(ahead):.1f} s {away} the database's: synchronise it by NTP"
             )
     if differences:
-        state = "warn"
+        is_unready = any(abs(process.clock_ahead_s) > CLOCK_MAX_S for process in running)
+        state = "fail" if is_unready else "warn"
     places = {process.files_id: process for process in running if process.files}
     if len(places) > 1:
         stores = " and ".join(f"{each.files.partition('#')[0]} of {each.host}" for each in places.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,33 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(database_url: str,
     require_shared_files(database_url, "")
     with pytest.raises(FilesNotShared, match=r"own/files, those of app2 are in .*shared/files: name one object store"):
         require_shared_files(database_url, own)
+
+
+def test_of_two_machines_that_start_at_the_same_time_the_first_one_stays(database_url: str, tmp_path: Path) -> None:
+    first, second = files_place(folder_url(tmp_path / "first")), files_place(folder_url(tmp_path / "second"))
+    elsewhere(database_url, host="app1", files=first)
+    elsewhere(database_url, host="app2", files=second)
+    require_shared_files(database_url, first)
+    with pytest.raises(FilesNotShared, match="those of app1 are in"):
+        require_shared_files(database_url, second)
+
+
+def test_processes_that_start_at_the_same_time_read_one_id_of_a_folder(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        for number in range(50):
+            urls = [folder_url(tmp_path / str(number))] * 4
+            assert len(set(threads.map(files_place, urls))) == 1
+    assert [file.name for file in (tmp_path / "0" / "files").iterdir()] == ["folder-id"]
+
+
+async def test_a_clock_at_which_no_machine_is_ready_is_a_failure(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere(database_url, ahead=-5.5)
+    assert (await examined(database_url)).state == "fail"
+    monkeypatch.setattr(doctor, "CLOCK", AHEAD)
+    async with await connect(database_url, "test") as connection:
+        assert (await doctor._clock(connection)).state == "fail"
 
 
 def test_a_folder_that_cannot_be_made_is_shared_with_none(tmp_path: Path) -> None:

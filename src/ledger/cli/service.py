@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +19,7 @@ from ledger.settings import Settings, SettingWrong, describe
 if TYPE_CHECKING:
     from ledger.operations.context.ledger import Ledger
 
+_DEMO: Final = "the demo's merchant and five months of its orders"
 
 ReadyJson = Annotated[bool, json_option("{ready}, the URL, once it answers requests")]
 
@@ -40,7 +41,7 @@ def serve(
 
     settings = _settings_to_run(host=host, port=port, data_dir=data_dir, workers=workers)
     setup = f"ledger.seeding.demo:{'prepare_as_json' if json else 'prepare'}" if demo else None
-    sys.exit(run(settings, ProcessPlan(name="ledger serve", setup=setup, prints_json=json)))
+    sys.exit(run(settings, ProcessPlan(name="ledger serve", setup=setup, setup_name=_DEMO, prints_json=json)))
 
 
 def api(
@@ -133,7 +134,7 @@ def doctor(
     for finding in examine(os.environ, files=files, **flags):
         findings.append(finding)
         if not json:
-            typer.echo(f"{finding.state:<4}  {finding.check:<10}  {finding.text}")
+            typer.echo(f"{finding.state:<4}  {finding.check:<11}  {finding.text}")
     if json:
         echo_json(findings)
     if worst(findings) == "fail":

@@ -133,8 +133,13 @@ def files_place(url: str) -> str:
     place = folder / _FOLDER_ID
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError), place.open("x") as file:
-            file.write(uuid4().hex)
+        if not place.exists():
+            # Written, then linked: processes that start at the same time read one id, and no empty file.
+            written = folder / f"{_FOLDER_ID}-{uuid4().hex}"
+            written.write_text(uuid4().hex)
+            with suppress(FileExistsError):
+                place.hardlink_to(written)
+            written.unlink()
         return f"{url}#{place.read_text()}"
     except OSError:  # it cannot be shared either
         return f"{url}#{socket.gethostname()}{folder}"

@@ -60,11 +60,15 @@ select host, role, release, count(*)
   from service_process where seen_at > now() - interval '30 seconds' group by host, role, release
 """
 
-# Where other processes that run store the files of documents.
+# Where other processes that run store the files of documents, and how long ago one was seen. Where this machine's own
+# processes are registered already, only processes that started before them count: of two services, one may stay.
 _OTHER_FILES: Final = """
-select host, files from service_process
- where files <> '' and split_part(files, '#', 2) <> split_part(%s, '#', 2) and seen_at > now() - interval '30 seconds'
- order by host limit 1
+with running as (
+  select host, files, started_at, seen_at, split_part(files, '#', 2) = split_part(%s, '#', 2) as is_own
+    from service_process where files <> '' and seen_at > now() - interval '30 seconds')
+select host, files, extract(epoch from now() - seen_at)::float8 from running
+ where not is_own and started_at < coalesce((select min(started_at) from running where is_own), 'infinity')
+ order by seen_at desc limit 1
 """
 
 
@@ -120,7 +124,7 @@ class Registration:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keeps the process registered while the block runs."""
-        with suppress(DatabaseUnavailable):
+        with suppress(DatabaseUnavailable, psycopg.Error):  # the task tries again, and reports it
             await self._beat()
         task = asyncio.create_task(self._keep(), name="registration")
         try:
@@ -197,14 +201,22 @@ def require_clock(database_url: str) -> None:
 
 
 def require_shared_files(database_url: str, files: str) -> None:
-    """Raises FilesNotShared if a service would store files in a folder while another one stores them elsewhere."""
+    """Raises FilesNotShared if a service would store files in a folder while another one stores them elsewhere.
+
+    Ask before its processes start, and once they are registered: two services that start at the same time do not see
+    each other before.
+    """
     if not files.startswith("file:"):
         return
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        other = connection.execute(_OTHER_FILES, [files]).fetchone()
+    try:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            other = connection.execute(_OTHER_FILES, [files]).fetchone()
+    except psycopg.OperationalError:
+        return  # the database has just gone: `ledger doctor` compares the processes when they are registered again
     if other is not None:
-        host, theirs = other
+        host, theirs, seen_s = other
         raise FilesNotShared(
             f"the invoices of this machine would be in {files.partition('#')[0]}, those of {host} are in "
-            f"{theirs.partition('#')[0]}: name one object store for all machines in LEDGER_FILES_URL"
+            f"{theirs.partition('#')[0]}: name one object store for all machines in LEDGER_FILES_URL. If that service has "
+            f"ended (it was seen {seen_s:.0f} s ago), start again in half a minute"
         )

@@ -49,13 +49,14 @@ class ProcessPlan(Struct, frozen=True, kw_only=True):
 
     `api` makes an ASGI application of the settings; `worker` is a coroutine function of the settings, a function to
     call when it is ready, and an event that ends it; `setup` is a function of the settings that ends before the others
-    start. `prints_json` prints that the service is ready as JSON.
+    start, and `setup_name` names what it makes, for a person. `prints_json` prints that the service is ready as JSON.
     """
 
     name: str
     api: str | None = "api.app:create_app"
     worker: str | None = "ledger.background.worker:run"
     setup: str | None = None
+    setup_name: str = "the preparation"
     shares_database: bool = False
     prints_json: bool = False
 
@@ -127,6 +128,9 @@ class _Supervisor:
             for place in range(1, api_processes(self._settings)):
                 self._spawn("api", place)
         self._await_children()
+        if self._server is None:
+            assert self._settings.database_url is not None, "prepared"
+            self._require_shared_files(self._settings.database_url)
         self._all_ready = True
         self._report_readiness()
         _log.info("processes_ready", "every process is ready")
@@ -292,20 +296,21 @@ class _Supervisor:
         setup = ChildProcess("once", target).configure(self._settings)
         slot = ChildSlot("once", lambda: setup)
         self._children.append(slot)
-        with reported_if_slow(_report_wait, lambda: f"{target} to end"):
+        with reported_if_slow(_report_wait, lambda: self._plan.setup_name):
             while setup.is_alive():
                 self._await_something()
         self._children.remove(slot)
         done = setup.is_ready
         setup.end()
         if not done:
-            raise CannotRun(f"{target} {setup.ending}")
+            raise CannotRun(f"{self._plan.setup_name} could not be made: the process {setup.ending}")
 
     def _await_children(self) -> None:
         children = [slot.child for slot in self._children if slot.child is not None]
 
         def missing() -> str:
-            return " and ".join(f"{child.role} process {child.place}" for child in children if not child.is_ready)
+            waited = [f"{child.role} process {child.place}" for child in children if not child.is_ready]
+            return f"{' and '.join(waited)} to become ready"
 
         with reported_if_slow(_report_wait, missing):
             while not all(child.is_ready for child in children):
