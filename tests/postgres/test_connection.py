@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC
 from functools import partial
 
 import psycopg
@@ -50,6 +51,21 @@ async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(
         assert await lists.rows(settings, {}) == [("public,pg_catalog", "32MB", "5s")]
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             await lists.rows("create table written ()", {})
+    finally:
+        await lists.stop()
+
+
+async def test_times_are_read_in_utc_whatever_the_zone_of_the_server_is(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute(f"alter database {owner.info.dbname} set timezone = 'America/Mexico_City'")
+    async with await connect(database_url, "test") as connection:
+        row = await (await connection.execute("select now()")).fetchone()
+    assert row is not None
+    assert row[0].tzinfo is UTC
+    lists = ListPool(database_url)
+    await lists.start()
+    try:
+        assert (await lists.rows("select now()", {}))[0][0].tzinfo is UTC
     finally:
         await lists.stop()
 

@@ -42,6 +42,7 @@ _SETTINGS: Final = {
     "statement_timeout": "10s",
     "lock_timeout": _LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": "10s",
+    "timezone": "UTC",  # psycopg reads times in the session's zone, and the server's may have any
     "client_min_messages": "warning",  # the one about a commit without its standby has to arrive
 }
 
