@@ -6,12 +6,14 @@ folded. Nothing is counted in a commit.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Final
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from msgspec import Meta, Struct
 from psycopg import IsolationLevel
@@ -125,13 +127,16 @@ class _SnapshotClient(SharedClient):
 
 
 class SummaryReader:
-    """Reads the summaries of all merchants, over one connection, at which requests take turns. Call `stop` at the
+    """Reads the summaries of all merchants, over one connection, at which merchants take turns. Call `stop` at the
     end.
+
+    The requests of a merchant wait for each other first, so that many of them delay another merchant by one alone.
     """
 
     def __init__(self, url: str, states: StateReader) -> None:
         self._client = _SnapshotClient(url, "ledger-summaries")
         self._states = states
+        self._of_merchants = WeakValueDictionary[UUID, asyncio.Lock]()
 
     async def stop(self) -> None:
         """Disconnects."""
@@ -142,7 +147,8 @@ class SummaryReader:
 
         Raises ReportTooLarge, and like `LogReader.opened`.
         """
-        async with self._client.turn() as connection, connection.transaction():
+        of_merchant = self._of_merchants.setdefault(merchant_id, asyncio.Lock())
+        async with of_merchant, self._client.turn() as connection, connection.transaction():
             at, position = await find_position(connection, merchant_id, as_of, now)
             values = {"merchant_id": merchant_id, "position": position}
             orders = await self._orders(connection, merchant_id, values)

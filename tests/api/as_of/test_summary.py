@@ -14,6 +14,9 @@ from tests.api.isolation.objects import objects_of
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import SUBSCRIPTIONS, made, shown
 
+from projections.as_of.summaries import SummaryReader
+from projections.events.states import StateReader
+
 pytestmark = pytest.mark.anyio
 
 SUMMARY = "/api/v1/summary"
@@ -88,6 +91,20 @@ async def test_a_summary_that_would_take_too_long_is_refused(merchant: Merchant,
     assert summed((await merchant.get(SUMMARY)).json())["MXN", "CANCELLED"][0] == 3
     monkeypatch.setattr("projections.as_of.summaries._SUMMED_MAX", 2)
     assert (await merchant.get(SUMMARY)).json()["code"] == "REPORT_TOO_LARGE"
+
+
+async def test_many_summaries_of_one_merchant_delay_another_by_one_alone(store: Storefront, merchant: Merchant):
+    other, ledger, answered = await store.register(), store.ledger, []
+    summaries = SummaryReader(store.settings.database_url or "", StateReader(ledger.journal.reader, ledger.slices))
+
+    async def ask(one: Merchant) -> None:
+        await summaries.summary(one.merchant_id, None, ledger.clock.now(one.merchant_id))
+        answered.append(one)
+
+    asking = [asyncio.create_task(ask(one)) for one in (merchant, merchant, merchant, other)]
+    await asyncio.gather(*asking)
+    await summaries.stop()
+    assert answered == [merchant, other, merchant, merchant]
 
 
 async def test_what_is_asked_for_is_checked(store: Storefront, merchant: Merchant):
