@@ -77,7 +77,7 @@ MALFORMED_KEYS = (
     "\udce9{0}",
     "{0}\x00",
 )
-OPEN = ("https://u:{0}@h", "postgresql://u:{0}@h/d", "password={0}", "{0}" * 4, f"{'ab' * 32}{{0}}")
+OPEN = ("https://u:{0}@h", "s3://u:{0}@h", "postgresql://u:{0}@h/d", "password={0}", "{0}" * 4, f"{'ab' * 32}{{0}}")
 NUMBERS = ("-5", "1e999", "nan", "inf", "9" * 400, "0x10", "１x", "1 2", "on", "-0.0.1", "1;2")
 """Values that no number takes."""
 NUMBERED = ("LEDGER_PORT", "LEDGER_WORKERS", "LEDGER_BODY_LIMIT", "LEDGER_CONNECTIONS_MAX", "LEDGER_BATCH_MAX")

@@ -31,6 +31,7 @@ from ledger.postgres.connection import Connection, TakesNoWrites, connect
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
+from ledger.postgres.pooling import SessionsShared, require_sessions
 from ledger.postgres.registration import CLOCK, CLOCK_MAX_S, CLOCK_WARN_S, RUNNING, RunningProcess, ahead_s
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import (
@@ -126,6 +127,7 @@ def examine(environ: Mapping[str, str], *, files: bool = False, **flags: object)
         )
         return
     with _fault_as_finding() as faults, database(settings.database_url, settings.data_dir) as url:
+        require_sessions(url)
         yield from asyncio.run(_examine_database(settings, url, files=files))
     yield from faults
 
@@ -141,7 +143,7 @@ def _fault_as_finding() -> Iterator[list[Finding]]:
     faults: list[Finding] = []
     try:
         yield faults
-    except TakesNoWrites as refusal:
+    except (TakesNoWrites, SessionsShared) as refusal:
         faults.append(Finding("database", "fail", str(refusal)))
     except (CannotRun, psycopg.OperationalError) as failure:
         reason = " ".join(str(failure).split())

@@ -30,6 +30,7 @@ _MAIL_ADDRESS: Final = r"^([A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Z
 _SERVER: Final = r"^https?://[^/?#\s]+$"
 _COLLECTOR: Final = r"^(https?://[^/?#@\s]+(/[^?#\s]*)?)?$"
 _ARCHIVE: Final = r"^(s3://[^/?#@\s]+(/[^?#\s]*)?|(?![A-Za-z0-9+.-]*://).+)?$"
+_OBJECTS: Final = r"^(s3://[^/?#@\s]+(/[^?#\s]*)?)?$"
 _ORIGIN: Final = r"^([A-Za-z0-9.:_~\[\]-]+(/[A-Za-z0-9._~-]+)*)?$"
 _SECRET: Final = {"secret": True}
 _LOOKS_SECRET: Final = re.compile(r"@|password|[0-9A-Za-z+/_-]{32}", re.IGNORECASE)
@@ -274,7 +275,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     files_url: Annotated[
         str,
         Meta(
-            pattern=r"^(s3://[^/?#\s]+(/[^?#\s]*)?)?$",
+            pattern=_OBJECTS,
             description="Where the XML and PDF of invoices are stored: `s3://bucket/prefix`, with AWS's own variables for "
             "region, endpoint and credentials; unset: the folder `files` in the data directory.",
         ),
@@ -629,6 +630,8 @@ def _expected(type_: Any, meta: Meta) -> str:
         return "an e-mail address without a name, like payments@example.com"
     if meta.pattern == _ARCHIVE:
         return "a folder, or an address like s3://bucket/prefix"
+    if meta.pattern == _OBJECTS:
+        return "an address like s3://bucket/prefix, without a user or a query"
     if meta.pattern == _ORIGIN:
         return "an address without a scheme, like pay.example.com/v1/log"
     if meta.pattern == _BASE_PATH:

@@ -13,6 +13,7 @@ from tests.api.bodies import order, paid_order
 from tests.api.storefront import ORDERS, opened
 from tests.poolers import pooled
 
+from ledger.doctor import Finding, examine
 from ledger.postgres.connection import connect
 from ledger.postgres.prepare import prepare
 from ledger.settings import CannotRun, Settings
@@ -69,10 +70,10 @@ async def test_a_pooler_in_session_mode_works(
 async def test_a_pooler_that_shares_sessions_is_refused_in_one_sentence(
     mode: str, settings: Settings, database_url: str, short_dir: Path
 ) -> None:
-    with (
-        pooled(database_url, short_dir / f"p{uuid4().hex[:6]}", mode, []) as string,
-        pytest.raises(
+    with pooled(database_url, short_dir / f"p{uuid4().hex[:6]}", mode, []) as string:
+        with pytest.raises(
             CannotRun, match=r"^the database is behind a pooler that shares sessions .*: set pool_mode = session$"
-        ),
-    ):
-        prepare(settings, string)
+        ) as refusal:
+            prepare(settings, string)
+        environ = {"LEDGER_DATABASE_URL": string, "LEDGER_DATA_DIR": str(settings.data_dir)}
+        assert [*examine(environ)][-1] == Finding("database", "fail", str(refusal.value))
