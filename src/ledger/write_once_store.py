@@ -70,9 +70,15 @@ class WriteOnceStore:
             raise self._unavailable(fault) from None
 
     async def flush(self, keys: Sequence[str]) -> None:
-        """Makes files durable, and the names by which they are found. An object store's are durable already."""
+        """Makes files durable, and the names by which they are found. An object store's are durable already.
+
+        Raises the fault.
+        """
         if self._folder is not None:
-            await asyncio.to_thread(_flush, self._folder, keys)
+            try:
+                await asyncio.to_thread(_flush, self._folder, keys)
+            except OSError as fault:
+                raise self._unavailable(fault) from None
 
     def _store(self) -> Any:
         """Returns the store. Opening it imports a library that a process without a file to store never needs."""

@@ -88,6 +88,7 @@ def test_a_clock_is_read_between_two_readings_of_this_one() -> None:
 async def test_doctor_shows_every_machine_and_what_differs(database_url: str) -> None:
     assert (await examined(database_url)).text == "none runs"
     elsewhere(database_url, host="app0", age_s=31)  # its machine was killed
+    elsewhere(database_url, host="app0", age_s=-31)  # the same, and the clock of the new primary is behind
     elsewhere(database_url, files="file:///srv/one#1", release="0.1.0")
     elsewhere(database_url, host="app1", role="worker", files="file:///mnt/one#1", release="0.1.0")
     found = await examined(database_url)
@@ -109,7 +110,8 @@ def test_a_second_machine_with_a_folder_of_its_own_is_refused(database_url: str,
     own, shared = files_place(folder_url(tmp_path / "own")), files_place(folder_url(tmp_path / "shared"))
     assert own == files_place(folder_url(tmp_path / "own"))
     elsewhere(database_url, files="")
-    elsewhere(database_url, files=shared, age_s=31)
+    for age_s in (31, -31):
+        elsewhere(database_url, files=shared, age_s=age_s)
     require_shared_files(database_url, own)
     elsewhere(database_url, files=shared)
     require_shared_files(database_url, shared)

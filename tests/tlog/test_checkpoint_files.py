@@ -146,3 +146,9 @@ def test_the_doctor_warns_of_checkpoints_on_the_disk_of_the_database(tmp_path: P
     assert finding()[0] == "ok"
     assert finding(LEDGER_ENVIRONMENT="production", LEDGER_CHECKPOINTS_URL="/proc/elsewhere")[0] == "ok"
     assert not (tmp_path / "checkpoints").exists()
+
+
+async def test_a_file_that_cannot_be_made_durable_is_a_fault_of_the_store(tmp_path: Path) -> None:
+    files = CheckpointFiles(f"file://{tmp_path}")
+    with pytest.raises(CheckpointsUnavailable, match="check that the folder of the checkpoints can be written"):
+        await files._store.flush(["2026/03/01/gone.jsonl"])

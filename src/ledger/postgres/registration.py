@@ -47,29 +47,33 @@ _LEAVE: Final = "delete from service_process where process_id = %s"
 # Forgets processes that were killed.
 _FORGET: Final = "delete from service_process where seen_at < now() - interval '1 day'"
 
-# The processes that run: each was seen within thirty seconds, six times as long as the pause between two updates.
-RUNNING: Final = """
+# A process that runs was seen within thirty seconds, six times as long as the pause between two updates. After a
+# failover to a server with an earlier clock, those that were killed before have been seen in the future.
+_RUNS: Final = "seen_at between now() - interval '30 seconds' and now() + interval '30 seconds'"
+
+# The processes that run.
+RUNNING: Final = f"""
 select host, role, release, files, clock_ahead_s, started_at,
        extract(epoch from now() - seen_at)::float8
-  from service_process where seen_at > now() - interval '30 seconds' order by host, role, started_at
-"""
+  from service_process where {_RUNS} order by host, role, started_at
+"""  # noqa: S608 - constants
 
 # How many processes run, by host, role and release.
-COUNT: Final = """
+COUNT: Final = f"""
 select host, role, release, count(*)
-  from service_process where seen_at > now() - interval '30 seconds' group by host, role, release
-"""
+  from service_process where {_RUNS} group by host, role, release
+"""  # noqa: S608 - constants
 
 # Where other processes that run store the files of documents, and how long ago one was seen. Where this machine's own
 # processes are registered already, only processes that started before them count: of two services, one may stay.
-_OTHER_FILES: Final = """
+_OTHER_FILES: Final = f"""
 with running as (
   select host, files, started_at, seen_at, split_part(files, '#', 2) = split_part(%s, '#', 2) as is_own
-    from service_process where files <> '' and seen_at > now() - interval '30 seconds')
+    from service_process where files <> '' and {_RUNS})
 select host, files, extract(epoch from now() - seen_at)::float8 from running
  where not is_own and started_at < coalesce((select min(started_at) from running where is_own), 'infinity')
  order by seen_at desc limit 1
-"""
+"""  # noqa: S608 - constants
 
 
 class FilesNotShared(CannotRun):

@@ -106,7 +106,7 @@ def page_of(
 ) -> HistoryPage:
     """Returns the events after a version, with the names of API keys. The log is sealed to the position `sealed_to`."""
     shown = steps[after_version : after_version + limit]
-    last = after_version + len(shown)
+    last = min(after_version, len(steps)) + len(shown)
     return HistoryPage(
         data=[event_document(step, key_names, sealed_to) for step in shown],
         pagination=HistoryPagination(

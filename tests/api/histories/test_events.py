@@ -80,7 +80,7 @@ async def test_an_orders_events_say_what_happened_and_who_caused_it(merchant: Me
         after, more = piece["pagination"]["lastVersion"], piece["pagination"]["hasMore"]
     assert pieces == events
     beyond = await shown(merchant, f"{one}/events?afterVersion={total + 5}")
-    assert (beyond["data"], beyond["pagination"]["hasMore"]) == ([], False)
+    assert (beyond["data"], beyond["pagination"]["hasMore"], beyond["pagination"]["lastVersion"]) == ([], False, total)
 
 
 async def test_every_kind_of_object_has_a_history(merchant: Merchant):
