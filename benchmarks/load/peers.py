@@ -97,7 +97,7 @@ async def _open(plan: PeerPlan) -> AsyncIterator[_Append]:
             stream = f"order-{next(merchants).hex}-{uuid7()}"
             await connection.execute(_EMT_APPEND, (str(uuid4()), plan.event, stream), prepare=True)
 
-        settings = {}
+        settings = {"timezone": "UTC"}
 
     async with _Pool(
         plan.url,

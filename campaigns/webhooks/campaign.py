@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
+from http import HTTPStatus
 from random import Random
 from typing import Any, Final
 
@@ -185,12 +186,17 @@ async def _events(service: Service, merchant: Merchant) -> list[Mapping[str, Any
 async def _ask(
     service: Service, merchant: Merchant, method: str, path: str, body: bytes | None = None, expect: int = 200
 ) -> Any:
-    wire = Wire()
-    await wire.open(service.port)
-    try:
-        answer = await wire.ask(method, path, merchant.api_key, body)
-    finally:
-        await wire.close()
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        wire = Wire()
+        await wire.open(service.port)
+        try:
+            answer = await wire.ask(method, path, merchant.api_key, body)
+        finally:
+            await wire.close()
+        if answer.status != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+            break  # 503 right after a kill: it asks to try again
+        await asyncio.sleep(0.5)
     assert answer.status == expect, (answer.status, answer.body)
     return json.loads(answer.body)
 

@@ -53,11 +53,8 @@ class EntryProof(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def prove_entry(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """GET /v1/log/entries/{position}/proof: 200 with the proof as a file, or as JSON for a client that prefers it."""
-    text = request.scope["path_params"]["position"]
-    if _POSITION.fullmatch(text) is None:
-        raise invalid("position", "must be a whole number from 1", "OUT_OF_RANGE")
-    position, merchant_id = int(text), request.principal.merchant_id
-    asked = _parse_size(request.query, position)
+    position, asked = _parse(request.scope["path_params"]["position"], request.query)
+    merchant_id = request.principal.merchant_id
     place = await deps.trees.place(merchant_id)
     if position > place.head:
         raise entry_not_found()
@@ -91,15 +88,20 @@ async def prove_entry(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     )
 
 
-def _parse_size(query: bytes, position: int) -> int | None:
+def _parse(text: str, query: bytes) -> tuple[int, int | None]:
+    """Returns the position and the size that a request names. Raises ApiError (400), with everything that is wrong."""
     given, errors = parse_parameters(query, PARAMETERS)
     size = errors.check(parse_whole, given, "size", 0, 1, POSITION_MAX)
-    if size and size < position:
+    position = int(text) if _POSITION.fullmatch(text) else None
+    if position is None:
+        errors.add(invalid("position", "must be a whole number from 1", "OUT_OF_RANGE"))
+    elif size and size < position:
         errors.add(
             invalid("size", "must be at least the position: a smaller tree does not have the event", "OUT_OF_RANGE")
         )
     errors.refuse()
-    return size or None
+    assert position is not None, "errors are refused"
+    return position, size or None
 
 
 PROVE_ENTRY: Final = ScopedOperation(
