@@ -11,4 +11,5 @@ In reading order:
 - `verification`: compares every read model with a replay of the log.
 - `restoration`: a backup in a new data directory, verified.
 - `rebuild`: renders stored orders again, as this release shows them.
+- `export`: the log as lines of JSON.
 """

@@ -8,7 +8,7 @@ In reading order:
 - `service`: serve, api, worker, migrate, backup, restore, settings, doctor. `merchants`, `keys`, `processors`:
   operators' commands about merchants.
 - `events`: follows a merchant's public events. `forwarding`: posts them to a program on this machine.
-- `log`: the signed log as files, and proofs.
+- `log`: the signed log as files, and proofs. `export`: the events as lines of JSON.
 - `jobs`, `messages`, `payouts`: what could not be done yet. `reconcile`: compares the processor's records with the log.
 - `replay`: the events of an order or a subscription. `seed`: runs a scenario.
   `demo`: shows the demo's key.

@@ -89,20 +89,33 @@ def verify(
         typer.Option(metavar="VKEY", help="A public key of the log, as GET /v1/log/key has it; several are allowed."),
     ],
     leaf: Annotated[
-        Path, typer.Option(metavar="FILE", help="The entry, byte for byte, as `entry` of the proof in JSON has it.")
-    ],
+        Path | None,
+        typer.Option(metavar="FILE", help="The entry, byte for byte, as `entry` of the proof in JSON has it."),
+    ] = None,
+    event: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Instead of the entry: the event, a line of `ledger export`.")
+    ] = None,
     json: Annotated[bool, json_option("{position, index, size, origin}")] = False,
 ) -> None:
     """Verify that an event is in the log that a checkpoint has. It needs no database, no settings and no network.
 
-    Exits 0 if the proof holds, 1 if it is forged or of another entry or key, 2 if a file or a key is not readable.
+    With --event, its content is verified too, except for what the log holds encrypted. Exits 0 if the proof holds, 1 if
+    it is forged or of another entry or key, 2 if a file or a key is not readable.
     """
+    from ledger.tlog.event_lines import entry_in
     from ledger.tlog.notes import Malformed, Unverified, parse_verifier
     from ledger.tlog.proofs import verify_proof
 
+    if leaf is not None and event is None:
+        is_event, place = False, leaf
+    elif event is not None and leaf is None:
+        is_event, place = True, event
+    else:
+        _end("give --leaf or --event, the entry or the event that is proved", _UNREADABLE)
     try:
         verifiers = [parse_verifier(text) for text in key]
-        index, checkpoint = verify_proof(file.read_bytes(), leaf.read_bytes(), verifiers)
+        entry = place.read_bytes()
+        index, checkpoint = verify_proof(file.read_bytes(), entry_in(entry) if is_event else entry, verifiers)
     except Unverified as forged:
         _end(f"the proof does not hold: {forged}", _FORGED)
     except Malformed as malformed:

@@ -5,14 +5,18 @@ Import nothing heavy outside the body of a command, so that `ledger --help` and 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from ledger.cli import (
     demo,
     events,
+    export,
     jobs,
     keys,
     log,
@@ -27,8 +31,28 @@ from ledger.cli import (
 )
 from ledger.settings import CannotRun
 
+_PIPE_CLOSED: Final = 128 + signal.SIGPIPE
+"""The exit status of a program that the signal of a closed pipe ends."""
+
+
+class _Commands(TyperGroup):
+    """The commands, of which each ends in silence once its output is no longer read, as after `| head -1`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command that the arguments name."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())  # what is left to print is flushed at the end of the process
+            raise typer.Exit(_PIPE_CLOSED) from None
+        return result
+
+
 app = typer.Typer(
     name="ledger",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -43,6 +67,7 @@ app.add_typer(log.app, name="log")
 app.command()(seed.seed)
 app.command()(demo.demo)
 app.command()(replay.replay)
+app.command()(export.export)
 app.command()(reconcile.reconcile)
 app.command()(payouts.payouts)
 for command in (

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
 
 from ledger.domain.streams import ClaimKind
-from ledger.journal.append import SealBroken
+from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import Codec, UnknownTopic
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.encryption.sealing import customer_of
@@ -61,6 +61,12 @@ select k.n, e.position, e.stream_id, e.version, e.topic, e.data
                       where merchant_id = k.m and position > k.after and position <= k.until
                         and topic = any(%s::text[]) order by position) e
  order by k.n, e.position
+"""
+
+# All events between two positions of a merchant's log, with everything that is stored of each.
+_STRETCH_WHOLE: Final = """
+select position, stream_id, version, recorded_at, command_id, topic, data, context
+  from event where merchant_id = %s and position > %s and position <= %s order by position
 """
 
 # Parts of streams of one merchant: the events behind a version, up to a position of the log.
@@ -123,6 +129,17 @@ class RecordedEvent(Struct, frozen=True):
     topic: str
     event: Any
     context: bytes
+
+
+class LoggedEvent(Struct, frozen=True):
+    """An event with the bytes that the log holds. Its content is None if it cannot be read.
+
+    `unread` is then the reason, None for an event of another application of the eventsourcing library.
+    """
+
+    recorded: RecordedEvent
+    stored: bytes
+    unread: str | None = None
 
 
 class LogReader:
@@ -315,6 +332,30 @@ class LogReader:
         if first and rows and rows[0][5] not in first:
             return []
         return await self._recorded(connection, merchant_id, rows, uses_cached_keys=uses_cached_keys)
+
+    async def logged(self, connection: Connection, merchant_id: UUID, after: int, until: int) -> list[LoggedEvent]:
+        """Returns all events of a merchant behind position `after` and up to `until`, without those who were erased.
+
+        An event that cannot be read is one of them, and stops nothing.
+        """
+        cursor = await connection.cursor(binary=True).execute(_STRETCH_WHOLE, (merchant_id, after, until))
+        rows = await cursor.fetchall()
+        merchant = merchant_id.bytes
+        keys = await self._data_keys(connection, ((merchant, row[6]) for row in rows), uses_cached=False)
+        logged = []
+        for position, stream_id, version, recorded_at, command_id, topic, data, context in rows:
+            event, unread = None, None
+            try:
+                event = self._event(merchant, stream_id.bytes, version, topic, data, keys)
+            except UnknownTopic:
+                pass
+            except (KeyUnavailable, SealBroken) as fault:
+                unread = str(fault)
+            except MsgspecError:
+                unread = "it is not in the form of its topic"
+            recorded = RecordedEvent(position, stream_id, version, recorded_at, command_id, topic, event, context)
+            logged.append(LoggedEvent(recorded, data, unread))
+        return logged
 
     async def _recorded(
         self,

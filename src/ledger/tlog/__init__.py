@@ -6,6 +6,7 @@ of a merchant's tree is the event at position n + 1 of its log.
 In reading order:
 
 - `merkle`: hashes of a tree, and proofs about them. `entries`: an event as an entry of the tree.
+  `event_lines`: an event as a line of JSON, and its entry.
 - `tiles`: the pieces in which a tree is stored and published.
 - `notes`: signed texts and their keys. `checkpoints`: a signed size and root of a tree.
 - `proofs`: the file that proves an entry, and its verification.
