@@ -23,6 +23,7 @@ from msgspec import UNSET, Raw
 from tests.domain.scenario import given as given_events
 from tests.domain.transition_rows import NO_ANSWER_ROWS, OLDER_PART_ROWS, ORDER_ROWS, PAYMENT_ROWS, REPORTED_ROWS, Row
 
+from ledger.audit.invariants.orders import broken_order
 from ledger.domain.fold import fold
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events
@@ -45,12 +46,9 @@ from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Payment
 from ledger.domain.orders.state import LIVE, Order
 from ledger.domain.orders.statuses import (
-    PAYMENT_EDGES,
-    REPORTED_PAYMENT_EDGES,
     NextAction,
     OrderStatus,
     PaymentStatus,
-    is_legal_move,
 )
 from ledger.domain.orders.terms import (
     CaptureMethod,
@@ -426,22 +424,7 @@ class OrderUnderTest:
         for event in decided:
             before = self.order
             after = evolve(before, event)
-            status = None if before is None else before.status
-            split = after.terms.allow_partials
-            assert after.status is status or is_legal_move(status, after.status, split=split), (
-                event,
-                status,
-                after.status,
-            )
-            known = {} if before is None else {p.payment_id: p.status for p in before.payments}
-            edges = REPORTED_PAYMENT_EDGES if isinstance(event, events.RefundReversed) else PAYMENT_EDGES
-            for payment in after.payments:
-                origin = known.get(payment.payment_id)
-                assert payment.status is origin or (origin, payment.status) in edges, (
-                    event,
-                    origin,
-                    payment.status,
-                )
+            assert list(broken_order(before, event, after)) == []
             if isinstance(event, events.PaymentRefunded | events.LateRefundReported | events.DisputeLost):
                 held = before.payment(event.payment_id)
                 counted = min(event.amount, held.captured - held.refunded)
@@ -463,67 +446,13 @@ class OrderUnderTest:
 
     def _check(self, order: Order) -> None:
         given_twice = sum(self.given_twice.values())
-        assert order.amount == order.subtotal_amount + (order.surcharge_amount or 0)  # I1
-        assert order.amount_pending == max(Decimal(0), order.amount - order.net)  # I2
-        assert order.amount_paid == sum(p.captured for p in order.payments)  # I3
         assert order.amount_refunded == sum(self.gone_back.values())  # I3
         for payment in order.payments:
-            assert 0 <= payment.refunded + payment.refunding <= payment.captured <= payment.authorized  # I4
             assert 0 <= payment.charged_back <= payment.refunded
-        if order.terms.allow_partials and order.amount_pending:
-            assert order.amount_pending == order.unpaid_subtotal  # I5
-        assert order.status is expected_status(order)  # I6
         given = sum(part.amount for r in order.refunds for part in r.parts if part.status.value == "SUCCEEDED")
         charged_back = sum(p.charged_back for p in order.payments)
         assert given == order.amount_refunded - charged_back + given_twice
         assert not given_twice or any(type(event) is events.LateRefundReported for event in self.log)
-
-
-def expected_status(order: Order) -> OrderStatus:
-    """Returns the order's status by the list of contract 2.2, line by line."""
-    net, split = order.amount_paid - order.amount_refunded, order.terms.allow_partials
-    lines = [
-        (order.closed and net <= 0, OrderStatus.REFUNDED if order.amount_refunded else OrderStatus.CANCELLED),
-        (order.cancel_requested, OrderStatus.CANCELLATION_REQUESTED),
-        (any(p.status is PaymentStatus.PENDING_REFUND for p in order.payments), OrderStatus.REFUND_PROCESSING),
-        (split and order.amount_paid > 0, _covered(order)),
-        (not split and order.amount_refunded > 0, OrderStatus.REFUNDED if net <= 0 else OrderStatus.PARTIALLY_REFUNDED),
-        (net > 0, _covered(order)),
-    ]
-    for applies, status in lines:
-        if applies:
-            return status
-    live = [p for p in order.payments if p.status in LIVE]
-    return _status_with_live_payment(live[-1]) if live else _status_without_live_payment(order)
-
-
-def _covered(order: Order) -> OrderStatus:
-    return OrderStatus.COMPLETED if order.net >= order.amount else OrderStatus.PARTIALLY_PAID
-
-
-def _status_with_live_payment(payment: Payment) -> OrderStatus:
-    waiting = {
-        NextAction.DEVICE_DATA: OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
-        NextAction.CHALLENGE: OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
-        NextAction.DISPLAY_REFERENCE: OrderStatus.REFERENCE_GENERATED,
-        NextAction.REDIRECT: OrderStatus.ACTION_REQUIRED,
-    }
-    if payment.status is PaymentStatus.REQUIRES_ACTION:
-        assert payment.next_action is not None
-        return waiting[payment.next_action]
-    if payment.status in {PaymentStatus.CREATED, PaymentStatus.PENDING_AUTHORIZATION}:
-        return OrderStatus.PROCESSING
-    if payment.status is PaymentStatus.PENDING_CANCELLATION:
-        return OrderStatus.CANCELLATION_REQUESTED
-    less = payment.authorized < payment.amount
-    return OrderStatus.PARTIALLY_AUTHORIZED if less else OrderStatus.AUTHORIZED
-
-
-def _status_without_live_payment(order: Order) -> OrderStatus:
-    if not order.payments or order.terms.allow_partials:
-        return OrderStatus.PENDING
-    expired = order.payments[-1].status is PaymentStatus.EXPIRED
-    return OrderStatus.PENDING if expired and order.terms.pending else OrderStatus.FAILED
 
 
 @pytest.mark.parametrize("examples", [100, pytest.param(600, marks=pytest.mark.long)])

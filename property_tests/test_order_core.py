@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from tests.domain.builders import resubmit
 
+from ledger.audit.invariants.orders import broken_order
 from ledger.domain.fold import fold
 from ledger.domain.money import plain
 from ledger.domain.orders import commands, events
@@ -31,7 +32,7 @@ from ledger.domain.orders.decide.cancellation import decide_payer_erasure
 from ledger.domain.orders.decide.payments import decide_charge, decide_create, decide_resubmission
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import ORDER_EDGES, PAYMENT_EDGES, OrderStatus, PaymentStatus
+from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.orders.terms import (
     CaptureMethod,
     CardSummary,
@@ -201,14 +202,11 @@ class ReferenceModel:
 
     def check(self, order: Order) -> None:
         assert order.status is self.status  # I6
-        assert order.amount == order.subtotal_amount + (order.surcharge_amount or 0)  # I1
         net = order.amount_paid - order.amount_refunded
-        assert order.amount_pending == max(Decimal(0), order.amount - net)  # I2
         assert order.overpaid_amount == max(Decimal(0), net - order.amount)
         assert order.amount_paid == sum(p.captured for p in self.payments.values())  # I3
         assert order.unpaid_subtotal == max(Fraction(0), self.subtotal - self.covered)
         for payment in order.payments:
-            assert 0 <= payment.refunded <= payment.captured <= payment.authorized or payment.captured == 0  # I4
             assert payment.captured == self.payments[payment.payment_id].captured
         self._check_surcharge(order)
         if not self.late:
@@ -314,12 +312,7 @@ class OrderUnderTest:
         before = self.order
         after = evolve(before, event)
         self.reference.record(event)
-        status = None if before is None else before.status
-        assert after.status is status or (status, after.status) in ORDER_EDGES  # I7
-        known = {} if before is None else {p.payment_id: p.status for p in before.payments}
-        for payment in after.payments:
-            origin = known.get(payment.payment_id)
-            assert payment.status is origin or (origin, payment.status) in PAYMENT_EDGES  # I7
+        assert list(broken_order(before, event, after)) == []
         self.reference.check(after)
         self.log.append(event)
         self.seen |= {type(event), after.status, *(p.status for p in after.payments)}

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ledger.audit.invariants.subscriptions import broken_subscription
 from ledger.domain.fold import fold
 from ledger.domain.plans.terms import Interval, OnRetriesExhausted, PlanTerms
 from ledger.domain.rejections import Rejected
@@ -31,7 +32,6 @@ from ledger.domain.subscriptions.due import next_due
 from ledger.domain.subscriptions.events import BillingCycleReset, CanceledBecause, SubscriptionEvent
 from ledger.domain.subscriptions.evolve import evolve
 from ledger.domain.subscriptions.state import (
-    SUBSCRIPTION_EDGES,
     InvoiceStatus,
     PricedPlan,
     Subscription,
@@ -122,11 +122,9 @@ class Model:
     def take(self, events: list[SubscriptionEvent]) -> bool:
         """Folds events and checks what holds after each."""
         for event in events:
-            before = None if self.state is None else self.state.status
-            self.state = evolve(self.state, event)
+            before, self.state = self.state, evolve(self.state, event)
             self.resets += isinstance(event, BillingCycleReset)
-            after = self.state.status
-            assert before == after or (before, after) in SUBSCRIPTION_EDGES, (before, after, event)
+            assert list(broken_subscription(before, event, self.state)) == [], event
             if self.state.charge is not None:
                 self.orders.add(self.state.charge.order_id)
         self.check()
@@ -136,11 +134,8 @@ class Model:
         state = self.state
         assert state is not None
         cycles = [invoice for invoice in state.invoices if invoice.period is not None]
-        charged = [one for one in cycles if one.status is not InvoiceStatus.VOID]
-        assert all(one.period_end <= two.period_start for one, two in pairwise(charged)), "no time is charged twice"
         if not self.resets:
             assert all(one.period_end == two.period_start for one, two in pairwise(cycles))
-        assert all(one.period_end > one.period_start for one in cycles)
         for invoice in state.invoices:
             assert sum(line.amount for line in invoice.lines) == invoice.amount >= 0
             assert (invoice.status is InvoiceStatus.PAID) == (invoice.paid_at is not None)
@@ -148,8 +143,6 @@ class Model:
         assert len(orders) == len(set(orders))
         notices = [notice.notice_id for notice in state.notices]
         assert len(notices) == len(set(notices)), "a cause has one message"
-        paying = [one.payment_order_id for one in state.invoices if one.status is InvoiceStatus.PAID and one.amount]
-        assert len(paying) == len(set(paying))
         if state.status is SubscriptionStatus.CANCELED and state.charge is None:
             assert not any(invoice.is_collectable for invoice in state.invoices if not invoice.is_final)
         if cycles and state.status is not None:

@@ -44,7 +44,7 @@ DECIDERS = r"ledger\.domain\.\w+\.(decide\b.*|commands)"
 
 # Where the parts meet: the only modules that may know any other.
 WIRING = re.compile(
-    r"api\.(app|http\.dependencies)|ledger\.(wiring|doctor|background\.worker|service\.(supervisor|child_main)|seeding\b.*|cli\b.*|backup\b.*|postgres\.(prepare|embedded\..*))"
+    r"api\.(app|http\.dependencies)|ledger\.(wiring|doctor|audit(?!\.invariants)\b.*|background\.worker|service\.(supervisor|child_main)|seeding\b.*|cli\b.*|backup\b.*|postgres\.(prepare|embedded\..*))"
 )
 
 # package: (what it may import of ours and of others, what it may not although that is part of it)
@@ -101,6 +101,7 @@ PACKAGES = {
         ("ledger.tlog", "ledger.write_once_store", *DATABASE, "cryptography", "msgspec"),
         (),
     ),
+    ("ledger.audit.invariants",): (("ledger.audit.invariants", "ledger.domain", "ledger.processors.bins", "ledger.processors.clabe", "ledger.processors.pan_detection"), ()),
     ("ledger.operations.context.order_numbers", "ledger.operations.orders.payment_lookup", "ledger.operations.context.clock"): (
         (*STORE, "ledger.domain", "ledger.security.permutation", "msgspec", "psycopg", "structlog"),  # each owns a table or a sequence, and nothing else of the database
         (),

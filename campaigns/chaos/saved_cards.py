@@ -14,6 +14,7 @@ from tests.api.payment_methods.flood import found_in, tables
 from campaigns.chaos.acknowledged import Record
 from campaigns.chaos.evidence import MerchantEvidence
 from campaigns.chaos.witness import Operation
+from ledger.audit.invariants.vault import broken_vault
 from ledger.domain.orders.events import PaymentStarted
 from ledger.domain.streams import ClaimKind
 
@@ -51,11 +52,7 @@ def doubled(record: Record) -> Iterator[str]:
 def the_vault_agrees(evidence: MerchantEvidence) -> Iterator[str]:
     """Every saved method has its number, and no settled number is left without its method."""
     live = evidence.saved_methods - evidence.deleted_methods.keys()
-    for method_id in live - evidence.vault.keys():
-        yield f"method {method_id} has no number"
-    for method_id, settled in evidence.vault.items():
-        if settled and method_id not in live:
-            yield f"the vault has the number of {method_id}, which is no saved method"
+    yield from map(str, broken_vault(live, evidence.vault))
 
 
 def nothing_is_paid_by_a_deleted_method(evidence: MerchantEvidence) -> Iterator[str]:

@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
-from tests.invariants import broken_sums
 
 from campaigns.chaos import bodies
 from campaigns.chaos.wire import Wire
 from campaigns.races.simultaneous import RaceAnswer, RaceRequest, race
+from ledger.audit.invariants.answers import broken_amounts
 
 AMOUNT = 10_000
 _AGAIN = {"REFUND_IN_PROGRESS", "CONCURRENT_UPDATE", "REQUEST_IN_PROGRESS"}
@@ -75,7 +75,7 @@ async def ends(service: RaceService, name: str) -> list[str]:
     ]
     answers = await race(requests)
     order = await shown(service, name)
-    wrong = _odd(answers) + list(broken_sums(order))
+    wrong = _odd(answers) + list(broken_amounts(order))
     held = order["amountPaid"] - order["amountRefunded"]
     if order["status"] not in ENDS:
         wrong.append(f"it ended {order['status']}")
@@ -138,7 +138,7 @@ async def _wrong(
     given_back: int = 0,
 ) -> list[str]:
     order = await shown(service, name)
-    wrong = _odd(answers) + list(broken_sums(order))
+    wrong = _odd(answers) + list(broken_amounts(order))
     if (order["amountPaid"], order["amountRefunded"]) != (paid, given_back):
         wrong.append(f"{order['amountPaid']} paid and {order['amountRefunded']} refunded")
     statuses = dict(Counter(answer.status for answer in answers))

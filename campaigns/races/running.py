@@ -7,17 +7,16 @@ every transition of every order is checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from campaigns.chaos.evidence import gather
 from campaigns.chaos.installation import Installation, installed
+from campaigns.chaos.rules import orders_keep_their_invariants
 from campaigns.chaos.running import LEDGER, Running, new_merchant
 from campaigns.races.money import RaceService
 from ledger.domain.money import SCALE, ZERO
-from ledger.domain.orders.state import Order
-from ledger.domain.orders.statuses import PAYMENT_EDGES, is_legal_move
 from ledger.postgres.connection import connect
 
 # Long enough for every request to arrive while the first one is with the processor.
@@ -38,9 +37,9 @@ def two_processes(postgres_url: str, template_database: str, log: Path) -> Itera
 
 
 async def wrong_in(installation: Installation) -> list[str]:
-    """Returns illegal transitions in the log, and money that only the log or only the processor's rows record."""
+    """Returns broken invariants of orders, and money that only the log or only the processor's rows record."""
     (evidence,) = await gather(installation.url)
-    wrong = [what for history in evidence.histories.values() for what in _illegal(history)]
+    wrong = list(orders_keep_their_invariants(evidence))
     taken = sum((order.amount_paid for order in evidence.orders.values()), start=ZERO)
     booked = sum((booked.captured for booked in evidence.book.values()), start=ZERO)
     if taken != booked:
@@ -52,16 +51,3 @@ async def wrong_in(installation: Installation) -> list[str]:
     if given_back * SCALE != row[0]:
         wrong.append(f"the ledger gave back {given_back}, the processor {row[0] / SCALE}")
     return wrong
-
-
-def _illegal(history: Sequence[Order]) -> Iterator[str]:
-    for before, after in zip((None, *history), history, strict=False):
-        if before is None or before.status is not after.status:
-            origin = None if before is None else before.status
-            if not is_legal_move(origin, after.status, split=after.terms.allow_partials):
-                yield f"order {after.terms.external_id}: {origin} to {after.status}"
-        known = {} if before is None else {payment.payment_id: payment.status for payment in before.payments}
-        for payment in after.payments:
-            move = (known.get(payment.payment_id), payment.status)
-            if move[0] is not move[1] and move not in PAYMENT_EDGES:
-                yield f"payment {payment.payment_id}: {move[0]} to {move[1]}"

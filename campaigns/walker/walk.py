@@ -15,11 +15,10 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
 
-from tests.invariants import broken_sums
-
 from campaigns.chaos import bodies
 from campaigns.chaos.clients import Merchant
 from campaigns.chaos.wire import Answer, Wire
+from ledger.audit.invariants.answers import broken_amounts
 
 Json = dict[str, Any]
 Fits = Callable[[Json], bool]
@@ -137,7 +136,7 @@ class Walk:
         order = answered.get("paymentOrder") or answered
         if "payments" in order:
             self.orders[order["id"]] = order
-            self.wrong += [f"order {order['externalId']}: {what}" for what in broken_sums(order)]
+            self.wrong += [f"order {order['externalId']}: {what}" for what in broken_amounts(order)]
 
     def remember_subscription(self, answered: Json) -> None:
         """Keeps a subscription as it was answered."""

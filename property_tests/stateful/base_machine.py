@@ -20,8 +20,8 @@ from property_tests.stateful.model_order import Order, Payment
 from property_tests.stateful.move_coverage import LogFollower
 from property_tests.stateful.past_readings import Reading, assert_read_again
 from property_tests.stateful.service import API, Service, order_path
-from tests.invariants import broken_sums
 
+from ledger.audit.invariants.answers import broken_amounts
 from ledger.domain.orders.state import Order as Folded
 from ledger.domain.orders.state import derive_status
 
@@ -135,7 +135,7 @@ class BaseMachine(RuleBasedStateMachine):
         assert shown["id"] == str(folded.terms.order_id) == self.ids.setdefault(name, shown["id"])
         assert shown["status"] == folded.status == derive_status(folded)
         assert (shown["amountPaid"], shown["amountRefunded"]) == (folded.amount_paid, folded.amount_refunded)
-        assert list(broken_sums(shown)) == []
+        assert list(broken_amounts(shown)) == []
         for payment, details in zip(self.model.orders[name].payments, shown["payments"], strict=True):
             clabe = (details.get("speiDetails") or details.get("cieDetails") or {}).get("clabe")
             if clabe is not None:

@@ -9,7 +9,8 @@ The layers, from the inside out; each imports only those above it:
    `vault`: the numbers of saved cards, which only its own database role reads. `tlog`: a Merkle tree over each
    merchant's log, by which an event is proved.
 4. `background`: what happens outside a request: reactions, timers, jobs, the inbox, recovery.
-5. `service`, `cli`, `backup`, `seeding`: the processes, the command line, backups and their restoration, the demo's
+5. `audit`: what must hold of the log and of all that follows from it. `service`, `cli`, `backup`, `seeding`: the
+   processes, the command line, backups and their restoration, the demo's
    scenarios.
    `wiring`: puts one process's ledger together.
 

@@ -12,7 +12,7 @@ from typing import Any
 _NEVER_DECREASING = ("refundedAmount", "capturedAmount", "authorizedAmount")
 
 
-def broken_sums(order: Mapping[str, Any]) -> Iterator[str]:
+def broken_amounts(order: Mapping[str, Any]) -> Iterator[str]:
     """Yields the invariants that a served order violates."""
     payments = order["payments"]
     money = {name: Decimal(str(value or 0)) for name, value in order.items() if "mount" in name and _is_number(value)}
