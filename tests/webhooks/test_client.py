@@ -159,6 +159,23 @@ async def test_a_kept_connection_that_the_receiver_closed_is_replaced_at_once(re
     assert receiver.connections == 3
 
 
+async def test_a_connection_whose_receiver_answered_before_it_read_the_message_is_not_kept(receive, local):
+    forever = asyncio.Event()
+
+    async def hasty(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await forever.wait()
+
+    receiver = await receive(hasty)
+    url = f"http://127.0.0.1:{receiver.port}/"
+    large = b" " * (32 << 20)  # more than the kernel takes
+    attempts = [await local.post(url, "e-1", body, [SECRET]) for body in (large, BODY)]
+    forever.set()
+    assert [attempt.outcome for attempt in attempts] == [Outcome.DELIVERED] * 2
+    assert receiver.connections == 2
+
+
 def status(line, *headers, body=b"", length=None):
     size = len(body) if length is None else length
     lines = (f"HTTP/1.1 {line}", f"Content-Length: {size}", *headers, "", "")

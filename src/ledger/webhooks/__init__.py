@@ -9,5 +9,6 @@ In reading order:
 - `endpoint_secrets`: these secrets, held sealed.
 - `addresses`: the addresses to which webhooks may be sent. `urls`: the URLs that a merchant may write.
 - `attempts`: how one attempt to deliver a message ended.
-- `client`: checks addresses at each connection, and posts.
+- `resolver`: the addresses of names. `connections`: checks the address of each connection, and sends over it.
+- `client`: posts a message once, and judges the answer.
 """
