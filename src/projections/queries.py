@@ -7,7 +7,6 @@ answered like an id that does not exist.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -46,6 +45,7 @@ from projections.lists.customers import CustomerQuery, customer_page_body, custo
 from projections.lists.in_flight import with_heads
 from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
+from projections.lists.references import is_storable
 from projections.lists.related_customers import customers_found, customers_statement, related_documents_statement
 from projections.lists.shared_pages import is_shared, page_loader
 from projections.lists.statements import page_statements
@@ -60,8 +60,6 @@ from projections.subscriptions.invoices import InvoiceQuery
 from projections.subscriptions.plans import PlanQuery
 from projections.subscriptions.subscriptions import SubscriptionQuery
 from projections.webhook_endpoints import FoundEndpoint
-
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -165,7 +163,7 @@ class Queries:
 
     async def order(self, merchant_id: UUID, reference: str) -> OrderRow | None:
         """Returns the merchant's order with this service id, else with this external id."""
-        if not _storable(reference):
+        if not is_storable(reference):
             return None
         found: OrderRow | None = await self.points.get((_ORDER, (merchant_id.bytes, reference)))
         return found if found is None or found.head else await found.rendered(merchant_id, self._read_stream)
@@ -181,7 +179,7 @@ class Queries:
 
         Most customers are related to none, and need no second read.
         """
-        if not _storable(reference):
+        if not is_storable(reference):
             return None
         row: CustomerRow | None = await self.points.get((_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference)))
         if row is None:
@@ -196,7 +194,7 @@ class Queries:
         """Returns the id of the customer with this service id, else with this external id; None as
         `customer_detail` does.
         """
-        if not _storable(reference):
+        if not is_storable(reference):
             return None
         row: CustomerRow | None = await self.points.get((_CUSTOMER_BY_REFERENCE, (merchant_id.bytes, reference)))
         return None if row is None else row.customer_id
@@ -212,7 +210,7 @@ class Queries:
 
     async def product(self, merchant_id: UUID, product_id: str) -> bytes | None:
         """Returns the JSON object of the merchant's product with this id."""
-        if not _storable(product_id):
+        if not is_storable(product_id):
             return None
         found: bytes | None = await self.points.get((_PRODUCT, (merchant_id.bytes, product_id)))
         return found
@@ -267,7 +265,7 @@ class Queries:
 
     async def plan(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the JSON object of the merchant's plan with this service id, else with this external id."""
-        if not _storable(reference):
+        if not is_storable(reference):
             return None
         found: bytes | None = await self.points.get((_PLAN, (merchant_id.bytes, reference)))
         return found
@@ -278,7 +276,7 @@ class Queries:
 
     async def subscription(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the JSON object of the merchant's subscription with this service id, else with this external id."""
-        if not _storable(reference):
+        if not is_storable(reference):
             return None
         found: bytes | None = await self.points.get((_SUBSCRIPTION, (merchant_id.bytes, reference)))
         return found
@@ -414,7 +412,7 @@ class Queries:
         if query.has_columns and await self._lists.rows(*references.unfilled_statement(merchant_id)):
             raise ReadModelBehind("orders lack the columns of filters")
         named, cards = None, None
-        if query.external_id is not None and _storable(query.external_id):
+        if query.external_id is not None and is_storable(query.external_id):
             rows = await self._lists.rows(*references.named_statement(merchant_id, query.external_id))
             named = rows[0][0] if rows else None
         if query.last4 is not None:
@@ -433,20 +431,15 @@ class Queries:
         if query.email is None:
             return customers
         rows = []
-        if _storable(query.email):
+        if is_storable(query.email):
             rows = await self._lists.rows(*references.email_statement(merchant_id, query.email))
         owners: list[UUID] = references.found(rows, "email")
         return owners if customers is None else list(set(owners).intersection(customers))
 
     async def _customers(self, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
-        if not _storable(reference):
+        if not is_storable(reference):
             return []
         return customers_found(await self._lists.rows(*customers_statement(merchant_id, reference, related=related)))
-
-
-def _storable(text: str) -> bool:
-    """Returns whether the database can hold a text. A NUL or a surrogate would fail every read of the round trip."""
-    return _UNSTORABLE.search(text) is None
 
 
 async def _fetch(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:

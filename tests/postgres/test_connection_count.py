@@ -35,7 +35,6 @@ from ledger.postgres.connection_count import (
 from ledger.postgres.prepare import connections_allowed
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import CannotRun, Settings, api_processes
-from projections.as_of.points import Asked
 from projections.events.numbered import EventQuery
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +116,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         assert isinstance(invoicing.provider, SandboxProvider)
         await asyncio.gather(*[deps.feed.catch_up(merchant) for merchant in merchants])
         await asyncio.gather(*[deps.events.page(merchant, EventQuery()) for merchant in merchants])
-        await asyncio.gather(*[deps.past.is_recorded(merchant, Asked(now, None)) for merchant in merchants])
+        await asyncio.gather(*[deps.past.is_recorded(merchant, now) for merchant in merchants])
         await asyncio.gather(*[deps.histories.steps(merchant, MERCHANTS, str(merchant)) for merchant in merchants])
         await asyncio.gather(*[deps.summaries.summary(merchant, None, now) for merchant in merchants])
         await asyncio.gather(*[deps.trees.place(merchant) for merchant in merchants])

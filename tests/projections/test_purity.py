@@ -14,8 +14,11 @@ import projections
 
 ROOT = Path(projections.__file__).parent
 READING = {
+    "as_of/orders.py",
     "as_of/points.py",
     "as_of/reads.py",
+    "as_of/reports.py",
+    "as_of/snapshots.py",
     "as_of/summaries.py",
     "erasures.py",
     "events/numbered.py",

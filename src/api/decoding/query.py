@@ -108,7 +108,11 @@ def _unknown_parameter(name: str, known: Collection[str]) -> ApiError:
     return ApiError(400, UNKNOWN_PARAMETER, message, errors=(FieldError(field, problem, UNKNOWN_PARAMETER),))
 
 
-def parse_place(given: Mapping[str, str], parse_cursor: Callable[[str], C | None]) -> Place[C]:
+def parse_place(
+    given: Mapping[str, str],
+    parse_cursor: Callable[[str], C | None],
+    cursor_problem: str = "must be the nextCursor of another page",
+) -> Place[C]:
     """Returns the page that `page`, `limit`, `offset` and `cursor` ask for. Raises ApiError (400), with every wrong
     one.
 
@@ -120,7 +124,7 @@ def parse_place(given: Mapping[str, str], parse_cursor: Callable[[str], C | None
     offset = errors.check(parse_whole, given, "offset", (page - 1) * limit, 0, _WHOLE_MAX) or 0
     cursor = parse_cursor(given["cursor"]) if "cursor" in given else None
     if "cursor" in given and cursor is None:
-        errors.add(invalid("cursor", "must be the nextCursor of another page"))
+        errors.add(invalid("cursor", cursor_problem))
     places = [name for name in ("page", "offset", "cursor") if name in given]
     if len(places) > 1:
         errors.add(

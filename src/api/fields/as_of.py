@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
 from api.decoding.field_errors import FieldErrors
-from api.decoding.query import Parameters, described_parameters, parse_parameters, parse_whole
+from api.decoding.query import Parameters, Place, described_parameters, parse_parameters, parse_place, parse_whole
 from api.errors import conflicting, invalid
 from api.fields.values import moment, with_plus_sign
 from api.http.dependencies import Dependencies
 from api.http.request import ApiRequest
 from api.operation import Codes
 from projections.as_of.points import Asked
+from projections.lists.cursor import Cursor, parse_past_cursor
 
 _VERSION_MAX: Final = 2**31 - 1
 
@@ -30,6 +33,13 @@ PARAMETERS: Final[Parameters] = {
     ),
 }
 DESCRIBED: Final = described_parameters(PARAMETERS)
+LIST_PARAMETER: Final[Parameters] = {
+    "asOf": (
+        "The list as it was at this time of the merchant's clock, to the millisecond. A cursor belongs to its time.",
+        PARAMETERS["asOf"][1],
+    )
+}
+"""The parameter of a list."""
 CODES: Final[Codes] = {400: ("CONFLICTING_FIELDS",), 404: ("VERSION_NOT_FOUND",)}
 """The codes of a read that takes both parameters."""
 
@@ -54,10 +64,15 @@ async def asked_in(
     errors.refuse()
     if as_of is None and version is None:
         return None
-    asked = Asked(as_of, version)
-    if as_of is not None and as_of > now and not await deps.past.is_recorded(merchant_id, asked):
+    if as_of is not None:
+        await refuse_future(deps, merchant_id, as_of)
+    return Asked(as_of, version)
+
+
+async def refuse_future(deps: Dependencies, merchant_id: UUID, as_of: datetime) -> None:
+    """Raises ApiError (400) for a time in the future of the merchant's clock at which nothing is recorded yet."""
+    if as_of > deps.ledger.clock.now(merchant_id) and not await deps.past.is_recorded(merchant_id, as_of):
         raise invalid("asOf", "must not be in the future", "OUT_OF_RANGE")
-    return asked
 
 
 def parse_as_of(given: Mapping[str, str], now: datetime) -> datetime | None:
@@ -73,3 +88,15 @@ def parse_as_of(given: Mapping[str, str], now: datetime) -> datetime | None:
         raise invalid("asOf", "must be an ISO 8601 date-time such as 2026-01-31T12:00:00Z", "INVALID_FORMAT") from None
     at = moment(sent, "asOf", now)
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def parse_list_place(
+    given: Mapping[str, str], as_of: datetime | None, parse_cursor: Callable[[str], Cursor | None]
+) -> Place[Cursor]:
+    """Returns the page that a list is asked for. Cursors of the present are read by `parse_cursor`; one of the past
+    belongs to its `asOf`. `as_of` is None in a query whose `asOf` is refused. Raises ApiError (400).
+    """
+    if "asOf" not in given:
+        return parse_place(given, parse_cursor, "must be the nextCursor of another page, sent with the asOf of that")
+    of_then = partial(parse_past_cursor, as_of=as_of)
+    return parse_place(given, of_then, "must be the nextCursor of another page with the same asOf")

@@ -36,7 +36,9 @@ from ledger.telemetry.metrics import SHARED_DIRECTORY
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.reading import TreeReader
 from ledger.wiring import document_place, open_ledger
+from projections.as_of.orders import PastOrderReader
 from projections.as_of.reads import PastReader
+from projections.as_of.reports import ReportClient, SnapshotClient
 from projections.as_of.summaries import SummaryReader
 from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
@@ -81,6 +83,8 @@ class Dependencies(Struct, frozen=True):
     """Reads the numbered events."""
     past: PastReader
     """Reads resources as they were."""
+    past_orders: PastOrderReader
+    """Reads the list of orders as it was."""
     summaries: SummaryReader
     """Reads the sums of orders and subscriptions."""
     histories: HistoryReader
@@ -147,10 +151,9 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         states = StateReader(ledger.journal.reader, ledger.slices)
         events = FeedReader(settings.database_url, states, bodies)
         stack.push_async_callback(events.stop)
-        past = PastReader(settings.database_url, states)
+        past, reports = SnapshotClient(settings.database_url, "ledger-past"), ReportClient(settings.database_url)
         stack.push_async_callback(past.stop)
-        summaries = SummaryReader(settings.database_url, states)
-        stack.push_async_callback(summaries.stop)
+        stack.push_async_callback(reports.stop)
         histories = HistoryReader(settings.database_url, ledger.journal.reader, ledger.slices)
         stack.push_async_callback(histories.stop)
         trees = TreeReader(settings.database_url)
@@ -178,8 +181,9 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             delivery=delivery,
             feed=feed,
             events=events,
-            past=past,
-            summaries=summaries,
+            past=PastReader(past, states),
+            past_orders=PastOrderReader(past, reports, states),
+            summaries=SummaryReader(reports, states),
             histories=histories,
             repeats=repeats,
             trees=trees,

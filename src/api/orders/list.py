@@ -19,11 +19,11 @@ from api.decoding.query import (
     parse_choices,
     parse_flag,
     parse_parameters,
-    parse_place,
     parse_text,
 )
 from api.decoding.types import NUMBER_MAX, TEXT_MAX
 from api.errors import conflicting, invalid
+from api.fields.as_of import LIST_PARAMETER, parse_as_of, parse_list_place, refuse_future
 from api.fields.values import LAST_MOMENT, day_or_moment, with_plus_sign
 from api.http.dependencies import Dependencies
 from api.http.endpoint import READ, ScopedOperation
@@ -34,6 +34,7 @@ from api.response import ApiResponse
 from ledger.domain.money import parse_amount
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import MethodType
+from projections.as_of.points import page_with_place
 from projections.lists.cursor import CURSORS
 from projections.lists.pages import OrderPage, OrderQuery
 
@@ -92,6 +93,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, Json]]] = {
     "dateTo": ("Orders created up to this time, inclusive. A date alone includes that whole day.", _DATE),
     "startDate": ("Alias of dateFrom.", _DATE),
     "endDate": ("Alias of dateTo.", _DATE),
+    **LIST_PARAMETER,
     **PLACE_PARAMETERS,
     "sortField": ("`createdAt`.", {"type": "string", "enum": ["createdAt"], "default": "createdAt"}),
     "sortOrder": ("`desc` (default) or `asc`.", {"type": "string", "enum": ["desc", "asc"], "default": "desc"}),
@@ -106,7 +108,8 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     (400), with every wrong parameter.
     """
     given, errors = _parameters(query)
-    place = errors.check(parse_place, given, CURSORS.parse)
+    as_of = errors.check(parse_as_of, given, now)
+    place = errors.check(parse_list_place, given, as_of, CURSORS.parse)
     if given.get("sortField", "createdAt").lower() != "createdat":
         errors.add(invalid("sortField", "must be createdAt"))
     order = given.get("sortOrder", "desc").lower()
@@ -128,6 +131,8 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
     created_to = errors.check(_date, given, ("dateTo", "endDate"), now, LAST_MOMENT)
     if created_from is not None and created_to is not None and created_from > created_to:
         errors.add(invalid("dateTo", "must not be before dateFrom", "OUT_OF_RANGE"))
+    if as_of is not None and search is not None:
+        errors.add(conflicting("search", "asOf", "cannot be sent together: a search reads the present"))
     errors.refuse()
     assert place is not None, "what was not parsed was refused"
     return OrderQuery(
@@ -149,6 +154,7 @@ def parse_order_query(query: bytes, now: datetime) -> OrderQuery:
         limit=place.limit,
         offset=place.offset,
         cursor=place.cursor,
+        as_of=as_of,
     )
 
 
@@ -196,10 +202,13 @@ def _date(given: Mapping[str, str], names: tuple[str, str], now: datetime, at: t
 
 
 async def list_orders(deps: Dependencies, request: ApiRequest) -> ApiResponse:
-    """GET /v2/payment-orders: a page of the merchant's orders, without their payments."""
+    """GET /v2/payment-orders: a page of the merchant's orders, without their payments, now or as of a time."""
     now = merchant_now(deps, request)
-    query = parse_order_query(request.query, now)
-    return ApiResponse(200, await deps.queries.orders(request.principal.merchant_id, query, now))
+    query, merchant_id = parse_order_query(request.query, now), request.principal.merchant_id
+    if query.as_of is not None:
+        await refuse_future(deps, merchant_id, query.as_of)
+        return ApiResponse(200, await deps.past_orders.page(merchant_id, query))
+    return ApiResponse(200, await deps.queries.orders(merchant_id, query, now))
 
 
 LIST_ORDERS: Final = ScopedOperation(
@@ -208,9 +217,13 @@ LIST_ORDERS: Final = ScopedOperation(
     OperationSpec(
         name="listPaymentOrders",
         summary="List payment orders",
-        description="A page of the merchant's orders, without their payments, and the number of all orders.",
+        description="""
+A page of the merchant's orders, without their payments, and the number of all orders; with `asOf` as they were at that
+time. `search` reads the present alone. A list of the past by what events change, such as the status, folds the orders
+that have changed since; where more than 50,000 would have to be folded, it is 422 `REPORT_TOO_LARGE`.
+""",
         parameters=described_parameters(PARAMETERS),
-        answers={200: ("A page of orders.", OrderPage)},
-        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",)}),
+        answers={200: ("A page of orders.", page_with_place(OrderPage, "OrderAsOfPage"))},
+        codes=codes_of(ANY, {400: ("CONFLICTING_FIELDS",), 422: ("REPORT_TOO_LARGE",)}),
     ),
 )

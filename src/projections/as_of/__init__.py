@@ -4,5 +4,8 @@ In reading order:
 
 - `points`: where in a merchant's log a time or a version of a stream is.
 - `reads`: orders, customers and subscriptions at such a point, with what their documents contain of other streams.
+- `reports`: the connection of reads that may fold many streams. `snapshots`: a merchant's streams at a place in its
+  log.
+- `orders`: pages of the order list.
 - `summaries`: all orders and subscriptions of a merchant in sums.
 """

@@ -57,7 +57,12 @@ at as (
                     order by e.position limit 1),
                   (select position from merchant_head where merchant_id = %(merchant_id)s)) as position)
 """
-_POSITION: Final = f"with recursive {_AT} select position from at"  # noqa: S608 - constants
+# The position with the end of its command; none of an empty log, or of a time before it.
+_POSITION: Final = f"""
+with recursive {_AT}
+select p.position, {_END}, p.recorded_at
+  from at join event p on p.merchant_id = %(merchant_id)s and p.position = at.position
+"""  # noqa: S608 - constants
 
 # The last event of a stream up to a time.
 _OF_TIME: Final = f"""
@@ -72,7 +77,7 @@ select p.position, {_END}, s.version, p.recorded_at
 
 # The newest event of a merchant, and when it was recorded.
 _NEWEST: Final = """
-select position, recorded_at from event
+select position, position, recorded_at from event
  where merchant_id = %(merchant_id)s
    and position = (select position from merchant_head where merchant_id = %(merchant_id)s)
 """
@@ -85,16 +90,21 @@ class Asked(Struct, frozen=True):
     version: int | None
 
 
-class PastPoint(Struct, frozen=True):
-    """A place in a merchant's log.
+class LogPoint(Struct, frozen=True):
+    """A place in a merchant's log. Position 0 is before its first event.
 
-    The resource has its events up to `position`, of which the last has the version `version`. What it contains of other
-    streams has the events up to `until`, the end of the command at `position`.
+    A resource has its events up to `position`. What it contains of other streams has the events up to `until`, the end
+    of the command at `position`.
     """
 
     as_of: datetime
     position: int
     until: int
+
+
+class PastPoint(LogPoint, frozen=True):
+    """A place in a merchant's log, at which the last event of a stream has the version `version`."""
+
     version: int
 
     def stated_in(self, document: bytes) -> bytes:
@@ -103,8 +113,17 @@ class PastPoint(Struct, frozen=True):
         return b"%b,%b" % (document[:-1], encode(members)[1:])
 
 
+class _ListPlace(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """What a page of a past list has besides."""
+
+    as_of: Annotated[Moment, Meta(description="The time that the page shows. Only with `asOf`.")]
+    position: Annotated[
+        int, Meta(description="The position in the merchant's log up to which events are included. Only with `asOf`.")
+    ]
+
+
 class _Place(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """What an answer about the past has besides."""
+    """What an answer about the past of a resource has besides."""
 
     as_of: Annotated[Moment, Meta(description="The time that the answer shows. Only with `asOf` or `version`.")]
     position: Annotated[
@@ -119,12 +138,22 @@ class _Place(Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     ]
 
 
-def with_place(document: type[Struct], name: str) -> type[Struct]:
+def page_stated_at(page: bytes, point: LogPoint) -> bytes:
+    """Returns the JSON object of a page with the place that it shows as its last members."""
+    return b"%b,%b" % (page[:-1], encode(_ListPlace(as_of=moment(point.as_of), position=point.position))[1:])
+
+
+def with_place(document: type[Struct], name: str, place: type[Struct] = _Place) -> type[Struct]:
     """Returns the description of an answer that is either a document of today or one of the past."""
-    fields = [(each.name, each.type | UnsetType, UNSET) for each in msgspec.structs.fields(_Place)]
+    fields = [(each.name, each.type | UnsetType, UNSET) for each in msgspec.structs.fields(place)]
     return msgspec.defstruct(
         name, fields, bases=(document,), namespace={"__doc__": document.__doc__}, rename="camel", kw_only=True
     )
+
+
+def page_with_place(page: type[Struct], name: str) -> type[Struct]:
+    """Returns the description of a page that is either one of today or one of the past."""
+    return with_place(page, name, _ListPlace)
 
 
 async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID, asked: Asked) -> PastPoint | None:
@@ -135,7 +164,7 @@ async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID,
     elif asked.as_of < _BEGINNING:
         return None
     else:
-        statement, values = _OF_TIME, values | _around(asked.as_of)
+        statement, values = _OF_TIME, values | around(asked.as_of)
     row = await (await connection.execute(statement, values, binary=True)).fetchone()
     if row is None:
         return None
@@ -143,31 +172,29 @@ async def find_point(connection: Connection, merchant_id: UUID, stream_id: UUID,
     return PastPoint(asked.as_of or recorded_at.astimezone(UTC), position, until, version)
 
 
-async def find_position(
-    connection: Connection, merchant_id: UUID, as_of: datetime | None, now: datetime
-) -> tuple[datetime, int]:
-    """Returns a time with its position in a merchant's log, 0 before the first event. `now` is by the merchant's clock.
+async def find_position(connection: Connection, merchant_id: UUID, as_of: datetime | None, now: datetime) -> LogPoint:
+    """Returns the place of a time in a merchant's log. `now` is by the merchant's clock.
 
     None is the present: the end of the log, whose newest event may be dated by a clock that is ahead.
     """
-    values = {"merchant_id": merchant_id}
-    if as_of is None:
-        row = await (await connection.execute(_NEWEST, values, binary=True)).fetchone()
-        return (now, 0) if row is None else (max(now, row[1].astimezone(UTC)), row[0])
-    if as_of < _BEGINNING:
-        return as_of, 0
-    row = await (await connection.execute(_POSITION, values | _around(as_of), binary=True)).fetchone()
-    assert row is not None, "an aggregate has one row"
-    return as_of, row[0]
+    values: dict[str, Any] = {"merchant_id": merchant_id}
+    if as_of is not None and as_of < _BEGINNING:
+        return LogPoint(as_of, 0, 0)
+    statement, values = (_NEWEST, values) if as_of is None else (_POSITION, values | around(as_of))
+    row = await (await connection.execute(statement, values, binary=True)).fetchone()
+    position, until, recorded_at = row or (0, 0, _BEGINNING)
+    return LogPoint(as_of or max(now, recorded_at.astimezone(UTC)), position, until)
 
 
 async def newest_at(connection: Connection, merchant_id: UUID) -> datetime | None:
     """Returns when the newest event of a merchant was recorded, None for an empty log."""
     row = await (await connection.execute(_NEWEST, {"merchant_id": merchant_id}, binary=True)).fetchone()
-    return None if row is None else row[1].astimezone(UTC)
+    return None if row is None else row[2].astimezone(UTC)
 
 
-def _around(as_of: datetime) -> dict[str, Any]:
-    """Returns the parameters of _AT for a time."""
+def around(as_of: datetime) -> dict[str, Any]:
+    """Returns when the events after a time begin, and a time before which an event is surely in the log up to it: the
+    parameters of _AT.
+    """
     after = as_of + _MILLISECOND
     return {"after": after, "surely_before": after - _DISORDER_MAX}

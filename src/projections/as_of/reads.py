@@ -7,6 +7,7 @@ subscription too. A person who was erased is missing in every past.
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -54,26 +55,22 @@ class PastOrder(Struct, frozen=True):
 
 
 class PastReader:
-    """Reads the pasts of all merchants, over one connection, at which requests take turns. Call `stop` at the end.
+    """Reads the pasts of all merchants, over one connection, at which requests take turns.
 
     Each read returns None if the resource did not exist then. Raises VersionNotFound, and like `LogReader.opened`.
     """
 
-    def __init__(self, url: str, states: StateReader) -> None:
-        self._client = SharedClient(url, "ledger-past")
+    def __init__(self, client: SharedClient, states: StateReader) -> None:
+        self._client = client
         self._states = states
 
-    async def stop(self) -> None:
-        """Disconnects."""
-        await self._client.stop()
-
-    async def is_recorded(self, merchant_id: UUID, asked: Asked) -> bool:
-        """Returns whether an event was recorded at the time that is asked for, or later: by the clock of another
-        process, which may be ahead of this one's.
+    async def is_recorded(self, merchant_id: UUID, as_of: datetime) -> bool:
+        """Returns whether an event was recorded at a time, or later: by the clock of another process, which may be
+        ahead of this one's.
         """
         async with self._client.turn() as connection:
             newest = await newest_at(connection, merchant_id)
-        return newest is not None and asked.as_of is not None and newest >= asked.as_of
+        return newest is not None and newest >= as_of
 
     async def point(self, merchant_id: UUID, stream_id: UUID, asked: Asked) -> PastPoint | None:
         """Returns where the past of a stream that exists today is in the log."""
@@ -145,19 +142,28 @@ class PastReader:
         self, connection: Connection, merchant_id: UUID, customer_id: UUID, position: int
     ) -> list[Customer]:
         """Returns the customers that were related to one, one more than are shown at most."""
-        statement, values = moved_statement(merchant_id, position)
-        rows = await (await connection.execute(statement, values, binary=True)).fetchall()
-        moved = await self._customers(connection, merchant_id, [moved_id for (moved_id,) in rows], position)
-        sources = {moved_id: moved[moved_id].source_id if moved_id in moved else None for (moved_id,) in rows}
+        sources = await sources_then(connection, self._states, merchant_id, position)
         statement, values = past_statement(merchant_id, customer_id, position, sources, RELATED_SHOWN_MAX + 1)
         rows = await (await connection.execute(statement, values, binary=True)).fetchall()
-        related = await self._customers(connection, merchant_id, [related_id for (related_id,) in rows], position)
+        related_ids = [related_id for (related_id,) in rows]
+        related = await _customers(connection, self._states, merchant_id, related_ids, position)
         return [related[related_id] for (related_id,) in rows]
 
-    async def _customers(
-        self, connection: Connection, merchant_id: UUID, customer_ids: Collection[UUID], position: int
-    ) -> dict[UUID, Customer]:
-        """Returns those of the customers that existed at a position, by their ids."""
-        points = [(customer_id, position) for customer_id in customer_ids]
-        states = await self._states.states(connection, merchant_id, points)
-        return {customer_id: customer for (customer_id, _), customer in states.items()}
+
+async def sources_then(
+    connection: Connection, states: StateReader, merchant_id: UUID, position: int
+) -> dict[UUID, UUID | None]:
+    """Returns the source that each customer whose source has changed since had at a position."""
+    statement, values = moved_statement(merchant_id, position)
+    rows = await (await connection.execute(statement, values, binary=True)).fetchall()
+    moved = await _customers(connection, states, merchant_id, [moved_id for (moved_id,) in rows], position)
+    return {moved_id: moved[moved_id].source_id if moved_id in moved else None for (moved_id,) in rows}
+
+
+async def _customers(
+    connection: Connection, states: StateReader, merchant_id: UUID, customer_ids: Collection[UUID], position: int
+) -> dict[UUID, Customer]:
+    """Returns those of the customers that existed at a position, by their ids."""
+    points = [(customer_id, position) for customer_id in customer_ids]
+    found = await states.states(connection, merchant_id, points)
+    return {customer_id: customer for (customer_id, _), customer in found.items()}

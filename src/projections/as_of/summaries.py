@@ -6,30 +6,26 @@ folded. Nothing is counted in a commit.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Final
 from uuid import UUID
-from weakref import WeakValueDictionary
 
 from msgspec import Meta, Struct
-from psycopg import IsolationLevel
 
 from ledger.domain.money import shortest
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
-from ledger.domain.rejections import ReportTooLarge
 from ledger.domain.subscriptions.state import Subscription
-from ledger.postgres.connection import Connection, SharedClient
+from ledger.postgres.connection import Connection
 from projections.as_of.points import find_position
+from projections.as_of.reports import FOLDED_MAX, ReportClient, too_large
 from projections.events.states import StateReader
 from projections.formats import Amount, Currency, Moment, encode, moment
 from projections.subscriptions.subscriptions import SubscriptionStatusName
 
-_FOLDED_MAX: Final = 50_000
 _SUMMED_MAX: Final = 200_000
 _AT_ONCE: Final = 500
 """How many states are held at once."""
@@ -117,51 +113,32 @@ class SummaryDocument(Struct, frozen=True, kw_only=True, rename="camel"):
     subscriptions: Annotated[list[SubscriptionCount], Meta(description="A line for each status with subscriptions.")]
 
 
-class _SnapshotClient(SharedClient):
-    """A connection whose transactions each see the database at one moment."""
-
-    async def _open(self) -> Connection:
-        connection = await super()._open()
-        await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
-        return connection
-
-
 class SummaryReader:
-    """Reads the summaries of all merchants, over one connection, at which merchants take turns. Call `stop` at the
-    end.
+    """Reads the summaries of all merchants, one at a time."""
 
-    The requests of a merchant wait for each other first, so that many of them delay another merchant by one alone.
-    """
-
-    def __init__(self, url: str, states: StateReader) -> None:
-        self._client = _SnapshotClient(url, "ledger-summaries")
-        self._states = states
-        self._of_merchants = WeakValueDictionary[UUID, asyncio.Lock]()
-
-    async def stop(self) -> None:
-        """Disconnects."""
-        await self._client.stop()
+    def __init__(self, reports: ReportClient, states: StateReader) -> None:
+        self._reports, self._states = reports, states
 
     async def summary(self, merchant_id: UUID, as_of: datetime | None, now: datetime) -> bytes:
         """Returns the summary as of a time as JSON, that of the present for None. `now` is by the merchant's clock.
 
         Raises ReportTooLarge, and like `LogReader.opened`.
         """
-        of_merchant = self._of_merchants.setdefault(merchant_id, asyncio.Lock())
-        async with of_merchant, self._client.turn() as connection, connection.transaction():
-            at, position = await find_position(connection, merchant_id, as_of, now)
-            values = {"merchant_id": merchant_id, "position": position}
+        async with self._reports.report(merchant_id) as connection:
+            point = await find_position(connection, merchant_id, as_of, now)
+            values = {"merchant_id": merchant_id, "position": point.position}
             orders = await self._orders(connection, merchant_id, values)
             subscriptions = await self._subscriptions(connection, merchant_id, values)
-        return encode(SummaryDocument(as_of=moment(at), position=position, orders=orders, subscriptions=subscriptions))
+        at, position = moment(point.as_of), point.position
+        return encode(SummaryDocument(as_of=at, position=position, orders=orders, subscriptions=subscriptions))
 
     async def _orders(self, connection: Connection, merchant_id: UUID, values: dict[str, Any]) -> list[OrderSums]:
-        to_fold = await _rows(connection, _ORDERS_TO_FOLD, values | {"limit": _FOLDED_MAX + 1})
-        if len(to_fold) > _FOLDED_MAX:
-            raise _too_large(f"more than {_FOLDED_MAX} orders have changed since", len(to_fold))
-        ((number,),) = await _rows(connection, _ORDERS, values | {"limit": _SUMMED_MAX + _FOLDED_MAX + 1})
+        to_fold = await _rows(connection, _ORDERS_TO_FOLD, values | {"limit": FOLDED_MAX + 1})
+        if len(to_fold) > FOLDED_MAX:
+            raise too_large("summary", f"more than {FOLDED_MAX} orders have changed since", len(to_fold))
+        ((number,),) = await _rows(connection, _ORDERS, values | {"limit": _SUMMED_MAX + FOLDED_MAX + 1})
         if number - len(to_fold) > _SUMMED_MAX:
-            raise _too_large(f"the merchant has more than {_SUMMED_MAX} orders", number)
+            raise too_large("summary", f"the merchant has more than {_SUMMED_MAX} orders", number)
         sums: dict[tuple[str, str], list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 5)
         for currency, status, *added in await _rows(connection, _SUMS, values):
             _add(sums[currency, status], added)
@@ -187,9 +164,9 @@ class SummaryReader:
     async def _subscriptions(
         self, connection: Connection, merchant_id: UUID, values: dict[str, Any]
     ) -> list[SubscriptionCount]:
-        to_fold = await _rows(connection, _SUBSCRIPTIONS_TO_FOLD, values | {"limit": _FOLDED_MAX + 1})
-        if len(to_fold) > _FOLDED_MAX:
-            raise _too_large(f"more than {_FOLDED_MAX} subscriptions have changed since", len(to_fold))
+        to_fold = await _rows(connection, _SUBSCRIPTIONS_TO_FOLD, values | {"limit": FOLDED_MAX + 1})
+        if len(to_fold) > FOLDED_MAX:
+            raise too_large("summary", f"more than {FOLDED_MAX} subscriptions have changed since", len(to_fold))
         numbers: Counter[str] = Counter(dict(await _rows(connection, _SUBSCRIPTIONS, values)))
         for ids in _pieces(to_fold):
             points = [(subscription_id, values["position"]) for subscription_id in ids]
@@ -198,10 +175,6 @@ class SummaryReader:
                 if subscription.status is not None:
                     numbers[subscription.status.value] += 1
         return [SubscriptionCount(status=status, subscriptions=n) for status, n in sorted(numbers.items())]  # type: ignore[arg-type] # the rows have these statuses alone
-
-
-def _too_large(why: str, orders: int) -> ReportTooLarge:
-    return ReportTooLarge(f"The summary would take too long: {why}. Ask as of a later time.", orders=orders)
 
 
 def _add(sums: list[Decimal], added: Sequence[Any]) -> None:

@@ -79,3 +79,21 @@ class Cursor(Struct, frozen=True):
 
 CURSORS: Final = CursorCodec(Cursor, ascending="?", created_at="q", behind="q", entry_id="16s")
 """The cursors of orders, products, plans and subscriptions."""
+
+
+class PastCursor(Cursor, frozen=True):
+    """The end of a page of a list as of a time, which goes on as of the same time."""
+
+    as_of: datetime
+
+
+PAST_CURSORS: Final = CursorCodec(PastCursor, ascending="?", created_at="q", behind="q", entry_id="16s", as_of="q")
+"""The cursors of orders and subscriptions as of a time."""
+
+
+def parse_past_cursor(text: str, as_of: datetime | None) -> PastCursor | None:
+    """Returns the cursor that a `nextCursor` of a list as of a time encodes, None for one of another list or time. None
+    as the time accepts any.
+    """
+    cursor = PAST_CURSORS.parse(text)
+    return cursor if cursor is not None and as_of in (None, cursor.as_of) else None

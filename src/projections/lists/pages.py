@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import MethodType
@@ -26,6 +27,8 @@ class OrderQuery(Struct, frozen=True, kw_only=True):
     `methods` and `last4` are of any payment. The amounts, in minor units with the surcharge, are inclusive, and so are
     the dates, to the millisecond that `createdAt` shows. With a cursor, the page continues after it in the cursor's
     direction; `ascending` and `offset` are ignored.
+
+    `as_of` asks for the list of a time; None is the present.
     """
 
     statuses: tuple[OrderStatus, ...] = ()
@@ -46,12 +49,26 @@ class OrderQuery(Struct, frozen=True, kw_only=True):
     limit: int = 20
     offset: int = 0
     cursor: Cursor | None = None
+    as_of: datetime | None = None
 
     @property
     def has_columns(self) -> bool:
         """Whether a filter reads columns that only rows of this release have."""
         terms = (self.currency, self.amount_min, self.amount_max, self.last4)
         return bool(self.methods) or any(term is not None for term in terms)
+
+    @property
+    def is_of_fixed_fields(self) -> bool:
+        """Whether every filter is by what no event changes: what an order was created with, and its customer."""
+        terms = (self.amount_min, self.amount_max, self.last4)
+        is_by_state = self.statuses or self.methods or self.exclude_overdue
+        return not is_by_state and all(term is None for term in terms)
+
+    def of_fixed_fields(self) -> OrderQuery:
+        """Returns the query with those filters alone."""
+        return replace(
+            self, statuses=(), methods=(), exclude_overdue=False, amount_min=None, amount_max=None, last4=None
+        )
 
 
 class OrderPage(Struct, rename="camel"):
@@ -63,7 +80,9 @@ class OrderPage(Struct, rename="camel"):
 
 def page_body(query: OrderQuery, rows: Sequence[tuple[Any, ...]], now: datetime) -> bytes:
     """Returns the JSON of a page from the rows of its statement, with heads. `now` is by the merchant's clock."""
-    shown, pagination = paginated(query, rows, lambda row, behind: cursor_behind(row, behind, is_ascending(query)))
+    shown, pagination = paginated(
+        query, rows, lambda row, behind: cursor_behind(row, behind, is_ascending(query), query.as_of)
+    )
     documents: list[Any] = [
         Raw(document(head, customer, None, is_overdue(status, due_at, now)))
         for _, _, _, _, status, due_at, head, customer in shown

@@ -7,12 +7,13 @@ one row with the total alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Protocol
 from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from projections.lists.cursor import CURSORS, Cursor
+from projections.lists.cursor import CURSORS, PAST_CURSORS, Cursor, PastCursor
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -73,9 +74,11 @@ def page_parameters(merchant_id: UUID, query: CreatedQuery) -> dict[str, Any]:
     }
 
 
-def cursor_behind(row: tuple[Any, ...], behind: int, ascending: bool = False) -> str:
+def cursor_behind(row: tuple[Any, ...], behind: int, ascending: bool = False, as_of: datetime | None = None) -> str:
     """Returns the `nextCursor` of a list by the time of creation, whose page ends with this row."""
     _, created_at, entry_id, *_ = row
+    if as_of is not None:
+        return PAST_CURSORS.encode(PastCursor(ascending, created_at, entry_id, behind, as_of))
     return CURSORS.encode(Cursor(ascending, created_at, entry_id, behind))
 
 

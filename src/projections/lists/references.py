@@ -6,6 +6,7 @@ Refuse a reference to more than a list can hold; never shorten it silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -30,7 +31,14 @@ select distinct last4s from payment_order
 # Whether orders lack the columns of filters: an earlier release has written them.
 _UNFILLED: Final = "select 1 from payment_order where merchant_id = %(merchant_id)s and currency is null limit 1"
 
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+
 Statement = tuple[str, dict[str, Any]]
+
+
+def is_storable(text: str) -> bool:
+    """Returns whether the database can hold a text. A NUL or a surrogate would fail every read of the round trip."""
+    return _UNSTORABLE.search(text) is None
 
 
 def named_statement(merchant_id: UUID, external_id: str) -> Statement:

@@ -119,12 +119,17 @@ def past_statement(
     `moved` has the source at the position of every customer whose source has changed since. Erased customers are left
     out.
     """
-    parameters = {
-        "merchant_id": merchant_id,
-        "customer_id": customer_id,
-        "position": position,
-        "moved": list(moved),
-        "sources": list(moved.values()),
-        "limit": limit,
-    }
-    return _FAMILY.format(named=_ONE, shown=_EXISTING, **_THEN), parameters
+    parameters = {"merchant_id": merchant_id, "customer_id": customer_id, "position": position, "limit": limit}
+    return _FAMILY.format(named=_ONE, shown=_EXISTING, **_THEN), parameters | _moved(moved)
+
+
+def past_customers_statement(
+    merchant_id: UUID, reference: str, moved: Mapping[UUID, UUID | None]
+) -> tuple[str, dict[str, Any]]:
+    """Returns what `customers_statement` does with `related`, as it was. `moved` is that of `past_statement`."""
+    _, parameters = customers_statement(merchant_id, reference, related=True)
+    return _FAMILY.format(named=_NAMED, shown=_IDS, **_THEN), parameters | _moved(moved)
+
+
+def _moved(moved: Mapping[UUID, UUID | None]) -> dict[str, Any]:
+    return {"moved": list(moved), "sources": list(moved.values())}

@@ -12,12 +12,14 @@ contains, which filters nothing, by the list without a search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ledger.domain.money import scaled
 from projections.binary import from_micros, micros
@@ -63,6 +65,9 @@ _METHOD: Final = "and method_types & %(method_types)s::int4 <> 0"
 # The status in a form that no index is searched by: the list's own index has the column, that of the statuses lacks the
 # others, and would have each order read from the table.
 _STATUS_OF_LIST: Final = "and status || '' = any(%(statuses)s::text[])"
+
+# Without the orders that a correction leaves out. As a subquery they are hashed; an array would be searched for each.
+_NOT_LEFT_OUT: Final = "and order_id not in (select unnest(%(left_out)s::uuid[]))"
 _BEYOND: Final = {
     ascending: f"and (created_at, order_id) {'>' if ascending else '<'} (%(after_at)s, %(after_id)s)"
     for ascending in (False, True)
@@ -86,13 +91,18 @@ with counted as (
        + (select count(*) from payment_order where merchant_id = %(merchant_id)s
              and created_at >= %(head_from)s and created_at < %(head_to)s {status})
        + (select count(*) from payment_order where merchant_id = %(merchant_id)s
-             and created_at >= %(tail_from)s and created_at < %(tail_to)s {status}) {overdue} as total)
+             and created_at >= %(tail_from)s and created_at < %(tail_to)s {status}) {overdue}{left_out} as total)
 """
 
 # Subtracts the orders whose due date has passed: by their own index, or within a date range by that of the list.
 _OVERDUE: Final = """
        - (select count(*) from payment_order
            where merchant_id = %(merchant_id)s and due_at < %(now)s {in_range} {status})"""
+
+# Subtracts the orders that a correction leaves out, whatever their due date: `_OVERDUE` does not count them.
+_LEFT_OUT: Final = """
+       - (select count(*) from payment_order
+           where merchant_id = %(merchant_id)s and order_id = any(%(left_out)s::uuid[]) {in_span} {status})"""
 
 # The whole UTC days that lie before the offset, by the counters: how many orders they have, and the time at which they
 # end in the list's direction.
@@ -190,6 +200,34 @@ select t.total, p.created_at, p.order_id, p.version, p.status, p.due_at, p.head,
 {condition} order by p.created_at {direction}, p.order_id {direction}
 """
 
+# The total and the places of a page alone, with those that a correction adds.
+_CORRECTED: Final = """
+select t.total + cardinality(%(added_ids)s::uuid[]), p.created_at, p.order_id
+  from counted t left join lateral (
+    select k.created_at, k.order_id
+      from ({places}) k
+     order by k.created_at {direction}, k.order_id {direction} offset %(offset)s limit %(limit)s) p on true
+ order by p.created_at {direction}, p.order_id {direction}
+"""
+_FIRST_PLACES: Final = """
+(select s.created_at, s.order_id from ({places}
+   order by created_at {direction}, order_id {direction} limit %(offset)s::int8 + %(limit)s::int8) s)
+union all
+select a.created_at, a.order_id
+  from unnest(%(added_at)s::timestamptz[], %(added_ids)s::uuid[]) as a(created_at, order_id) where true {beyond}"""
+
+# The orders among those with events between two positions that filters by fixed fields leave.
+_CHANGED: Final = """
+select o.created_at, o.order_id
+  from (select distinct stream_id from event
+         where merchant_id = %(merchant_id)s and position > %(low)s and position <= %(high)s) b
+ cross join lateral (
+   select created_at, order_id, customer_id, currency from payment_order
+    where merchant_id = %(merchant_id)s and order_id between b.stream_id and b.stream_id
+    order by order_id limit 1) o
+ where true {in_range} {customer} {named} {columns}
+"""
+
 # The places of the list without status, customer and card.
 _PLACES: Final = """
 select created_at, order_id from payment_order
@@ -218,7 +256,73 @@ def page_statements(
     is the order with `query.external_id`; None finds no order. The statements read one order more than the page holds.
     """
     folded = None if query.search is None else fold_search(query.search)
-    filters = _Filters(
+    filters = _filters_of(query, customers, cards)
+    skips = query.offset >= SKIPS_FROM and query.cursor is None and filters.days_tell_offset
+    statements = [_listed(filters, skips=skips)]
+    if query.search is not None:
+        statements = [_listed(filters, if_everywhere=True), _searched(filters)]
+        if folded is not None and is_counted(folded) and not filters.beyond_lines and not filters.dates:
+            statements.insert(0, _short(filters))
+    return statements, _parameters(merchant_id, query, now, folded) | _narrowed(query, customers, cards, named)
+
+
+class Correction(Struct, frozen=True):
+    """What today's rows answer wrongly about an earlier time.
+
+    `left_out` are orders that they show in another state, or that did not exist. `added` are the places, in any order,
+    of those among them that pass the filters as they were.
+    """
+
+    left_out: Sequence[UUID]
+    added: Sequence[tuple[datetime, UUID]] = ()
+
+
+def corrected_statement(
+    merchant_id: UUID,
+    query: OrderQuery,
+    correction: Correction,
+    customers: list[UUID] | None = None,
+    cards: list[str] | None = None,
+    named: UUID | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """Returns the statement for the total and the places (time and id) of a page as of `query.as_of`, and its
+    parameters. The other arguments are those of `page_statements`. A search is not answered.
+    """
+    assert query.as_of is not None, "today's rows need no correction"
+    filters = _corrected(query, customers, cards)
+    until = query.as_of if query.created_to is None else min(query.created_to, query.as_of)
+    parameters = _parameters(merchant_id, replace(query, created_to=until), query.as_of, None)
+    of_then = {
+        "left_out": list(correction.left_out),
+        "added_at": [created_at for created_at, _ in correction.added],
+        "added_ids": [order_id for _, order_id in correction.added],
+    }
+    statement = _listed(filters, adds=bool(correction.added))
+    return statement, parameters | _narrowed(query, customers, cards, named) | of_then
+
+
+def changed_statement(
+    merchant_id: UUID,
+    query: OrderQuery,
+    correction: Correction,
+    customers: list[UUID] | None = None,
+    named: UUID | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """Returns the statement for the places of the orders with events behind the position `low` and up to `high`, and
+    its other parameters. The query is one by fixed fields; orders that the correction leaves out are none of them.
+    """
+    assert query.is_of_fixed_fields, "an order that has changed could have passed another filter"
+    _, parameters = corrected_statement(merchant_id, query, correction, customers, None, named)
+    return _CHANGED.format(**_corrected(query, customers, None).pieces), parameters
+
+
+def _corrected(query: OrderQuery, customers: list[UUID] | None, cards: list[str] | None) -> _Filters:
+    """Returns the filters of a list as of a time: only orders that had been created then are in it."""
+    return replace(_filters_of(query, customers, cards), dates=True, corrected=True)
+
+
+def _filters_of(query: OrderQuery, customers: list[UUID] | None, cards: list[str] | None) -> _Filters:
+    return _Filters(
         dates=query.created_from is not None or query.created_to is not None,
         statuses=bool(query.statuses),
         customers=customers is not None,
@@ -231,13 +335,13 @@ def page_statements(
         amount_max=query.amount_max is not None,
         methods=bool(query.methods),
     )
-    skips = query.offset >= SKIPS_FROM and query.cursor is None and filters.days_tell_offset
-    statements = [_listed(filters, skips=skips)]
-    if query.search is not None:
-        statements = [_listed(filters, if_everywhere=True), _searched(filters)]
-        if folded is not None and is_counted(folded) and not filters.beyond_lines and not filters.dates:
-            statements.insert(0, _short(filters))
-    narrowed = {
+
+
+def _narrowed(
+    query: OrderQuery, customers: list[UUID] | None, cards: list[str] | None, named: UUID | None
+) -> dict[str, Any]:
+    """Returns the parameters of the filters that no counter knows."""
+    return {
         "customers": customers,
         "cards": cards,
         "named": named,
@@ -246,7 +350,6 @@ def page_statements(
         "amount_max": None if query.amount_max is None else scaled(query.amount_max),
         "method_types": sought_bits(query.methods),
     }
-    return statements, _parameters(merchant_id, query, now, folded) | narrowed
 
 
 def _parameters(merchant_id: UUID, query: OrderQuery, now: datetime, folded: str | None) -> dict[str, Any]:
@@ -288,6 +391,7 @@ class _Filters(Struct, frozen=True, kw_only=True):
     amount_min: bool
     amount_max: bool
     methods: bool
+    corrected: bool = False
 
     @property
     def beyond_lines(self) -> bool:
@@ -316,10 +420,15 @@ class _Filters(Struct, frozen=True, kw_only=True):
         return " ".join(piece for is_wanted, piece in wanted if is_wanted)
 
     @property
+    def in_span(self) -> str:
+        """The filter by dates."""
+        return _IN_RANGE if self.dates else ""
+
+    @property
     def pieces(self) -> dict[str, str]:
         """The pieces of SQL for these filters, by their placeholders."""
         return {
-            "in_range": _IN_RANGE if self.dates else "",
+            "in_range": f"{self.in_span} {_NOT_LEFT_OUT}" if self.corrected else self.in_span,
             "status": _STATUS if self.statuses else "",
             "due": _NOT_OVERDUE if self.not_overdue else "",
             "customer": _CUSTOMER if self.customers else "",
@@ -334,9 +443,10 @@ class _Filters(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = False) -> str:
+def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = False, adds: bool = False) -> str:
     """Returns the list without a search. With `if_everywhere`, it has rows only if all orders contain the text. With
-    `skips`, it starts behind the whole days that lie before the offset.
+    `skips`, it starts behind the whole days that lie before the offset. With a correction it has the places alone, with
+    `adds` those that are added too.
     """
     pieces = filters.pieces
     if filters.beyond_counters:
@@ -347,7 +457,9 @@ def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = Fal
         total = total.format(**pieces)
     else:
         overdue = _OVERDUE.format(**pieces) if filters.not_overdue else ""
-        total, places = _TOTAL.format(overdue=overdue, **pieces), _EACH_PLACES if filters.statuses else _PLACES
+        left_out = _LEFT_OUT.format(in_span=filters.in_span, status=pieces["status"]) if filters.corrected else ""
+        total = _TOTAL.format(overdue=overdue, left_out=left_out, **pieces)
+        places = _EACH_PLACES if filters.statuses else _PLACES
         if skips:
             end = _DAY_END[filters.ascending]
             total = total.rstrip() + _SKIPPED.format(**pieces, **end)
@@ -356,6 +468,12 @@ def _listed(filters: _Filters, *, if_everywhere: bool = False, skips: bool = Fal
     condition = ""
     if if_everywhere:
         total, condition = total.rstrip() + "," + sql.EVERYWHERE, " where (select e.found from everywhere e)\n"
+    if filters.corrected:
+        listed = places.format(**pieces)
+        return total + _CORRECTED.format(
+            places=_FIRST_PLACES.format(**pieces | {"places": listed}) if adds else listed,
+            direction=pieces["direction"],
+        )
     page = _page(filters, places.format(**pieces), condition)
     if skips:
         page = page.replace("%(offset)s", "(%(offset)s::int8 - (select s.orders from skipped s))")

@@ -14,6 +14,7 @@ from tests.api.isolation.objects import objects_of
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import SUBSCRIPTIONS, made, shown
 
+from projections.as_of.reports import ReportClient
 from projections.as_of.summaries import SummaryReader
 from projections.events.states import StateReader
 
@@ -83,7 +84,7 @@ async def test_a_summary_that_would_take_too_long_is_refused(merchant: Merchant,
     await asyncio.sleep(0.003)
     for n in range(3):
         await made(merchant, f"{ORDERS}/order-{n}/cancel", {})
-    monkeypatch.setattr("projections.as_of.summaries._FOLDED_MAX", 2)
+    monkeypatch.setattr("projections.as_of.summaries.FOLDED_MAX", 2)
     refused = await as_of(merchant, SUMMARY, before)
     assert (refused.status_code, refused.json()["code"], refused.json()["orders"]) == (422, "REPORT_TOO_LARGE", 3)
     empty = (await as_of(merchant, SUMMARY, started)).json()
@@ -95,7 +96,8 @@ async def test_a_summary_that_would_take_too_long_is_refused(merchant: Merchant,
 
 async def test_many_summaries_of_one_merchant_delay_another_by_one_alone(store: Storefront, merchant: Merchant):
     other, ledger, answered = await store.register(), store.ledger, []
-    summaries = SummaryReader(store.settings.database_url or "", StateReader(ledger.journal.reader, ledger.slices))
+    reports = ReportClient(store.settings.database_url or "")
+    summaries = SummaryReader(reports, StateReader(ledger.journal.reader, ledger.slices))
 
     async def ask(one: Merchant) -> None:
         await summaries.summary(one.merchant_id, None, ledger.clock.now(one.merchant_id))
@@ -103,7 +105,7 @@ async def test_many_summaries_of_one_merchant_delay_another_by_one_alone(store: 
 
     asking = [asyncio.create_task(ask(one)) for one in (merchant, merchant, merchant, other)]
     await asyncio.gather(*asking)
-    await summaries.stop()
+    await reports.stop()
     assert answered == [merchant, other, merchant, merchant]
 
 
