@@ -22,6 +22,7 @@ from tests.databases import Databases
 from tests.operations.conftest import an_order, by_card, register
 from tests.sealing import MASTER_KEY
 
+from ledger.backup.rebuild import rebuild
 from ledger.domain.orders.events import OrderCreated
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
@@ -175,7 +176,10 @@ def test_any_sequence_of_operations_leaves_a_gapless_log_and_read_models_that_fo
         assert_gapless(log)
         for each in orders_of(log):
             assert_money(each)
-        assert replay_log(merchant, log, size) == loop.run(stored_rows(url, merchant))
+        rows = loop.run(stored_rows(url, merchant))
+        assert replay_log(merchant, log, size) == rows
+        assert not loop.run(rebuild(url, ledger.journal.reader, merchant_id=merchant)).differs
+        assert loop.run(stored_rows(url, merchant)) == rows
 
     holds()
 

@@ -16,5 +16,5 @@ In reading order:
 - `formats`: how times, amounts and numbers are written.
 - `inline`: all tables together, as the journal writes them. `binary`: values in Postgres' binary format.
 - `erasures`: the reads of an erasure.
-- `rebuild`: the same rows from the log alone.
+- `rebuild`: the same rows from the log alone. `read_models`: which rows follow from which stream.
 """

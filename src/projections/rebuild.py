@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
-from psycopg import sql
+from psycopg import AsyncCursor, sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
@@ -23,6 +23,7 @@ from ledger.postgres.connection import Connection
 from projections.inline import TABLES, rows_of
 from projections.lists import tally
 
+Cursor = TypeVar("Cursor", bound=AsyncCursor[tuple[Any, ...]])
 Rows = dict[str, list[Row]]
 """All rows of a merchant by table, sorted. Counters at zero are left out."""
 
@@ -68,12 +69,25 @@ async def stored(connection: Connection, merchant_id: UUID) -> Rows:
     for table in TABLES:
         columns = sql.SQL(", ").join(sql.Identifier(column) for column, _ in table.columns)
         query = sql.SQL("select {} from {} where merchant_id = %s").format(columns, sql.Identifier(table.name))
-        cursor = connection.cursor(binary=True)
-        for type_name, loader in _AS_SENT.items():
-            cursor.adapters.register_loader(type_name, loader)
-        rows[table.name] = sorted(await (await cursor.execute(query, (merchant_id,))).fetchall())
+        cursor = await as_sent(connection.cursor(binary=True)).execute(query, (merchant_id,))
+        rows[table.name] = sorted(await cursor.fetchall())
     rows[tally.TABLE.name] = [row for row in rows[tally.TABLE.name] if row[3] != 0]
     return rows
+
+
+def as_sent(cursor: Cursor) -> Cursor:
+    """Returns a cursor for binary results whose rows are in the form in which the journal writes them."""
+    for type_name, loader in _AS_SENT.items():
+        cursor.adapters.register_loader(type_name, loader)
+    return cursor
+
+
+def state_of(events: Iterable[Any]) -> Any:
+    """Returns the state after the events of one stream, oldest first."""
+    state = None
+    for event in events:
+        state = _FOLDS[type(event)](state, event)
+    return state
 
 
 def _counted(changes: Iterable[Row]) -> list[Row]:

@@ -1,19 +1,22 @@
-"""`ledger rebuild`: orders that an earlier release rendered show what this release adds to an order."""
+"""`ledger rebuild`: what an earlier release rendered shows what this release adds, and a check names what would change."""
 
 from __future__ import annotations
 
 import re
 
 import psycopg
-from tests.seeding.conftest import NO_FUNDS, line, opening, order
+from tests.seeding.conftest import APPROVED, NO_FUNDS, line, opening, order
 
 NOON = "2026-03-02T12:00:00-06:00"
 ADDED = re.compile(rb'"(late|payerMessage)":(null|true|false|"[^"]*"),')
 
 
+def corrected(printed):
+    return {each["table"]: each["differing"] for each in printed.json["tables"] if each["differing"]}
+
+
 def test_orders_of_an_earlier_release_are_rendered_again(ledger, write, database_url):
-    nothing = "rendered 0 subscriptions: 0 stored documents have changed\n"
-    assert ledger("rebuild").done == f"rendered 0 orders: 0 stored documents have changed\n{nothing}"
+    assert corrected(ledger("rebuild", "--json")) == {}
     scenario = write(
         opening(),
         line("create", NOON, order("A/1", NO_FUNDS)),
@@ -22,18 +25,39 @@ def test_orders_of_an_earlier_release_are_rendered_again(ledger, write, database
     )
     assert ledger("seed", scenario).code == 0
     with psycopg.connect(database_url, autocommit=True) as connection:
-        read = "select order_id, head, payments from payment_order order by external_id"
+        read = "select order_id, payments from payment_order order by external_id"
         rendered = connection.execute(read).fetchall()
-        for order_id, head, payments in rendered:
+        for order_id, payments in rendered:
             earlier = ADDED.sub(b"", payments)
             assert (earlier == payments) == (payments == b"[]")
-            connection.execute(
-                "update payment_order set head = %s, payments = %s where order_id = %s", (head, earlier, order_id)
-            )
-        old = connection.execute(read).fetchall()
-        (newer, *_) = rendered[2]  # as if a commit of this order came while it is rendered
-        connection.execute("update payment_order set version = version + 1 where order_id = %s", (newer,))
-        done = {"orders": {"rendered": 3, "changed": 1}, "subscriptions": {"rendered": 0, "changed": 0}}
-        assert ledger("rebuild", "--json").json == done
-        assert connection.execute(read).fetchall() == [*rendered[:2], old[2]]
-        assert ledger("rebuild").done == f"rendered 3 orders: 0 stored documents have changed\n{nothing}"
+            connection.execute("update payment_order set payments = %s where order_id = %s", (earlier, order_id))
+        checked = ledger("rebuild", "--check")
+        assert (checked.code, checked.err) == (1, "")
+        assert re.search(r"^payment_order +3 +2$", checked.out, re.MULTILINE)
+        assert connection.execute(read).fetchall() != rendered
+        assert corrected(ledger("rebuild", "--json")) == {"payment_order": 2}
+        assert connection.execute(read).fetchall() == rendered
+        assert ledger("rebuild", "--check").code == 0
+        assert re.search(r"^payment_order +3 +0$", ledger("rebuild", "payment_order").done, re.MULTILINE)
+
+
+def test_a_check_names_the_orders_whose_status_or_money_differs(ledger, write, database_url):
+    assert ledger("seed", write(opening(), line("create", NOON, order("A/1", APPROVED)))).code == 0
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "update payment_order set status = 'PENDING', head = convert_to(replace(replace(convert_from(head, 'UTF8'),"
+            " '\"amountPaid\":10000', '\"amountPaid\":5000'), 'COMPLETED', 'PENDING'), 'UTF8')"
+        )
+        (order_id,) = connection.execute("select order_id from payment_order").fetchone()
+    checked = ledger("rebuild", "--check", "--explain")
+    assert checked.code == 1
+    assert re.search(rf"^{order_id} +status +PENDING +COMPLETED$", checked.out, re.MULTILINE)
+    assert re.search(rf"^{order_id} +amountPaid +5000 +10000$", checked.out, re.MULTILINE)
+    assert "amountPaid" not in ledger("rebuild", "--check").out
+
+
+def test_what_cannot_be_rebuilt_is_refused(ledger):
+    assert "there is no read model 'event'" in ledger("rebuild", "event").one_line
+    assert "--explain needs --check" in ledger("rebuild", "--explain").one_line
+    unknown = "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44"
+    assert "there is no merchant" in ledger("rebuild", "--merchant", unknown).one_line

@@ -42,7 +42,8 @@ pytestmark = pytest.mark.anyio
 SRC = Path(__file__).parents[2] / "src"
 OF_OTHERS = {
     "ledger-bench", "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-export", "ledger-follower", "ledger-open-log",
-    "ledger-rebuild", "ledger-recorder", "ledger-replay", "ledger-scenario", "ledger-verification",
+    "ledger-rebuild", "ledger-rebuild-snapshot", "ledger-recorder", "ledger-replay", "ledger-scenario",
+    "ledger-verification",
 }  # fmt: skip
 """The names of connections that no process of a service opens: those of commands, and of programs with the library."""
 

@@ -10,6 +10,6 @@ In reading order:
 - `recovery`: the server that recovers a copy of the backup, up to a moment.
 - `verification`: compares every read model with a replay of the log.
 - `restoration`: a backup in a new data directory, verified.
-- `rebuild`: renders stored orders again, as this release shows them.
-- `export`: the log as lines of JSON.
+- `log_reader`: reads the log without a whole ledger. `export`: the log as lines of JSON.
+- `comparison`: the read models of a merchant against its log. `rebuild`: corrects them in place.
 """

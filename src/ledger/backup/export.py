@@ -8,13 +8,10 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.journal.codec import CODEC
-from ledger.journal.encryption.data_keys import DataKeys
-from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.backup.log_reader import log_reader
 from ledger.journal.reader import LoggedEvent, LogReader
 from ledger.postgres.connection import Connection, connect
 from ledger.progress import Progress, unreported
-from ledger.security.secrets import load_sealing_keys
 from ledger.settings import CannotRun, Settings
 from ledger.tlog.event_lines import encode_line
 
@@ -45,7 +42,7 @@ async def export_events(
     """
     url = settings.database_url
     assert url is not None, "the installation's settings name its database"
-    reader = LogReader(url, CODEC, DataKeys(url, SealingKeys(load_sealing_keys(settings))))
+    reader = log_reader(settings, url)
     async with await connect(url, "ledger-export") as connection:
         found = await (await connection.execute(_HEADS)).fetchall()
         heads = [(merchant, head) for merchant, head in found if merchant_id in (None, merchant)]

@@ -8,14 +8,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.backup.log_reader import log_reader
 from ledger.domain.streams import TOPICS
-from ledger.journal.codec import CODEC
-from ledger.journal.encryption.data_keys import DataKeys
-from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.reader import LogReader
 from ledger.postgres.connection import Connection, connect
 from ledger.progress import Progress, unreported
-from ledger.security.secrets import load_sealing_keys
 from ledger.settings import Settings
 from projections.rebuild import Replay, Rows, stored
 
@@ -38,7 +35,7 @@ class Verification(Struct, frozen=True, kw_only=True):
 
 async def verify(settings: Settings, url: str, progress: Progress = unreported) -> Verification:
     """Replays the log of every merchant in one snapshot. Raises KeyUnavailable, SealBroken if a key is missing."""
-    reader = LogReader(url, CODEC, DataKeys(url, SealingKeys(load_sealing_keys(settings))))
+    reader = log_reader(settings, url)
     differences: list[str] = []
     async with await connect(url, "ledger-verification") as connection:
         await connection.execute("set statement_timeout = 0")

@@ -24,6 +24,7 @@ from ledger.cli import (
     messages,
     payouts,
     processors,
+    rebuild,
     reconcile,
     replay,
     seed,
@@ -68,6 +69,7 @@ app.command()(seed.seed)
 app.command()(demo.demo)
 app.command()(replay.replay)
 app.command()(export.export)
+app.command()(rebuild.rebuild)
 app.command()(reconcile.reconcile)
 app.command()(payouts.payouts)
 for command in (
@@ -75,7 +77,6 @@ for command in (
     service.api,
     service.worker,
     service.migrate,
-    service.rebuild,
     service.backup,
     service.restore,
     service.settings,

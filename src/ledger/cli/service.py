@@ -1,4 +1,4 @@
-"""The commands about an installation: run it or part of it, migrate and rebuild it, back it up, restore it."""
+"""The commands about an installation: run it or part of it, migrate it, back it up, restore it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from ledger.cli.installation import errors_as_cannot_run, on_ledger, settings_from, time_of
+from ledger.cli.installation import errors_as_cannot_run, settings_from, time_of
 from ledger.cli.options import DataDir, Host, Port, Workers, json_option
 from ledger.cli.output import day_and_time, echo_json
 from ledger.cli.progress_bar import progress_bar
 from ledger.settings import Settings, SettingWrong, describe
-
-if TYPE_CHECKING:
-    from ledger.operations.context.ledger import Ledger
 
 _DEMO: Final = "the demo's merchant and five months of its orders"
 
@@ -82,35 +79,6 @@ def migrate(
         echo_json({"number": newest.number, "name": newest.name})
     else:
         typer.echo(f"the schema is current: {newest.number:04} {newest.name}")
-
-
-def rebuild(
-    data_dir: DataDir = None,
-    json: Annotated[bool, json_option("{orders, subscriptions}, each {rendered, changed}")] = False,
-) -> None:
-    """Render every stored order and subscription again from its log, as this release shows it. May run beside the
-    service, and twice.
-
-    After an upgrade: what has not changed since shows what the new release adds to it.
-    """
-    from ledger.backup.rebuild import Rebuilt, rebuild_orders, rebuild_subscriptions
-    from ledger.postgres.connection import connect
-
-    async def work(ledger: Ledger, settings: Settings) -> dict[str, Rebuilt]:
-        assert settings.database_url is not None, "the installation's settings name its database"
-        async with await connect(settings.database_url, "ledger-rebuild") as connection:
-            return {
-                "orders": await rebuild_orders(ledger, connection, progress),
-                "subscriptions": await rebuild_subscriptions(ledger, connection, progress),
-            }
-
-    with progress_bar() as progress:
-        rebuilt = on_ledger(data_dir, work)
-    if json:
-        echo_json(rebuilt)
-        return
-    for name, done in rebuilt.items():
-        typer.echo(f"rendered {done.rendered} {name}: {done.changed} stored documents have changed")
 
 
 def doctor(

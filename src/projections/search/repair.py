@@ -1,0 +1,68 @@
+"""Replaces lines of searches that differ from the log. The caller holds the lock of the merchant's head.
+
+A line is taken out of the row that holds it, and the right one is written to a row of its own, which the compactor
+packs. The counters are of lines that may have been wrong: they go, and the compactor counts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from ledger.journal.inline import Row
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import Connection
+from projections.binary import micros
+from projections.search.lines import LineKind
+
+# Rows of orders that are counted become rows that are not. Every row of the merchant is written, so that a compactor
+# that has begun before cannot count by what it has read.
+_UNCOUNT: Final = "update search_block set packed = false where merchant_id = %s and kind = %s"
+_DROP_COUNTERS: Final = "delete from search_count where merchant_id = %s"
+
+# Takes the rows that hold lines of these orders and customers.
+_TAKE: Final = """
+delete from search_block where merchant_id = %s and kind = any(%s) and ids && %s::uuid[]
+returning kind, ids, ats, texts
+"""
+
+_PUT: Final = """
+insert into search_block (merchant_id, kind, first_id, ids, ats, texts) values (%s, %s, %s, %s, %s, %s)
+"""
+
+
+async def forget_counts(connection: Connection, merchant_id: UUID) -> None:
+    """Has the compactor count the merchant's lines again."""
+    await connection.execute(_UNCOUNT, (merchant_id, LineKind.ORDER.value))
+    await connection.execute(_DROP_COUNTERS, (merchant_id,))
+
+
+async def replace_lines(connection: Connection, merchant_id: UUID, ids: Collection[UUID], lines: Sequence[Row]) -> None:
+    """Replaces all lines of these orders and customers, by rows of the table of lines."""
+    kinds = [LineKind.ORDER.value, LineKind.CUSTOMER.value]
+    cursor = await connection.execute(_TAKE, (merchant_id, kinds, list(ids)), binary=True)
+    for kind, of_block, ats, texts in await cursor.fetchall():
+        block = zip(of_block, ats, texts.split("\n"), strict=False)
+        kept = [(each, None if at is None else micros(at), text) for each, at, text in block if each not in ids]
+        await _put(connection, merchant_id, kind, kept)
+    for kind in kinds:
+        new = [(UUID(bytes=bytes(row[2])), row[3], bytes(row[4]).decode()) for row in lines if row[1] == kind]
+        await _put(connection, merchant_id, kind, new)
+
+
+async def _put(
+    connection: Connection, merchant_id: UUID, kind: int, lines: Sequence[tuple[UUID, int | None, str]]
+) -> None:
+    """Writes lines as one row: each with its id, the time in microseconds since 2000-01-01 UTC, and the text."""
+    if not lines:
+        return
+    values: tuple[Any, ...] = (
+        merchant_id,
+        kind,
+        lines[0][0],
+        ENCODE_ARRAY["uuid"]([line_id.bytes for line_id, _, _ in lines]),
+        ENCODE_ARRAY["timestamptz"]([at for _, at, _ in lines]),
+        "\n".join(text for _, _, text in lines),
+    )
+    await connection.execute(_PUT, values)
