@@ -14,8 +14,8 @@ def bench(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day, processors or "
-            "webhooks; without it, all of them."
+            help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day, processors, "
+            "webhooks or rebuild; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,

@@ -25,6 +25,7 @@ from benchmarks.suites import (
     peers,
     processors,
     profile,
+    rebuild,
     renewals,
     search,
     webhooks,
@@ -105,6 +106,10 @@ def _webhooks(server_url: str, settings: Settings, seconds: float, rounds: int, 
     return webhooks.reports(server_url, settings, seconds, rounds, sizes.missed)
 
 
+def _rebuild(server_url: str, _settings: Settings, _seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    return [rebuild.report(server_url, rounds, min(sizes.events, rebuild.EVENTS))]
+
+
 def _processors(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     return processors.reports(server_url, settings, seconds, rounds)
 
@@ -122,6 +127,7 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "renewal-day": _renewal_day,
     "processors": _processors,
     "webhooks": _webhooks,
+    "rebuild": _rebuild,
 }
 
 

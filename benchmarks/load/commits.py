@@ -123,7 +123,7 @@ def lean_append(merchant_id: UUID) -> Append:
     return Append(merchant_id.bytes, uuid7().bytes, b"{}", [stream], claims, _LeanRows().rows(merchant_id, change))
 
 
-def _order(customers: Sequence[UUID] = ()) -> Callable[[], Command]:
+def new_orders(customers: Sequence[UUID] = ()) -> Callable[[], Command]:
     """Returns a function that makes the README's order with a new external id each time, for the customers in turn."""
     template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
     payers = cycle(customers or [template.customer_id])
@@ -142,7 +142,7 @@ def _order(customers: Sequence[UUID] = ()) -> Callable[[], Command]:
 
 def event_bytes(shape: Shape) -> bytes:
     """Returns the bytes of the one event that a command of this shape appends: what the limit R inserts."""
-    changes, _ = _order()() if shape != "lean" else _lean()
+    changes, _ = new_orders()() if shape != "lean" else _lean()
     (event,) = changes[0].events
     return (CODEC if shape != "lean" else _LEAN_CODEC).encode(event).data
 
@@ -167,7 +167,7 @@ async def run(plan: CommitPlan, go: Go) -> Sample:
     """Commits what the plan describes. Raises psycopg.OperationalError if the database does not answer."""
     journal = _journal(plan)
     await journal.start()
-    make = _lean if plan.shape == "lean" else _order(plan.customers)
+    make = _lean if plan.shape == "lean" else new_orders(plan.customers)
     merchants = cycle(plan.merchants)
     latencies: list[float] = []
     others: dict[str, int] = {}

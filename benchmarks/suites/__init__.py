@@ -9,5 +9,6 @@ In reading order:
 - `documents`: stamps by the worker. `subscribers`: subscriptions that are due at one moment. `renewals`: how fast the
   worker bills them, and what that costs other merchants.
 - `processors`: card payments at a merchant's account, and what its slow answers cost reads.
+- `rebuild`: read models from the log, and what commits wait for it.
 - `webhooks`: deliveries beside a bare client, what they cost creates, how late messages arrive, and the feed.
 """
