@@ -19,6 +19,7 @@ READING = {
     "as_of/reads.py",
     "as_of/reports.py",
     "as_of/snapshots.py",
+    "as_of/subscriptions.py",
     "as_of/summaries.py",
     "erasures.py",
     "events/numbered.py",

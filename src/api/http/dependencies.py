@@ -39,6 +39,7 @@ from ledger.wiring import document_place, open_ledger
 from projections.as_of.orders import PastOrderReader
 from projections.as_of.reads import PastReader
 from projections.as_of.reports import ReportClient, SnapshotClient
+from projections.as_of.subscriptions import PastSubscriptionReader
 from projections.as_of.summaries import SummaryReader
 from projections.events.bodies import BodyRenderer
 from projections.events.feed import FeedReader
@@ -85,6 +86,8 @@ class Dependencies(Struct, frozen=True):
     """Reads resources as they were."""
     past_orders: PastOrderReader
     """Reads the list of orders as it was."""
+    past_subscriptions: PastSubscriptionReader
+    """Reads the list of subscriptions as it was."""
     summaries: SummaryReader
     """Reads the sums of orders and subscriptions."""
     histories: HistoryReader
@@ -183,6 +186,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             events=events,
             past=PastReader(past, states),
             past_orders=PastOrderReader(past, reports, states),
+            past_subscriptions=PastSubscriptionReader(reports, states),
             summaries=SummaryReader(reports, states),
             histories=histories,
             repeats=repeats,

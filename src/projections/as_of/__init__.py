@@ -6,6 +6,6 @@ In reading order:
 - `reads`: orders, customers and subscriptions at such a point, with what their documents contain of other streams.
 - `reports`: the connection of reads that may fold many streams. `snapshots`: a merchant's streams at a place in its
   log.
-- `orders`: pages of the order list.
+- `orders`, `subscriptions`: pages of their lists.
 - `summaries`: all orders and subscriptions of a merchant in sums.
 """

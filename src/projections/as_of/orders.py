@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,7 +24,7 @@ from ledger.postgres.faults import ReadModelBehind
 from projections.as_of.points import around, find_position, page_stated_at
 from projections.as_of.reads import sources_then
 from projections.as_of.reports import FOLDED_MAX, ReportClient, SnapshotClient, too_large
-from projections.as_of.snapshots import Snapshot, pieces
+from projections.as_of.snapshots import Place, Snapshot, page_among, pieces
 from projections.customers import render_customer
 from projections.events.states import StateReader
 from projections.lists import references
@@ -70,9 +69,6 @@ select o.order_id, o.version, o.status, o.due_at, o.head, o.customer_id, c.doc,
  cross join lateral (
    select doc, version from customer where merchant_id = %(merchant_id)s and customer_id = o.customer_id limit 1) c
 """
-
-Place = tuple[datetime, UUID]
-"""When an order was created, and its id: where it is in the list."""
 
 
 class PastOrderReader:
@@ -153,7 +149,7 @@ async def _listed_by_state(
     if existing > FOLDED_MAX:
         raise too_large("list", f"more than {FOLDED_MAX} orders may have changed since", existing)
     _, everything = await _listed(snapshot, replace(fixed, limit=existing), its_named, correction)
-    return _page_of(query, await _passing(snapshot, query, everything))
+    return page_among(query, await _passing(snapshot, query, everything), ascending=is_ascending(query))
 
 
 async def _passing(snapshot: Snapshot, query: OrderQuery, places: Sequence[Place]) -> list[Place]:
@@ -180,16 +176,6 @@ def _passes(query: OrderQuery, order: Order) -> bool:
     if query.methods and not method_bits & sought_bits(query.methods):
         return False
     return query.last4 is None or query.last4 in (last4s or b"").decode().split(",")
-
-
-def _page_of(query: OrderQuery, places: list[Place]) -> tuple[int, list[Place]]:
-    """Returns the total, and the places of a page and of one order more, from all places of a list."""
-    ascending, cursor, offset = is_ascending(query), query.cursor, query.offset
-    page = sorted(places, reverse=not ascending)
-    if cursor is not None:
-        last, offset = (cursor.created_at, cursor.entry_id), 0
-        page = [place for place in page if (place > last if ascending else place < last)]
-    return len(places), page[offset : offset + query.limit + 1]
 
 
 async def _named(snapshot: Snapshot, query: OrderQuery) -> _Named:

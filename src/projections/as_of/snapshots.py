@@ -6,6 +6,7 @@ Today's rows show the past of every stream that has no event behind the place. T
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -15,8 +16,12 @@ from ledger.postgres.connection import Connection
 from projections.as_of.points import LogPoint
 from projections.as_of.reports import FOLDED_MAX
 from projections.events.states import StateReader
+from projections.lists.paging import CreatedQuery
 
 P = TypeVar("P")
+
+Place = tuple[datetime, UUID]
+"""When an entry was created, and its id: where it is in its list."""
 
 _SCANNED_AT_ONCE: Final = 20_000
 _SCANNED_PER_FOLD: Final = 64
@@ -69,6 +74,16 @@ class Snapshot(Struct, frozen=True):
 
 # The position of a merchant's newest event.
 _HEAD: Final = "select coalesce((select position from merchant_head where merchant_id = %(merchant_id)s), 0)"
+
+
+def page_among(query: CreatedQuery, places: Sequence[Place], *, ascending: bool = False) -> tuple[int, list[Place]]:
+    """Returns the total, and the places of a page and of one entry more, from all places of a list."""
+    cursor, offset = query.cursor, query.offset
+    page = sorted(places, reverse=not ascending)
+    if cursor is not None:
+        last, offset = (cursor.created_at, cursor.entry_id), 0
+        page = [place for place in page if (place > last if ascending else place < last)]
+    return len(places), page[offset : offset + query.limit + 1]
 
 
 def pieces(items: Sequence[P]) -> Iterator[Sequence[P]]:

@@ -6,6 +6,7 @@ Read the plan with the subscription, never from its row: a subscription shows it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -22,7 +23,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from projections.binary import micros, text
 from projections.formats import Moment, moment, moment_or_null
 from projections.lists.cursor import Cursor
-from projections.lists.paging import Pagination, page_parameters, paginated
+from projections.lists.paging import Pagination, cursor_behind, page_parameters, paginated
 from projections.subscriptions.plans import PlanSummaryDocument, summary_in
 
 SubscriptionStatusName = Literal["TRIALING", "ACTIVE", "PAST_DUE", "CANCELED", "UNPAID"]
@@ -169,7 +170,7 @@ class SubscriptionPage(Struct, rename="camel"):
 class SubscriptionQuery(Struct, frozen=True, kw_only=True):
     """The filters of a list, and one page of it. No status means all; with a cursor, the page continues after it.
 
-    `customer` and `plan` are service ids or external ids.
+    `customer` and `plan` are service ids or external ids. `as_of` asks for the list of a time; None is the present.
     """
 
     customer: str | None = None
@@ -178,6 +179,7 @@ class SubscriptionQuery(Struct, frozen=True, kw_only=True):
     limit: int = 20
     offset: int = 0
     cursor: Cursor | None = None
+    as_of: datetime | None = None
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -307,6 +309,6 @@ def _statement(filters: tuple[bool, bool, bool], has_cursor: bool) -> str:
 
 def page_body(query: SubscriptionQuery, rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Returns the JSON of a page from the rows of its statement."""
-    shown, pagination = paginated(query, rows)
+    shown, pagination = paginated(query, rows, lambda row, behind: cursor_behind(row, behind, as_of=query.as_of))
     documents: list[Any] = [Raw(whole(*stored)) for _, _, _, *stored in shown]
     return _encode(SubscriptionPage(data=documents, pagination=pagination))
