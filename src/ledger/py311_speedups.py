@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, Generic, TypeVar, overload
+from uuid import SafeUUID
 
 T = TypeVar("T")
 
@@ -59,3 +60,6 @@ def fast_members(enumeration: E) -> E:
     for name, member in enumeration.__members__.items():
         type.__setattr__(enumeration, name, member)  # the enumeration itself refuses to reassign its members
     return enumeration
+
+
+fast_members(SafeUUID)  # uuid_utils reads a member for each UUID that it makes

@@ -35,6 +35,14 @@ class TtlCache(Generic[K, V]):
         entry = self._entries.get(key)
         return None if entry is None or entry[0] <= self._monotonic() else entry[1]
 
+    def get_with_rest(self, key: K) -> tuple[V, float] | None:
+        """Returns the value of a key and the rest of its time in seconds, or None if there is none or it is over."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        rest_s = entry[0] - self._monotonic()
+        return (entry[1], rest_s) if rest_s > 0 else None
+
     def put(self, key: K, value: V) -> None:
         """Keeps a value from now on, in place of an earlier one of the key."""
         self._entries[key] = (self._monotonic() + self._ttl_s, value)
@@ -64,15 +72,6 @@ class TtlCache(Generic[K, V]):
             self._entries.popitem(last=False)
 
 
-class _Known(Generic[V]):
-    """A value that was read, and from when on a caller lets it be read again."""
-
-    __slots__ = ("again_at", "value")
-
-    def __init__(self, value: V, again_at: float) -> None:
-        self.value, self.again_at = value, again_at
-
-
 class ReadAheadCache(Generic[K, V]):
     """Values that are read from the database, each used for at most `ttl_s` seconds since it was read.
 
@@ -81,8 +80,8 @@ class ReadAheadCache(Generic[K, V]):
     """
 
     def __init__(self, count_max: int, ttl_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._ttl_s, self._monotonic = ttl_s, monotonic
-        self._known = TtlCache[K, _Known[V]](count_max, ttl_s, monotonic)
+        self._ahead_s = ttl_s * READ_AHEAD
+        self._known = TtlCache[K, V](count_max, ttl_s, monotonic)
         self._reads: dict[K, asyncio.Task[V]] = {}
 
     def __len__(self) -> int:
@@ -93,13 +92,14 @@ class ReadAheadCache(Generic[K, V]):
 
         What a read raises that no caller waits for is ignored: the next caller after the value's time reads again.
         """
-        known = self._known.get(key)
+        known = self._known.get_with_rest(key)
         if known is None:
             # Shielded: a caller that goes away must not end the read of the others.
             return await asyncio.shield(self._reads.get(key) or self._begin(key, read))
-        if known.again_at <= self._monotonic() and key not in self._reads:
+        value, rest_s = known
+        if rest_s <= self._ahead_s and key not in self._reads:
             self._begin(key, read)
-        return known.value
+        return value
 
     def drop(self, key: K) -> None:
         """Removes a value, because it has changed. A read that began before the change is not kept."""
@@ -108,7 +108,7 @@ class ReadAheadCache(Generic[K, V]):
 
     def drop_where(self, matches: Callable[[V], bool]) -> None:
         """Removes the values that match, because they have changed. No read that began before the change is kept."""
-        self._known.drop_where(lambda known: matches(known.value))
+        self._known.drop_where(matches)
         self._reads.clear()
 
     def _begin(self, key: K, read: Callable[[], Awaitable[V]]) -> asyncio.Task[V]:
@@ -126,7 +126,7 @@ class ReadAheadCache(Generic[K, V]):
             raise
         if self._reads.get(key) is this:
             del self._reads[key]
-            self._known.put(key, _Known(value, self._monotonic() + self._ttl_s * (1 - READ_AHEAD)))
+            self._known.put(key, value)
         return value
 
 

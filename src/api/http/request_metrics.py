@@ -6,13 +6,13 @@ Never record the path of a request: paths hold merchants' own ids. Record the te
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Histogram
 
 from api.http.request import ApiRequest
 from ledger.telemetry.logs import AccessLog
-from ledger.telemetry.metrics import REQUEST_SECONDS, REQUESTS
+from ledger.telemetry.metrics import REQUEST_SECONDS, REQUESTS, value_of
 
 NO_ROUTE: Final = "(none)"
 """The template of a request that no route matched."""
@@ -29,7 +29,7 @@ class RequestMetrics:
 
     def __init__(self, log: AccessLog | None = None) -> None:
         self._log = log
-        self._metrics: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._metrics: dict[tuple[str, str, int], tuple[Any, Histogram]] = {}
 
     def observe(self, request: ApiRequest, seconds: float) -> None:
         """Counts a request that has ended. Its status is 0 if the client closed the connection before the answer."""
@@ -41,9 +41,9 @@ class RequestMetrics:
         metrics = self._metrics.get(key)
         if metrics is None:
             code = str(status) if status else _CLASSES[0]
-            counter = REQUESTS.labels(label, route, _CLASSES[status // 100], code)
+            counter = value_of(REQUESTS.labels(label, route, _CLASSES[status // 100], code))
             metrics = self._metrics[key] = counter, REQUEST_SECONDS.labels(label, route)
-        metrics[0].inc()
+        metrics[0].inc(1)
         metrics[1].observe(seconds)
         if self._log is not None:
             self._log.note(

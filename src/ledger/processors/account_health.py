@@ -35,6 +35,7 @@ _SLOTS: Final = 1 << 12
 _PROBES: Final = 8
 _SLOT: Final = Struct("16sqdd")
 _EMPTY: Final = bytes(16)
+_NEAR: Final = _PROBES * _SLOT.size
 
 
 class _Circuit(NamedTuple):
@@ -71,14 +72,14 @@ class AccountHealth:
 
     def state(self, merchant_id: UUID, account: str, method: MethodType) -> CircuitState:
         """Returns the state of a method of an account, as the payments of this machine have found it."""
-        circuit = self._find(_key(merchant_id, account, method))
+        circuit = self._find(_key(merchant_id.int, account, method))
         if circuit is None or circuit.failures < FAILURES_MAX:
             return CircuitState.CLOSED
         return CircuitState.OPEN if self.clock() < circuit.open_until else CircuitState.HALF_OPEN
 
     def admits(self, merchant_id: UUID, account: str, method: MethodType) -> bool:
         """Returns whether a payment should be sent there before any other account. One alone tries a half-open one."""
-        key = _key(merchant_id, account, method)
+        key = _key(merchant_id.int, account, method)
         circuit = self._find(key)
         if circuit is None or circuit.failures < FAILURES_MAX:
             return True
@@ -93,7 +94,7 @@ class AccountHealth:
 
     def failed(self, merchant_id: UUID, account: str, method: MethodType) -> bool:
         """Counts a payment that did not reach the processor. Returns whether that has opened the circuit."""
-        key = _key(merchant_id, account, method)
+        key = _key(merchant_id.int, account, method)
         with self._locked():
             now = self.clock()
             circuit = self._find(key) or _Circuit(self._room(key))
@@ -105,7 +106,7 @@ class AccountHealth:
 
     def answered(self, merchant_id: UUID, account: str, method: MethodType) -> bool:
         """Closes the circuit: the processor has answered. Returns whether it was not closed."""
-        key = _key(merchant_id, account, method)
+        key = _key(merchant_id.int, account, method)
         if self._find(key) is None:
             return False
         with self._locked():
@@ -116,10 +117,10 @@ class AccountHealth:
             return circuit.failures >= FAILURES_MAX
 
     def _find(self, key: bytes) -> _Circuit | None:
-        places = self._places(key)
-        if key not in self._table[places.start : places.stop]:  # every payment asks, and hardly one has a circuit
+        start = self._start(key)
+        if key not in self._table[start : start + _NEAR]:  # every payment asks, and hardly one has a circuit
             return None
-        for slot in places:
+        for slot in range(start, start + _NEAR, _SLOT.size):
             held, failures, open_until, tried_until = _SLOT.unpack_from(self._table, slot)
             if held == key:
                 return _Circuit(slot, failures, open_until, tried_until)
@@ -128,16 +129,17 @@ class AccountHealth:
     def _room(self, key: bytes) -> int:
         """Returns a free place for a circuit, or that of the one which was open until the earliest time."""
         found: list[tuple[float, int]] = []
-        for slot in self._places(key):
+        start = self._start(key)
+        for slot in range(start, start + _NEAR, _SLOT.size):
             held, _, open_until, _ = _SLOT.unpack_from(self._table, slot)
             if held == _EMPTY:
                 return slot
             found.append((open_until, slot))
         return min(found)[1]
 
-    def _places(self, key: bytes) -> range:
-        start = int.from_bytes(key[:8]) % self._starts
-        return range(start * _SLOT.size, (start + _PROBES) * _SLOT.size, _SLOT.size)
+    def _start(self, key: bytes) -> int:
+        """Returns where the places of a circuit begin."""
+        return int.from_bytes(key[:8]) % self._starts * _SLOT.size
 
     def _write(self, key: bytes, circuit: _Circuit) -> None:
         _SLOT.pack_into(self._table, circuit.slot, key, circuit.failures, circuit.open_until, circuit.tried_until)
@@ -152,5 +154,6 @@ class AccountHealth:
 
 
 @lru_cache(maxsize=4096)
-def _key(merchant_id: UUID, account: str, method: MethodType) -> bytes:
-    return blake2b(f"{account}/{method}".encode(), digest_size=16, key=merchant_id.bytes).digest()
+def _key(merchant: int, account: str, method: MethodType) -> bytes:
+    """Returns the name of a circuit. `merchant` is the merchant's id as a number, which is found faster than a UUID."""
+    return blake2b(f"{account}/{method}".encode(), digest_size=16, key=merchant.to_bytes(16)).digest()

@@ -40,6 +40,10 @@ FindMerchants = Callable[[], Awaitable[Sequence[UUID]]]
 """Returns the merchants that have connected an account. Raises a Fault."""
 
 
+_List = tuple[Sequence[state.ProcessorAccount], Sequence[ProcessorAccount]]
+"""What is stored of a merchant's accounts, as it was read once, and these accounts opened."""
+
+
 class ConnectedAccounts:
     """The accounts of an installation: those that are stored, and in a sandbox the simulated ones.
 
@@ -60,6 +64,7 @@ class ConnectedAccounts:
         self._find_merchants = find_merchants
         self._trace = trace
         self._opened = TtlCache[UUID, tuple[AccountTerms, Processor]](_OPENED_MAX, _OPENED_TTL_S)
+        self._lists = TtlCache[UUID, _List](_OPENED_MAX, _OPENED_TTL_S)
 
     @property
     def alive(self) -> bool:
@@ -74,10 +79,15 @@ class ConnectedAccounts:
         stored = await self._accounts.stored(merchant_id)
         if not stored:
             return [] if self.simulated is None else [self.simulated.shared]
+        known = self._lists.get(merchant_id)
+        if known is not None and known[0] is stored:
+            return known[1]
         opened = [await self._open(merchant_id, each) for each in stored]
         found = [each for each in opened if each is not None]
-        has_own = self.simulated is None or any(each.name == state.SANDBOX for each in stored)
-        return found if has_own or self.simulated is None else [self.simulated.shared, *found]
+        if self.simulated is not None and all(each.name != state.SANDBOX for each in stored):
+            found = [self.simulated.shared, *found]
+        self._lists.put(merchant_id, (stored, found))
+        return found
 
     async def named(self, merchant_id: UUID, name: str) -> ProcessorAccount | None:
         """Returns a merchant's account, also a disconnected one; None if there is none, or if it cannot be opened."""

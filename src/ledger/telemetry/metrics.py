@@ -55,7 +55,7 @@ _histogram = partial(Histogram, registry=REGISTRY)
 
 
 class LabelCache(dict[tuple[str, ...], Any]):
-    """The counters or histograms of a metric by the values of its labels. The library's own look-up takes 1.5 µs."""
+    """The histograms of a metric by the values of its labels. The library's own look-up takes 1.5 µs."""
 
     def __init__(self, metric: Any) -> None:
         super().__init__()
@@ -63,6 +63,25 @@ class LabelCache(dict[tuple[str, ...], Any]):
 
     def __missing__(self, labels: tuple[str, ...]) -> Any:
         found = self[labels] = self._metric.labels(*labels)
+        return found
+
+
+def value_of(counter: Counter) -> Any:
+    """Returns the value of a counter that has its labels: its `inc(amount)` takes half the time of the counter's own,
+    which first looks whether there are labels, and whether the amount is negative.
+    """
+    return counter._value  # noqa: SLF001 - tests/telemetry/test_shared_values.py relies on it too
+
+
+class CounterCache(dict[tuple[str, ...], Any]):
+    """The values of a counter by its labels (see `value_of`)."""
+
+    def __init__(self, metric: Counter) -> None:
+        super().__init__()
+        self._metric = metric
+
+    def __missing__(self, labels: tuple[str, ...]) -> Any:
+        found = self[labels] = value_of(self._metric.labels(*labels))
         return found
 
 

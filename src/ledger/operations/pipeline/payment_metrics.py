@@ -27,7 +27,7 @@ from ledger.telemetry.metrics import (
     ORDERS_CREATED,
     PAYMENT_EVENTS,
     REFUNDED,
-    LabelCache,
+    CounterCache,
 )
 
 _log = structlog.get_logger()
@@ -88,34 +88,36 @@ _MOVES_MONEY: Final = frozenset(
 )
 
 _Labels = tuple[str, str, str]  # method, currency, processor
+_NO_LABELS: Final[_Labels] = ("", "", "")
 
-_orders: Final = LabelCache(ORDERS_CREATED)
-_payments: Final = LabelCache(PAYMENT_EVENTS)
-_declines: Final = LabelCache(DECLINES)
-_captured: Final = LabelCache(CAPTURED)
-_refunded: Final = LabelCache(REFUNDED)
-_charged_back: Final = LabelCache(CHARGED_BACK)
+_orders: Final = CounterCache(ORDERS_CREATED)
+_payments: Final = CounterCache(PAYMENT_EVENTS)
+_declines: Final = CounterCache(DECLINES)
+_captured: Final = CounterCache(CAPTURED)
+_refunded: Final = CounterCache(REFUNDED)
+_charged_back: Final = CounterCache(CHARGED_BACK)
 
 
 def count(merchant_id: UUID, change: Change) -> None:
     """Counts what a committed change of an order has appended, and the money that its payments have moved by it."""
     order: Order = change.after
-    moved = False
+    moved, payment_id, labels = False, None, _NO_LABELS
     for event in change.events:
         kind = type(event)
         if kind in _CONTRADICTIONS:
             _report_contradiction(merchant_id, order, event)
         if kind is events.OrderCreated:
-            _orders[order.terms.currency,].inc()
+            _orders[order.terms.currency,].inc(1)
             continue
         moved = moved or kind in _MOVES_MONEY
         if kind not in _COUNTED:
             continue
-        labels = _labels(order, order.payment(event.payment_id))  # type: ignore[attr-defined]
-        _payments[_TOPICS[kind], *labels].inc()
+        if (about := event.payment_id) is not payment_id:  # type: ignore[attr-defined]
+            payment_id, labels = about, _labels(order, order.payment(about))
+        _payments[_TOPICS[kind], *labels].inc(1)
         if isinstance(event, events.PaymentDeclined):
             code = event.code if event.code in KNOWN_DECLINES else OTHER
-            _declines[code, event.refused_by.value, *labels].inc()
+            _declines[code, event.refused_by.value, *labels].inc(1)
     if moved:
         _count_money(change.before, order)
 
