@@ -38,14 +38,16 @@ select t.merchant_id, t.size, t.edge, h.position from log_tree t join merchant_h
  where t.merchant_id > %s and h.position > t.size order by t.merchant_id limit %s for update of t skip locked
 """
 
-# The leaf hashes of stretches of logs, tile by tile.
+# The leaf hashes of stretches of logs, tile by tile. Hashed before they are sorted (`offset 0` keeps it so): a slice of
+# whole events is larger than `work_mem`, and its sort would write them to temporary files.
 _LEAVES: Final = f"""
 select k.n, l.number, l.hashes
   from unnest(%s::int4[], %s::uuid[], %s::int8[], %s::int8[]) as k(n, m, after, until)
  cross join lateral (
-   select (position - 1) / {WIDTH} as number,
-          string_agg(sha256('\\x00'::bytea || {ENTRY}), ''::bytea order by position) as hashes
-     from event where merchant_id = k.m and position > k.after and position <= k.until group by 1) l
+   select (position - 1) / {WIDTH} as number, string_agg(hash, ''::bytea order by position) as hashes
+     from (select position, sha256('\\x00'::bytea || {ENTRY}) as hash from event
+            where merchant_id = k.m and position > k.after and position <= k.until offset 0) e
+    group by 1) l
 """  # noqa: S608 - constants of this module
 
 # Stores full tiles.
