@@ -58,7 +58,7 @@ def stories(count: int) -> Iterator[Story]:
         yield story
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(2_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [30, pytest.param(10_000, marks=pytest.mark.long)])
 async def test_each_event_of_random_stories_is_delivered_once_to_each_endpoint_that_asks_for_it(
     ledger: Ledger, merchant: Actor, database_url: str, count: int
 ) -> None:

@@ -6,14 +6,18 @@ import base64
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.docs.pages import ROOT, blocks
+from tests.webhooks.conftest import Start, local, receive
 
+from ledger.webhooks.client import WebhookClient
 from ledger.webhooks.signing import new_secret, signed_headers
+
+__all__ = ["local", "receive"]
 
 PROGRAMS = {
     language: content
@@ -69,14 +73,27 @@ def test_python_verifies_what_the_service_signs():
 
 
 @pytest.mark.long
+@pytest.mark.anyio
 @pytest.mark.parametrize("language", RUN)
-def test_other_languages_verify_what_the_service_signs(language: str):
+async def test_other_languages_verify_what_arrives_and_what_the_service_signs(
+    language: str, receive: Start, local: WebhookClient
+) -> None:
+    if shutil.which(RUN[language][0][0]) is None:
+        pytest.skip(f"{RUN[language][0][0]} is not installed")
+    receiver, secret = await receive(), new_secret()
+    attempt = await local.post(f"http://127.0.0.1:{receiver.port}/", "id-1", '{"name":"Almacén"}'.encode(), [secret])
+    assert attempt.is_delivered
+    ((headers, body),) = receiver.requests
+    made = [(secret, headers, body, True), (secret, headers, body[:-1], False), *cases()]
+    assert verdicts(language, made) == [accepted for *_, accepted in made]
+
+
+def verdicts(language: str, made: Sequence[tuple[str, dict[str, str], bytes, bool]]) -> list[bool]:
+    """Returns what the page's program in a language says of each case."""
     command, program = RUN[language]
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"{command[0]} is not installed")
-    made = list(cases())
     sent = [(secret, headers, base64.b64encode(body).decode()) for secret, headers, body, _ in made]
     source = program % (PROGRAMS[language], base64.b64encode(json.dumps(sent).encode()).decode())
     ended = subprocess.run(command, input=source.encode(), capture_output=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
-    assert json.loads(ended.stdout) == [accepted for *_, accepted in made]
+    found: list[bool] = json.loads(ended.stdout)
+    return found

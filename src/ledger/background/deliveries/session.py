@@ -63,7 +63,7 @@ _CLOCK_S: Final = 0.25
 _LINGER_S: Final = 10.0
 """How long a session keeps a lease while there is nothing to send, if no other endpoint waits for its place."""
 _TURN_S: Final = 5.0
-"""How long a session lasts for which other endpoints wait."""
+"""How long a session lasts for which other endpoints wait, if it has begun an attempt or has none to begin."""
 _PAUSE_KEPT: Final = timedelta(seconds=2)
 _AGAIN_S: Final = 0.5
 _STOP_S: Final = 3.0
@@ -297,7 +297,8 @@ class _Delivering:
                 active_s = now_s
             elif self._is_paused or self._is_newer or now_s - active_s > _LINGER_S:
                 return
-            if self._room.is_scarce and (active_s < now_s or now_s - began_s > _TURN_S):
+            has_begun = self._last_begun is not None or not self._lines.is_ready
+            if self._room.is_scarce and (active_s < now_s or (has_begun and now_s - began_s > _TURN_S)):
                 return
             await self._rest()
 
