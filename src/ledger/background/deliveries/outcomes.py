@@ -33,7 +33,7 @@ _ROWS_MAX: Final = 2_000
 # of outcomes. The commit waits for the disk, whatever the settings of the connection are. What the texts of a delivery
 # may have of an erased person is left out. Returns the present versions of these endpoints. Cursors are locked in the
 # order of their keys, as leases are renewed: otherwise the two would wait for each other.
-_WRITE: Final = """
+_STATEMENT: Final = """
 with handed_in as materialized (
   select l.merchant_id, l.endpoint_id, l.holder, o.sequence, h.failures, h.failing_since, h.last_success_at,
          h.paused_until, o.rows
@@ -96,6 +96,8 @@ changed as (
 select h.holder, e.version
   from held h join webhook_endpoint e on e.merchant_id = h.merchant_id and e.endpoint_id = h.endpoint_id
 """
+# psycopg converts a longer text than 4,096 bytes anew for each execution.
+_WRITE: Final = " ".join(_STATEMENT.split())
 
 
 class DeliveryRow(Struct, frozen=True, kw_only=True):
