@@ -69,6 +69,27 @@ class WriteOnceStore:
         except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
             raise self._unavailable(fault) from None
 
+    async def list(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Returns the folders and the files directly below a prefix, which is empty or ends in a slash. Raises the
+        fault.
+        """
+        try:
+            found = await self._store().list_with_delimiter_async(prefix or None)
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            raise self._unavailable(fault) from None
+        return list(found["common_prefixes"]), [each["path"] for each in found["objects"]]
+
+    @property
+    def is_folder(self) -> bool:
+        return self._folder is not None
+
+    async def remove(self, keys: Sequence[str]) -> None:
+        """Removes files. Raises the fault."""
+        try:
+            await self._store().delete_async(keys)
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            raise self._unavailable(fault) from None
+
     async def flush(self, keys: Sequence[str]) -> None:
         """Makes files durable, and the names by which they are found. An object store's are durable already.
 
@@ -107,7 +128,7 @@ class WriteOnceStore:
         if code == _NO_BUCKET:
             return f"make the bucket, or correct {self._variable}"
         if isinstance(fault, PermissionDeniedError | UnauthenticatedError):
-            return "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and that they may get and put objects of the bucket"
+            return "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and that they may get, put and list objects of the bucket"
         if isinstance(fault, GenericError) and "BadScheme" in str(fault):
             return "AWS_ENDPOINT_URL is not HTTPS: set AWS_ALLOW_HTTP=true where that is safe"
         if isinstance(fault, GenericError) and _MACHINE_CREDENTIALS in str(fault):

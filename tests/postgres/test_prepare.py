@@ -188,8 +188,7 @@ def test_the_application_adds_to_trees_and_takes_nothing_from_them(settings, dat
             "update log_tile set root = hashes",
             "delete from log_tile",
             "delete from log_tree",
-            "delete from log_checkpoint",
-            "truncate log_checkpoint",
+            "truncate log_tree",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(change)

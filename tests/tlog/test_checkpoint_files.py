@@ -11,13 +11,16 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from tests.metric_values import Counted
-from tests.tlog.logs import KEYS, append, checkpoints, seal, sealer_of
+from tests.metric_values import Counted, metric_value
+from tests.tlog.logs import KEYS, append, checkpoints, execute, leaves, seal, sealer_of
 
 from ledger.doctor import examine
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable, checkpoints_address
-from ledger.tlog.checkpoints import Checkpoint, open_checkpoint
+from ledger.tlog.checkpoints import Checkpoint, open_checkpoint, sign_checkpoint
+from ledger.tlog.growth import encode_edge
+from ledger.tlog.keys import LogKeys
+from ledger.tlog.merkle import CompactRange
 
 pytestmark = pytest.mark.anyio
 
@@ -152,3 +155,159 @@ async def test_a_file_that_cannot_be_made_durable_is_a_fault_of_the_store(tmp_pa
     files = CheckpointFiles(f"file://{tmp_path}")
     with pytest.raises(CheckpointsUnavailable, match="check that the folder of the checkpoints can be written"):
         await files._store.flush(["2026/03/01/gone.jsonl"])
+
+
+def older(url: str, merchant: UUID, size: int) -> None:
+    """Sets a log back to what it was at a size, as a restored database has it."""
+    execute(url, "delete from event where merchant_id = %s and position > %s", merchant, size)
+    execute(url, "update merchant_head set position = %s where merchant_id = %s", size, merchant)
+    execute(url, "delete from log_checkpoint where merchant_id = %s and size > %s", merchant, size)
+    edge = CompactRange()
+    for leaf in leaves(url, merchant):
+        edge.append(leaf)
+    statement = "update log_tree set size = %s, edge = %s where merchant_id = %s"
+    execute(url, statement, size, encode_edge(edge), merchant)
+
+
+async def test_a_database_restored_to_the_past_is_not_signed_again(
+    database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    merchant, other = uuid4(), uuid4()
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        for _ in range(2):
+            append(database_url, merchant, 100)
+            append(database_url, other, 3)
+            await sealer.seal(asyncio.Event())
+            await sealer.write_checkpoints(NOON)
+    older(database_url, merchant, 100)
+    async with sealer_of(database_url, folder=tmp_path) as restarted:
+        await restarted.compare()
+        await restarted.seal(asyncio.Event())
+        restarted.sample()
+        assert metric_value("ledger_log_changed_merchants", "api-0") == 1
+        append(database_url, merchant, 250)
+        append(database_url, other, 1)
+        await restarted.seal(asyncio.Event())
+        await restarted.write_checkpoints(NOON + timedelta(days=1))
+    assert [each.size for each in checkpoints(database_url, merchant)] == [100]
+    assert [each.size for each in checkpoints(database_url, other)] == [3, 6, 7]
+    newest = {id_: each.size for id_, each in kept(tmp_path)[-1]}
+    assert newest == {merchant: 200, other: 7}  # the next start compares with the newest file
+    async with sealer_of(database_url, folder=tmp_path) as again:
+        await again.compare()
+        await again.seal(asyncio.Event())
+    assert [each.size for each in checkpoints(database_url, merchant)] == [100]
+    logged = capfd.readouterr()
+    assert "log_contradicts_checkpoint" in logged.out + logged.err
+    async with sealer_of(database_url, LogKeys("pay.example.com/v1/log-2", [bytes(range(32))]), folder=tmp_path) as new:
+        await new.compare()
+        await new.seal(asyncio.Event())
+    note = execute(database_url, "select note from log_checkpoint where merchant_id = %s order by size desc", merchant)[
+        0
+    ][0]
+    assert note.startswith(f"pay.example.com/v1/log-2/{merchant}\n350\n")
+
+
+async def test_another_log_behind_the_same_name_is_not_signed(database_url: str, tmp_path: Path) -> None:
+    merchant, emptied, right = uuid4(), uuid4(), uuid4()
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        for each in (merchant, emptied, right):
+            append(database_url, each, 300)
+        await sealer.seal(asyncio.Event())
+        await sealer.write_checkpoints(NOON)
+    for each in (merchant, emptied):
+        for table in ("log_tree", "log_tile", "log_checkpoint"):
+            execute(database_url, f"delete from {table} where merchant_id = %s", each)
+        execute(database_url, "update event set data = 'x' where merchant_id = %s and position = 1", each)
+    await seal(database_url)  # as if somebody had signed it: one tree has the size, and another root
+    execute(database_url, "delete from log_tree where merchant_id = %s", emptied)
+    execute(database_url, "delete from log_checkpoint where merchant_id = %s", emptied)
+    async with sealer_of(database_url, folder=tmp_path) as restarted:
+        await restarted.compare()
+        for each in (merchant, emptied, right):
+            append(database_url, each, 1)
+        await restarted.seal(asyncio.Event())
+    sizes = [[each.size for each in checkpoints(database_url, one)] for one in (merchant, emptied, right)]
+    assert sizes == [[300], [], [300, 301]]
+
+
+async def test_a_connection_to_an_older_server_signs_nothing(database_url: str, tmp_path: Path) -> None:
+    merchant = uuid4()
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        for _ in range(2):
+            append(database_url, merchant, 10)
+            await sealer.seal(asyncio.Event())
+        older(database_url, merchant, 10)
+        append(database_url, merchant, 30)
+        assert await sealer.seal(asyncio.Event()) == []
+    assert [each.size for each in checkpoints(database_url, merchant)] == [10]
+
+
+async def test_checkpoints_of_others_and_damaged_lines_stop_nothing(database_url: str, tmp_path: Path) -> None:
+    merchant = uuid4()
+    append(database_url, merchant, 3)
+    await seal(database_url)
+    signed = Checkpoint(KEYS.origin(merchant), 9, bytes(32))
+    forged = sign_checkpoint(signed, LogKeys("pay.example.com/v1/log", [bytes(32)]).signers(merchant))
+    mine = sign_checkpoint(signed, KEYS.signers(merchant))
+    lines = [
+        {"merchantId": str(merchant), "size": 9, "checkpoint": forged},
+        {"merchantId": str(merchant), "size": 8, "checkpoint": mine},
+        {"merchantId": str(uuid4()), "size": 9, "checkpoint": mine},
+        {"merchantId": str(merchant), "size": 7, "checkpoint": ""},
+    ]
+    place = tmp_path / "2026" / "02" / "28"
+    place.mkdir(parents=True)
+    (place / "120000.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + "{\n")
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        await sealer.compare()
+        append(database_url, merchant, 3)
+        await sealer.seal(asyncio.Event())
+    assert [each.size for each in checkpoints(database_url, merchant)] == [3, 6]
+
+
+async def test_a_store_that_does_not_answer_is_compared_later(database_url: str, tmp_path: Path) -> None:
+    merchant = uuid4()
+    append(database_url, merchant, 3)
+    async with sealer_of(database_url, folder=tmp_path / "other") as sealer:
+        await sealer.seal(asyncio.Event())
+        await sealer.write_checkpoints(NOON)
+    place = tmp_path / "checkpoints"
+    place.write_text("a file in the place of the folder")
+    async with sealer_of(database_url, folder=place) as restarted:
+        older(database_url, merchant, 1)
+        await restarted.compare()
+        assert await restarted.seal(asyncio.Event()) == []
+        place.unlink()
+        shutil.copytree(tmp_path / "other", place)
+        append(database_url, merchant, 1)
+        await restarted.compare()
+        assert await restarted.seal(asyncio.Event()) == []
+    assert checkpoints(database_url, merchant) == []
+
+
+async def test_checkpoints_are_thinned_to_the_first_of_a_day_after_a_week(database_url: str, tmp_path: Path) -> None:
+    merchant, quiet = uuid4(), uuid4()
+    append(database_url, quiet, 1)
+    await seal(database_url)
+    append(database_url, quiet, 1)
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        for n in range(20):  # two each day, for ten days
+            append(database_url, merchant, 1)
+            await sealer.seal(asyncio.Event())
+            at = NOON + timedelta(hours=12 * n)
+            await sealer.write_checkpoints(at)
+            execute(
+                database_url, "update log_checkpoint set sealed_at = %s where sealed_at > %s", at, NOON + timedelta(60)
+            )
+        execute(database_url, "update log_checkpoint set sealed_at = %s where merchant_id = %s", NOON, quiet)
+        now = NOON + timedelta(hours=12 * 19)
+        assert (f"{NOON:%m-%d}", f"{now:%m-%d}") == ("03-01", "03-11")
+        for _ in range(2):
+            await sealer.thin(now, asyncio.Event())
+    of_day = {day: days(tmp_path).count(day) for day in days(tmp_path)}
+    assert of_day == {f"2026/03/{day:02}": 1 if day in {1, 2, 3, 11} else 2 for day in range(1, 12)} | {"2026/03/01": 1}
+    sizes = [each.size for each in checkpoints(database_url, merchant)]
+    assert sizes == [1, 2, 4, *range(6, 21)]
+    assert [each.size for each in checkpoints(database_url, quiet)] == [1, 2]  # the first of a day, and the newest
+    assert {each.size for file in kept(tmp_path) for id_, each in file if id_ == merchant} == set(sizes)

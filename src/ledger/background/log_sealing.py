@@ -1,7 +1,8 @@
 """Extends the Merkle trees of merchants' logs behind the writers, and signs a checkpoint of each.
 
 Never sign before the transaction has locked the tree and compared what it has: two checkpoints that contradict each
-other cannot be taken back.
+other cannot be taken back. What was signed before a database was restored is outside of it, so a worker compares with
+that first.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
 from typing import Final
 from uuid import UUID
 
@@ -19,18 +21,22 @@ from ledger.background.periodic import pause, run_periodically
 from ledger.postgres.connection import Connection, DatabaseClient
 from ledger.telemetry.metrics import CHECKPOINT_FILES, LOG_CHANGED, LOG_SEALED, PROCESS
 from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable
-from ledger.tlog.checkpoints import Checkpoint, sign_checkpoint
+from ledger.tlog.checkpoints import Checkpoint, open_checkpoint, sign_checkpoint
 from ledger.tlog.growth import Growth, LogChanged, decode_edge, first_read, grow
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.merkle import CompactRange
+from ledger.tlog.notes import Malformed, Unverified
+from ledger.tlog.reading import TreeReader
 from ledger.tlog.store import (
     SignedCheckpoint,
     Tree,
     begin_trees,
+    merchants_with_trees,
     newest_checkpoints,
     read_leaves,
     take_signed_otherwise,
     take_trees,
+    thin_checkpoints,
     write_checkpoints,
     write_growth,
 )
@@ -42,6 +48,8 @@ _SLICE: Final = 4096
 """How many events of a merchant are hashed at once. The other merchants with new events come before its next slice."""
 _EVENTS_AT_ONCE: Final = 16_384
 """How many events one transaction hashes: about a fifth of a second of the database's processor time."""
+_KEPT_WHOLE: Final = timedelta(days=7)
+"""An auditor compares all checkpoints of so many days, and of the time before the first one of a day."""
 _FIRST: Final = UUID(int=0)
 
 
@@ -54,14 +62,21 @@ class LogSealer(DatabaseClient):
         self._changed: set[UUID] = set()
         self._unwritten: dict[UUID, SignedCheckpoint] = {}
         self._day: date | None = None  # the last one that began with a file of all checkpoints
+        self._thinned: date | None = None
+        self._is_compared = False
+        self._sizes: dict[UUID, int] = {}  # up to which each log is known to be signed
+        self._refused: dict[UUID, SignedCheckpoint] = {}  # what is outside of a log that is older, or another one
 
     async def run(self, stop: asyncio.Event) -> None:
         """Seals every `every_s` seconds until `stop` is set; never if that is 0."""
         if self._every_s:
 
             async def seal() -> None:
+                await self.compare()
                 await self.seal(stop)
-                await self.write_checkpoints(datetime.now(UTC))
+                now = datetime.now(UTC)
+                await self.write_checkpoints(now)
+                await self.thin(now, stop)
 
             await run_periodically(seal, stop, pause_s=self._every_s, log_waiting=_log_waiting)
 
@@ -75,7 +90,7 @@ class LogSealer(DatabaseClient):
         It ends before the next transaction once `stop` is set.
         """
         signed: dict[UUID, SignedCheckpoint] = {}
-        changed: set[UUID] = set()
+        changed: set[UUID] = set(self._refused)
         async with self._connected() as connection:
             await begin_trees(connection)
         grows = True
@@ -108,6 +123,7 @@ class LogSealer(DatabaseClient):
                 await write_checkpoints(connection, checkpoints)
         LOG_SEALED.inc(sum(until - tree.size for tree, until in taken if tree.merchant_id not in changed))
         signed |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
+        self._sizes |= {checkpoint.merchant_id: checkpoint.size for checkpoint in checkpoints}
         self._unwritten |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
         return trees
 
@@ -115,6 +131,9 @@ class LogSealer(DatabaseClient):
         self, connection: Connection, taken: Sequence[tuple[Tree, int]], changed: set[UUID]
     ) -> list[tuple[UUID, Growth]]:
         """Returns the grown trees, without those whose log was changed, and adds these to `changed`."""
+        taken = [(tree, until) for tree, until in taken if self._continues(tree, changed)]
+        if not taken:
+            return []
         stretches = [(tree.merchant_id, first_read(tree.size, until), until) for tree, until in taken]
         leaves = await read_leaves(connection, stretches)
         grown = []
@@ -126,13 +145,86 @@ class LogSealer(DatabaseClient):
                 _log.error("log_changed", merchant_id=str(tree.merchant_id), first=change.first, last=change.last)
         return grown
 
+    def _continues(self, tree: Tree, changed: set[UUID]) -> bool:
+        """Returns whether a tree may grow; if not, adds its merchant to `changed`."""
+        signed = self._sizes.get(tree.merchant_id, 0)
+        if tree.size < signed and tree.merchant_id not in self._refused:  # the connection may be to another server now
+            _log_refused(tree.merchant_id, tree.size, signed)
+            changed.add(tree.merchant_id)
+        return tree.merchant_id not in changed
+
+    async def compare(self) -> None:
+        """Compares the trees with the newest checkpoints outside the database, once: while the store of these does not
+        answer, it is tried again. A tree that is smaller, or another one, gets no further checkpoint. Raises a Fault of
+        the database.
+        """
+        if self._is_compared:
+            return
+        try:
+            saved = await self._files.saved(date.max)
+        except CheckpointsUnavailable as fault:
+            _log.warning("checkpoints_not_compared", reason=str(fault))
+            return
+        trees = TreeReader(self._url)
+        try:
+            sizes = await trees.sizes()
+            for merchant_id, some in saved.found.items():
+                if merchant_id in sizes and (outside := self._newest(merchant_id, some)) is not None:
+                    signed, root = outside
+                    self._sizes[merchant_id] = signed.size
+                    if not await _has_root(trees, merchant_id, sizes[merchant_id], signed.size, root):
+                        self._refused[merchant_id] = signed
+                        _log_refused(merchant_id, sizes[merchant_id], signed.size)
+        finally:
+            await trees.stop()
+        self._is_compared = True
+
+    def _newest(
+        self, merchant_id: UUID, saved: Sequence[tuple[str, int, str]]
+    ) -> tuple[SignedCheckpoint, bytes] | None:
+        """Returns the largest of a merchant's checkpoints that the keys of now have signed for its log, with its root.
+
+        A checkpoint under another origin is of another log.
+        """
+        verifiers = self._keys.verifiers(merchant_id)
+        for _, size, note in sorted(saved, key=lambda each: each[1], reverse=True):
+            try:
+                checkpoint = open_checkpoint(note.encode(), verifiers)
+            except (Malformed, Unverified):
+                continue
+            if checkpoint.size == size:
+                return SignedCheckpoint(merchant_id, size, note, self._keys.signed_by), checkpoint.root
+        return None
+
+    async def thin(self, now: datetime, stop: asyncio.Event) -> None:
+        """Removes, once a day, checkpoints older than a week in the database and in a folder outside of it, without the
+        first one of each day and the newest. Raises a Fault of the database.
+        """
+        if self._thinned == now.date():
+            return
+        before = datetime.combine(now.date() - _KEPT_WHOLE, time_of_day.min, UTC)
+        async with self._connected() as connection:
+            merchants = await merchants_with_trees(connection)
+        for merchant_id in merchants:
+            if stop.is_set():
+                return
+            async with self._connected() as connection:
+                await thin_checkpoints(connection, merchant_id, before)
+            await asyncio.sleep(0)
+        try:
+            await self._files.thin(before.date())
+        except CheckpointsUnavailable as fault:
+            _log.warning("checkpoints_not_thinned", reason=str(fault))
+        self._thinned = now.date()
+
     async def write_checkpoints(self, now: datetime) -> None:
         """Writes the checkpoints signed since the last file outside the database: the first time of a day, the
         newest of every merchant. What cannot be written now is written the next time. Raises a Fault of the database.
         """
         if self._day != now.date():
             async with self._connected() as connection:
-                self._unwritten = {each.merchant_id: each for each in await newest_checkpoints(connection)}
+                newest = {each.merchant_id: each for each in await newest_checkpoints(connection)}
+            self._unwritten = newest | self._refused  # so that the newest file has what is newest of each log
         if not self._unwritten:
             return
         try:
@@ -152,14 +244,34 @@ class LogSealer(DatabaseClient):
                 trees = await take_signed_otherwise(connection, after, self._keys.signed_by, _TREES_AT_ONCE)
                 if not trees:
                     return
-                signed = [self._sign(tree.merchant_id, decode_edge(tree.size, tree.edge)) for tree in trees]
-                await write_checkpoints(connection, signed, again=True)
+                signed = [
+                    self._sign(tree.merchant_id, decode_edge(tree.size, tree.edge))
+                    for tree in trees
+                    if tree.merchant_id not in self._refused
+                ]
+                if signed:
+                    await write_checkpoints(connection, signed, again=True)
             after = trees[-1].merchant_id
 
     def _sign(self, merchant_id: UUID, edge: CompactRange) -> SignedCheckpoint:
         checkpoint = Checkpoint(self._keys.origin(merchant_id), edge.size, edge.root())
         note = sign_checkpoint(checkpoint, self._keys.signers(merchant_id))
         return SignedCheckpoint(merchant_id, edge.size, note, self._keys.signed_by)
+
+
+async def _has_root(trees: TreeReader, merchant_id: UUID, size: int, signed: int, root: bytes) -> bool:
+    """Returns whether the tree of a log, which has so many entries, had this root when it had `signed` entries."""
+    if size < signed:
+        return False
+    try:
+        (found,) = await trees.hashes(merchant_id, [range(signed)], signed)
+    except LogChanged:
+        return False
+    return found == root
+
+
+def _log_refused(merchant_id: UUID, size: int, signed: int) -> None:
+    _log.error("log_contradicts_checkpoint", merchant_id=str(merchant_id), size=size, signed=signed)
 
 
 def _slices(trees: Sequence[Tree]) -> list[tuple[Tree, int]]:

@@ -60,6 +60,9 @@ def take_backup(settings: Settings, owner_url: str, directory: Path, progress: P
     sent.
     """
     _claim(directory)
+    checkpoints = Path(checkpoints_address(settings.checkpoints_url, settings.data_dir).removeprefix("file://"))
+    if checkpoints.is_dir():  # before the database, which then has every log that is signed in these
+        shutil.copytree(checkpoints, directory / CHECKPOINTS)
     with psycopg.connect(owner_url, autocommit=True) as connection:
         began = _one(connection, "select clock_timestamp()")
         row = connection.execute(_SERVER).fetchone()
@@ -73,9 +76,6 @@ def take_backup(settings: Settings, owner_url: str, directory: Path, progress: P
     documents = settings.data_dir / FILES
     if not settings.files_url and documents.exists():  # after the database: a document is stored before its event
         shutil.copytree(documents, directory / FILES)
-    checkpoints = Path(checkpoints_address(settings.checkpoints_url, settings.data_dir).removeprefix("file://"))
-    if checkpoints.is_dir():
-        shutil.copytree(checkpoints, directory / CHECKPOINTS)
     record = BackupRecord(
         postgres=str(major),
         database=database,

@@ -39,7 +39,6 @@ _INSERT_ONLY: Final = ("event", "claim", "log_tile", "schema_migration", "master
 _NEVER_DELETED: Final = (
     "data_key",  # a destroyed key is an empty row, not a missing one
     "log_tree",
-    "log_checkpoint",  # which other keys may sign again
 )
 _VAULT: Final = "vault_card"
 _MUST_BE_ON: Final = ("fsync", "full_page_writes", "synchronous_commit")

@@ -215,7 +215,7 @@ QUARANTINED = _gauge(
 LOG_SEALED = _counter("ledger_log_sealed_total", "Events that were added to the Merkle trees of merchants' logs.")
 LOG_CHANGED = _gauge(
     "ledger_log_changed_merchants",
-    "Merchants whose log has no further checkpoint, because an event that a checkpoint has was changed or removed.",
+    "Merchants whose log has no further checkpoint, because what a checkpoint has of it was changed or removed.",
     ("process",),
 )
 CHECKPOINT_FILES = _counter(

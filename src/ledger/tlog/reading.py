@@ -15,7 +15,7 @@ from msgspec import Struct
 from ledger.postgres.connection import Connection, SharedClient
 from ledger.tlog.growth import LogChanged
 from ledger.tlog.merkle import HASH_BYTES
-from ledger.tlog.store import ENTRY, read_leaves
+from ledger.tlog.store import ENTRY, merchants_with_trees, read_leaves
 from ledger.tlog.tiles import WIDTH, range_hash, tiles_of, width_in
 
 # Where a merchant's log ends, the size of its tree, and the checkpoint of that size.
@@ -44,8 +44,8 @@ select {ENTRY} from event where merchant_id = %s and position > %s and position 
 """  # noqa: S608 - a constant
 
 
-# The merchants that have a tree.
-_MERCHANTS: Final = "select merchant_id from log_tree order by merchant_id"
+# The sizes of the trees, of merchants that have one or a log.
+_SIZES: Final = "select merchant_id, coalesce(t.size, 0) from merchant_head left join log_tree t using (merchant_id)"
 
 
 class Place(Struct, frozen=True):
@@ -69,8 +69,12 @@ class TreeReader:
     async def merchants(self) -> list[UUID]:
         """Returns the merchants that have a tree, in the order of their ids."""
         async with self._client.turn() as connection:
-            rows = await (await connection.execute(_MERCHANTS)).fetchall()
-        return [merchant_id for (merchant_id,) in rows]
+            return await merchants_with_trees(connection)
+
+    async def sizes(self) -> dict[UUID, int]:
+        """Returns how many entries the tree of each merchant has, 0 for a log without one."""
+        async with self._client.turn() as connection:
+            return dict(await (await connection.execute(_SIZES)).fetchall())
 
     async def place(self, merchant_id: UUID) -> Place:
         """Returns where a merchant's log and its tree end. Raises a Fault, as every read here."""

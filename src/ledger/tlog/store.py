@@ -6,6 +6,7 @@ The statements here and `tlog.entries` build the same bytes of an entry.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -91,6 +92,19 @@ _SIGN_AGAIN: Final = """
 update log_checkpoint c set note = u.note, signed_by = u.signed_by
   from unnest(%s::uuid[], %s::int8[], %s::text[], %s::text[]) as u(merchant_id, size, note, signed_by)
  where c.merchant_id = u.merchant_id and c.size = u.size
+"""
+
+# The merchants that have a tree, in the order of their ids.
+_MERCHANTS: Final = "select merchant_id from log_tree order by merchant_id"
+
+# Removes a merchant's checkpoints of before a time, without the first one of each day and the newest.
+_THIN: Final = """
+delete from log_checkpoint c
+ where c.merchant_id = %s and c.sealed_at < %s
+   and c.size < (select t.size from log_tree t where t.merchant_id = c.merchant_id)
+   and (c.sealed_at at time zone 'UTC')::date = (
+     select (b.sealed_at at time zone 'UTC')::date from log_checkpoint b
+      where b.merchant_id = c.merchant_id and b.size < c.size order by b.size desc limit 1)
 """
 
 
@@ -188,3 +202,16 @@ async def write_checkpoints(connection: Connection, signed: Sequence[SignedCheck
     """Stores checkpoints; with `again`, the signatures of checkpoints that are stored."""
     columns = zip(*[(each.merchant_id, each.size, each.note, each.signed_by) for each in signed], strict=True)
     await connection.execute(_SIGN_AGAIN if again else _PUT_CHECKPOINTS, [list(column) for column in columns])
+
+
+async def merchants_with_trees(connection: Connection) -> list[UUID]:
+    """Returns the merchants that have a tree, in the order of their ids."""
+    return [merchant_id for (merchant_id,) in await (await connection.execute(_MERCHANTS)).fetchall()]
+
+
+async def thin_checkpoints(connection: Connection, merchant_id: UUID, before: datetime) -> int:
+    """Removes a merchant's checkpoints that were signed before a time, and returns how many.
+
+    The first one of each day (UTC) and the newest stay.
+    """
+    return (await connection.execute(_THIN, (merchant_id, before))).rowcount
