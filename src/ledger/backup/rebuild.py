@@ -26,6 +26,7 @@ from ledger.postgres.connection import Connection, connect
 from ledger.postgres.skip_scan import skip_scan
 from ledger.progress import Progress, unreported
 from ledger.settings import CannotRun
+from projections import customers
 from projections.lists import tally
 from projections.read_models import CUSTOMER_COUNT, LINES, NAMES, READ_MODELS, ReadModel
 from projections.search.repair import forget_counts, replace_lines
@@ -289,5 +290,7 @@ class _Repair:
             await self._connection.execute(*model.remove(surplus))
         if rows:
             written = await self._connection.execute(*model.write(rows))
-            if written.rowcount:  # a trigger for earlier releases may have changed what was written
+            if (
+                model.table is customers.TABLE and written.rowcount
+            ):  # a trigger for earlier releases may have changed it
                 await self._connection.execute(*model.write(rows))
