@@ -118,7 +118,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         await asyncio.gather(*[deps.feed.catch_up(merchant) for merchant in merchants])
         await asyncio.gather(*[deps.events.page(merchant, EventQuery()) for merchant in merchants])
         await asyncio.gather(*[deps.past.is_recorded(merchant, now) for merchant in merchants])
-        await asyncio.gather(*[deps.histories.steps(merchant, MERCHANTS, str(merchant)) for merchant in merchants])
+        await asyncio.gather(*[deps.histories.find(merchant, MERCHANTS, str(merchant)) for merchant in merchants])
         await asyncio.gather(*[deps.summaries.summary(merchant, None, now) for merchant in merchants])
         await asyncio.gather(*[deps.trees.place(merchant) for merchant in merchants])
         await asyncio.gather(*[deps.repeats.redeliver(merchant, uuid4(), [uuid4()]) for merchant in merchants])

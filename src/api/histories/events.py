@@ -23,7 +23,7 @@ from ledger.domain.streams import CUSTOMERS, ORDERS, SUBSCRIPTIONS, Stream
 from projections.histories.documents import HistoryPage, page_of, state_document
 from projections.histories.pages import history_page
 from projections.histories.sentences import currency_of
-from projections.histories.steps import Step
+from projections.histories.steps import History, Step
 
 _LIMIT_MAX: Final = 100
 _VERSION_MAX: Final = 2**31 - 1
@@ -54,13 +54,13 @@ def parse_history_query(query: bytes) -> _Asked:
     return _Asked(after or 0, limit or _LIMIT_MAX)
 
 
-async def steps_of(deps: Dependencies, request: ApiRequest, stream: Stream[Any]) -> list[Step]:
-    """Returns the whole history of the resource in the path. Raises the stream's rejection if there is none."""
+async def history_of(deps: Dependencies, request: ApiRequest, stream: Stream[Any]) -> History:
+    """Returns the history of the resource in the path. Raises the stream's rejection if there is none."""
     reference = request.path_id("id")
-    steps = [] if reference is None else await deps.histories.steps(request.principal.merchant_id, stream, reference)
-    if not steps:
+    found = None if reference is None else await deps.histories.find(request.principal.merchant_id, stream, reference)
+    if found is None:
         raise stream.missing()
-    return steps
+    return found
 
 
 def title_of(state: Any) -> str:
@@ -76,18 +76,20 @@ def title_of(state: Any) -> str:
 
 async def _history(deps: Dependencies, request: ApiRequest, stream: Stream[Any]) -> ApiResponse:
     asked = parse_history_query(request.query)
-    steps = await steps_of(deps, request, stream)
+    history = await history_of(deps, request, stream)
+    part = await deps.histories.page(history, asked.after_version, asked.limit)
     tree = await deps.trees.place(request.principal.merchant_id)
     sealed_to = 0 if tree.checkpoint is None else tree.size
-    page = page_of(steps, asked.after_version, asked.limit, await _key_names(deps, request, steps), sealed_to)
+    names = await _key_names(deps, request, part.steps)
+    page = page_of(part.steps, asked.after_version, asked.limit, history.length, names, sealed_to)
     if preferred_type(request.headers.get(b"accept", b""), (JSON, HTML)) == JSON:
         return json_response(200, page, HEADERS)
-    state, after = steps[-1].state, min(asked.after_version, len(steps))
+    state = part.state
     content = history_page(
         f"{title_of(state)}: events",
         page.data,
         page.pagination,
-        state_document(steps[after - 1].state) if after else None,
+        None if part.before is None else state_document(part.before),
         None if isinstance(state, Customer) else currency_of(state),
         request.principal.zone,
     )

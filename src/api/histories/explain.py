@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from api import operation
 from api.decoding.media_types import HEADERS, HTML, JSON, OF_A_PAGE, preferred_type
 from api.decoding.query import Parameters, described_parameters, parse_parameters
 from api.errors import invalid, required
 from api.fields.as_of import CODES, asked_in
 from api.fields.as_of import PARAMETERS as PAST_PARAMETERS
-from api.histories.events import steps_of, title_of
+from api.histories.events import history_of, title_of
 from api.http.dependencies import Dependencies
 from api.http.endpoint import AUDIT, ScopedOperation
 from api.http.request import ApiRequest
@@ -21,7 +23,7 @@ from api.response import ApiResponse
 from ledger.domain.streams import ORDERS
 from projections.as_of.points import with_place
 from projections.formats import encode
-from projections.histories.explanations import EXPLAINED, ExplanationDocument, explanation_of
+from projections.histories.explanations import EXPLAINED, Explanation, ExplanationDocument
 from projections.histories.pages import explanation_page
 
 PARAMETERS: Final[Parameters] = {
@@ -35,23 +37,23 @@ async def explain(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     given, errors = parse_parameters(request.query, PARAMETERS)
     field = errors.check(_field, given)
     asked = await asked_in(deps, request, given, errors)
-    steps = await steps_of(deps, request, ORDERS)
-    order_id, merchant_id = steps[0].recorded.stream_id, request.principal.merchant_id
+    history = await history_of(deps, request, ORDERS)
     point = None
     if asked is not None:
-        point = await deps.past.point(merchant_id, order_id, asked)
+        point = await deps.past.point(history.merchant_id, history.stream_id, asked)
         if point is None:
             raise ORDERS.missing()
-        steps = steps[: point.version]
+        history = replace(history, length=point.version)
     assert field is not None, "what was not parsed was refused"
-    found = explanation_of(field, steps)
+    found = Explanation(field)
+    async for part in deps.histories.parts(history):
+        found.add(part.steps)
     if preferred_type(request.headers.get(b"accept", b""), (JSON, HTML)) == JSON:
-        document = encode(found)
+        document = encode(found.document())
         return ApiResponse(200, document if point is None else point.stated_in(document), HEADERS)
-    order = steps[-1].state
-    title = f"{title_of(order)}: {field}"
+    title = f"{title_of(found.order)}: {field}"
     as_of = None if point is None else point.as_of
-    content = explanation_page(title, field, steps, order.terms.currency, request.principal.zone, as_of)
+    content = explanation_page(title, found, request.principal.zone, as_of)
     return ApiResponse(200, content.encode(), (*HEADERS, *OF_A_PAGE), (b"content-type", b"text/html; charset=utf-8"))
 
 

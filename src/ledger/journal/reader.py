@@ -6,7 +6,7 @@ of the commits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -88,8 +88,10 @@ select position, stream_id, version, command_id, topic, data
 # One stream, with everything that the log stores of each event.
 _HISTORY: Final = """
 select position, stream_id, version, recorded_at, command_id, topic, data, context
-  from event where merchant_id = %s and stream_id = %s order by version
+  from event where merchant_id = %s and stream_id = %s and version > %s and version <= %s order by version
 """
+
+_VERSION_MAX: Final = 2**31 - 1
 
 # Version, topic and bytes of each event of a stream, and the keys that they need.
 _Stored = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]
@@ -320,17 +322,16 @@ class LogReader:
         connection: Connection,
         merchant_id: UUID,
         stream_id: UUID,
-        first: Collection[str] = (),
+        after: int = 0,
+        until: int = _VERSION_MAX,
         *,
         uses_cached_keys: bool = True,
     ) -> list[RecordedEvent]:
-        """Returns a stream's events with what the log stores beside them, oldest first; with the topics `first`, none
-        of a stream that begins with another one. Raises like `opened`.
+        """Returns a stream's events behind version `after` and up to `until` with what the log stores beside them,
+        oldest first. Raises like `opened`.
         """
-        cursor = await connection.cursor(binary=True).execute(_HISTORY, (merchant_id, stream_id))
+        cursor = await connection.cursor(binary=True).execute(_HISTORY, (merchant_id, stream_id, after, until))
         rows = await cursor.fetchall()
-        if first and rows and rows[0][5] not in first:
-            return []
         return await self._recorded(connection, merchant_id, rows, uses_cached_keys=uses_cached_keys)
 
     async def logged(self, connection: Connection, merchant_id: UUID, after: int, until: int) -> list[LoggedEvent]:

@@ -14,7 +14,7 @@ from uuid import UUID
 from ledger.domain.streams import STREAMS, Stream
 from ledger.journal.reader import LogReader, SeenEvent
 from ledger.postgres.connection import Connection
-from ledger.slices import Slices
+from ledger.slices import Slice, Slices
 
 Point = tuple[UUID, int]
 """A stream, and the position of the log up to which its events are folded."""
@@ -52,19 +52,19 @@ class StateReader:
         states: dict[Point, Any] = {}
         async with self.slices.work() as work:
             for stream_id, events in groupby(opened, key=lambda event: event.stream_id):
-                states |= _folded(stream_id, list(events), positions[stream_id])
-                await work.end_piece()
+                states |= await _folded(stream_id, list(events), positions[stream_id], work)
         return states
 
 
-def _folded(stream_id: UUID, events: list[SeenEvent], positions: list[int]) -> dict[Point, Any]:
-    """Returns the states of a stream at these positions, which ascend."""
+async def _folded(stream_id: UUID, events: list[SeenEvent], positions: list[int], work: Slice) -> dict[Point, Any]:
+    """Returns the states of a stream at these positions, which ascend. Each event is a piece of the work."""
     states: dict[Point, Any] = {}
     state, n = None, 0
     for position in positions:
         while n < len(events) and events[n].position <= position:
             state = _KIND_OF_TOPIC[events[n].topic].evolve(state, events[n].event)
             n += 1
+            await work.end_piece()
         if state is not None:
             states[stream_id, position] = state
     return states

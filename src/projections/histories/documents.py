@@ -102,15 +102,21 @@ class HistoryPage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def page_of(
-    steps: Sequence[Step], after_version: int, limit: int, key_names: Mapping[UUID, str | None], sealed_to: int
+    steps: Sequence[Step],
+    after_version: int,
+    limit: int,
+    total: int,
+    key_names: Mapping[UUID, str | None],
+    sealed_to: int,
 ) -> HistoryPage:
-    """Returns the events after a version, with the names of API keys. The log is sealed to the position `sealed_to`."""
-    shown = steps[after_version : after_version + limit]
-    last = min(after_version, len(steps)) + len(shown)
+    """Returns the steps after a version, of a stream with `total` of them, with the names of API keys. The log is
+    sealed to the position `sealed_to`.
+    """
+    last = min(after_version, total) + len(steps)
     return HistoryPage(
-        data=[event_document(step, key_names, sealed_to) for step in shown],
+        data=[event_document(step, key_names, sealed_to) for step in steps],
         pagination=HistoryPagination(
-            limit=limit, total=len(steps), count=len(shown), has_more=last < len(steps), last_version=last
+            limit=limit, total=total, count=len(steps), has_more=last < total, last_version=last
         ),
     )
 

@@ -4,7 +4,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Final
 
@@ -12,6 +12,7 @@ from msgspec import Meta, Raw, Struct
 
 from ledger.domain.money import shortest
 from ledger.domain.orders.state import Order
+from ledger.journal.reader import RecordedEvent
 from projections.formats import Moment, encode, moment
 from projections.histories.sentences import sentence
 from projections.histories.steps import Step
@@ -157,44 +158,58 @@ EXPLAINED: Final[Mapping[str, _Explained]] = {
 
 
 class Move(Struct, frozen=True):
-    """A step that changed a value, with the value before it, None at first, and after it."""
+    """An event that changed a value, with the value before it, None at first, and after it."""
 
-    step: Step
+    recorded: RecordedEvent
+    sentence: str
     before: Value
     after: Value
 
 
-def moves_of(field: str, steps: Sequence[Step]) -> Iterator[Move]:
-    """Yields the steps of an order that changed a field, oldest first."""
-    before: Value = None
-    for n, step in enumerate(steps):
-        after = EXPLAINED[field].value(step.state)
-        if n == 0 or after != before:
-            yield Move(step, before, after)
-        before = after
+class Explanation:
+    """Why a field of an order is what it is after the last of the steps that were added, oldest first.
 
+    Only the steps that moved the field are kept, without their states.
+    """
 
-def explanation_of(field: str, steps: Sequence[Step]) -> ExplanationDocument:
-    """Returns why a field of an order is what it is after the last of its steps."""
-    order, explained = steps[-1].state, EXPLAINED[field]
-    return ExplanationDocument(
-        field=field,
-        value=_rendered(explained.value(order)),
-        formula=explained.formula(order),
-        terms=[TermDocument(name=term.name, value=_rendered(term.value)) for term in explained.terms(order)],
-        moves=[
-            MoveDocument(
-                version=move.step.recorded.version,
-                position=move.step.recorded.position,
-                recorded_at=moment(move.step.recorded.recorded_at),
-                topic=move.step.recorded.topic,
-                sentence=sentence(move.step.recorded.topic, move.step.recorded.event, move.step.state),
-                before=_rendered(move.before),
-                after=_rendered(move.after),
-            )
-            for move in moves_of(field, steps)
-        ],
-    )
+    def __init__(self, field: str) -> None:
+        self.field, self.explained = field, EXPLAINED[field]
+        self.moves: list[Move] = []
+        self.order: Order | None = None
+        self._value: Value = None
+
+    def add(self, steps: Sequence[Step]) -> None:
+        """Adds the next steps."""
+        for step in steps:
+            before, after = self._value, self.explained.value(step.state)
+            if self.order is None or after != before:
+                what = sentence(step.recorded.topic, step.recorded.event, step.state)
+                self.moves.append(Move(step.recorded, what, before, after))
+            self.order, self._value = step.state, after
+
+    def document(self) -> ExplanationDocument:
+        """Returns the explanation as it is answered."""
+        assert self.order is not None, "an order has a first event"
+        return ExplanationDocument(
+            field=self.field,
+            value=_rendered(self._value),
+            formula=self.explained.formula(self.order),
+            terms=[
+                TermDocument(name=each.name, value=_rendered(each.value)) for each in self.explained.terms(self.order)
+            ],
+            moves=[
+                MoveDocument(
+                    version=move.recorded.version,
+                    position=move.recorded.position,
+                    recorded_at=moment(move.recorded.recorded_at),
+                    topic=move.recorded.topic,
+                    sentence=move.sentence,
+                    before=_rendered(move.before),
+                    after=_rendered(move.after),
+                )
+                for move in self.moves
+            ],
+        )
 
 
 def _rendered(value: Value) -> Raw:

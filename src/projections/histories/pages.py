@@ -18,9 +18,7 @@ from msgspec import UNSET, UnsetType
 from ledger.domain.money import plain
 from projections.formats import for_people
 from projections.histories.documents import ActorDocument, HistoryEventDocument, HistoryPagination, HistoryStateDocument
-from projections.histories.explanations import EXPLAINED, Move, Value, moves_of
-from projections.histories.sentences import sentence
-from projections.histories.steps import Step
+from projections.histories.explanations import Explanation, Move, Value
 
 _ACTORS: Final = {"API_KEY": "API key", "WORKER": "Service", "PROCESSOR": "Processor", "OPERATOR": "Operator"}
 _AMOUNTS: Final = (
@@ -49,16 +47,16 @@ def history_page(
     return page(title, f'<p class="note">{escape(note)}</p>\n{days}\n')
 
 
-def explanation_page(
-    title: str, field: str, steps: Sequence[Step], currency: str, zone: ZoneInfo, as_of: datetime | None
-) -> str:
-    """Returns a page that explains a field of an order after the last of its steps, as of a time unless it is None."""
-    order, explained = steps[-1].state, EXPLAINED[field]
+def explanation_page(title: str, explanation: Explanation, zone: ZoneInfo, as_of: datetime | None) -> str:
+    """Returns a page that explains a field of an order, as of a time unless it is None."""
+    order, explained = explanation.order, explanation.explained
+    assert order is not None, "an order has a first event"
+    currency = order.terms.currency
     note = f"Times are in {zone.key}, amounts in {currency}."
     if as_of is not None:
         note = f"As of {as_of.astimezone(zone):%d %B %Y, %H:%M:%S}. {note}"
     terms = [[escape(term.name), _shown(term.value, currency)] for term in explained.terms(order)]
-    moved = "\n".join(_days_of_moves(moves_of(field, steps), currency, zone))
+    moved = "\n".join(_days_of_moves(explanation.moves, currency, zone))
     return page(
         title,
         f"""\
@@ -74,17 +72,16 @@ def explanation_page(
 
 def _days_of_moves(moves: Iterable[Move], currency: str, zone: ZoneInfo) -> Iterator[str]:
     columns = ["Time", "No.", "What happened", "From", "To"]
-    for day, of_day in groupby(moves, key=lambda move: move.step.recorded.recorded_at.astimezone(zone).date()):
+    for day, of_day in groupby(moves, key=lambda move: move.recorded.recorded_at.astimezone(zone).date()):
         rows = [
             [
-                f"{recorded.recorded_at.astimezone(zone):%H:%M:%S}",
-                str(recorded.version),
-                escape(sentence(recorded.topic, recorded.event, move.step.state)),
+                f"{move.recorded.recorded_at.astimezone(zone):%H:%M:%S}",
+                str(move.recorded.version),
+                escape(move.sentence),
                 "" if move.before is None else _shown(move.before, currency),
                 f"<strong>{_shown(move.after, currency)}</strong>",
             ]
             for move in of_day
-            for recorded in [move.step.recorded]
         ]
         yield f"<h3>{day:%A, %d %B %Y}</h3>\n{table(columns, rows, 3, 'days')}"
 

@@ -17,6 +17,7 @@ from tests.api.subscriptions.billing import SUBSCRIPTIONS, made, shown
 from ledger.domain.streams import CUSTOMERS
 from ledger.domain.streams import ORDERS as ORDER_STREAMS
 from ledger.domain.streams import SUBSCRIPTIONS as SUBSCRIPTION_STREAMS
+from ledger.journal.reader import LogReader
 from ledger.operations.context.inputs import Actor
 from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.settings import Settings
@@ -169,3 +170,29 @@ async def test_an_event_is_sealed_once_the_log_has_a_proof_of_it(merchant: Merch
     for event in after:
         proof = await merchant.get(f"/api/v1/log/entries/{event['position']}/proof")
         assert (proof.status_code == 200) is event["sealed"]
+
+
+async def test_a_long_history_is_read_in_parts_and_answered_the_same(
+    merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+):
+    one = f"{ORDERS}/{(await merchant.create(order(allowPartials=True))).json()['id']}"
+    for n in range(8):
+        changed = await merchant.client.patch(one, json={"amount": 170_000 + n}, headers=merchant.key)
+        assert changed.status_code == 200, changed.text
+    paths = (f"{one}/events", f"{one}/events?afterVersion=4&limit=3", f"{one}/explain?field=amount")
+    asked = [(path, accept) for path in paths for accept in ("application/json", "text/html")]
+    whole = [(await merchant.get(path, accept=accept)).content for path, accept in asked]
+    read: list[int] = []
+    history = LogReader.history
+
+    async def counted(*args: Any, **options: Any) -> list[Any]:
+        events = await history(*args, **options)
+        read.append(len(events))
+        return events
+
+    monkeypatch.setattr(LogReader, "history", counted)
+    monkeypatch.setattr("projections.histories.steps._READ_AT_ONCE", 2)
+    assert [(await merchant.get(path, accept=accept)).content for path, accept in asked] == whole
+    read.clear()
+    page = await shown(merchant, f"{one}/events?afterVersion=5&limit=1")
+    assert (page["data"][0]["version"], page["pagination"]["total"], read) == (6, 9, [2, 2, 1, 1])
