@@ -1,0 +1,80 @@
+"""Lists of the past where two processes record events by clocks that are 50 ms apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tests.api.as_of.test_past_lists import as_of_list
+from tests.api.as_of.test_past_reads import as_of
+from tests.api.as_of.test_summary import SUMMARY
+from tests.api.bodies import order
+from tests.api.storefront import ORDERS, Merchant, Storefront, opened
+from tests.api.subscriptions.billing import made
+
+from ledger.operations.context.clock import MerchantClocks
+from ledger.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+BEHIND = timedelta(milliseconds=50)
+
+
+class LateClocks(MerchantClocks):
+    """The clocks of a process on a machine whose clock is behind."""
+
+    def now(self, merchant_id: UUID) -> datetime:
+        return super().now(merchant_id) - BEHIND
+
+
+@pytest.fixture
+async def late(store: Storefront, settings: Settings) -> AsyncIterator[Storefront]:
+    """A second process on the same database, whose clock is behind that of the first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ledger.wiring.MerchantClocks", LateClocks)
+        async with opened(settings) as storefront:
+            yield storefront
+
+
+async def test_everything_of_one_time_agrees_whichever_process_recorded_it(merchant: Merchant, late: Storefront):
+    by_late = Merchant(merchant.merchant_id, merchant.secret, late.client)
+    created: list[dict[str, Any]] = []
+    for n in range(6):
+        for process, name in ((merchant, "first"), (by_late, "late")):
+            created.append((await process.create(order(externalId=f"{name}-{n}"))).json())
+            if n:
+                created.append(await made(process, f"{ORDERS}/{name}-{n - 1}/cancel", {}))
+    await asyncio.sleep(0.1)
+    times = sorted({datetime.fromisoformat(each["updatedAt"]).astimezone(UTC) for each in created})
+    lacking, before = 0, -1
+    for at in [times[0] - timedelta(seconds=1), *times]:
+        page = await as_of_list(merchant, f"{ORDERS}?limit=100", at)
+        assert page == await as_of_list(by_late, f"{ORDERS}?limit=100", at)
+        assert page["position"] >= before
+        before = page["position"]
+        assert page["pagination"]["total"] == len(page["data"])
+        for each in page["data"]:
+            alone = (await as_of(merchant, f"{ORDERS}/{each['id']}", at)).json()
+            assert alone["position"] == page["position"]
+            assert {name: alone[name] for name in each} == each
+        summary = (await as_of(merchant, SUMMARY, at)).json()
+        assert summary["position"] == page["position"]
+        statuses = [each["status"] for each in page["data"]]
+        assert {line["status"]: line["orders"] for line in summary["orders"]} == {
+            status: statuses.count(status) for status in statuses
+        }
+        for status in ("PENDING", "CANCELLED"):
+            listed = await as_of_list(merchant, f"{ORDERS}?limit=100&status={status}", at)
+            assert listed["data"] == [each for each in page["data"] if each["status"] == status]
+            assert listed["pagination"]["total"] == statuses.count(status)
+        shown = {each["id"] for each in page["data"]}
+        lacking += sum(
+            datetime.fromisoformat(each["createdAt"]) <= at and each["id"] not in shown
+            for each in created
+            if each["status"] == "PENDING"
+        )
+    assert lacking, "an order of the late process comes behind later events, and is not there before them"
