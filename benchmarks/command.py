@@ -15,7 +15,7 @@ def bench(
         str | None,
         typer.Argument(
             help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day, processors, "
-            "webhooks or rebuild; without it, all of them."
+            "webhooks, rebuild or replica; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,

@@ -27,6 +27,7 @@ from benchmarks.suites import (
     profile,
     rebuild,
     renewals,
+    replica,
     search,
     webhooks,
 )
@@ -110,6 +111,10 @@ def _rebuild(server_url: str, _settings: Settings, _seconds: float, rounds: int,
     return [rebuild.report(server_url, rounds, min(sizes.events, rebuild.EVENTS))]
 
 
+def _replica(_server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
+    return [replica.report(settings, seconds, rounds)]
+
+
 def _processors(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     return processors.reports(server_url, settings, seconds, rounds)
 
@@ -128,6 +133,7 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "processors": _processors,
     "webhooks": _webhooks,
     "rebuild": _rebuild,
+    "replica": _replica,
 }
 
 

@@ -6,7 +6,9 @@ The database is dropped afterwards: never point it at one that is in use.
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -14,13 +16,18 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+import msgspec
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from ledger.backup.programs import BASE_BACKUP
 from ledger.postgres.embedded import server
+from ledger.postgres.embedded.account import as_account
 from ledger.postgres.embedded.cluster import open_cluster
 from ledger.postgres.embedded.data_dir import make_data_dir
+from ledger.postgres.embedded.ownership import own_directory
+from ledger.postgres.embedded.server import EmbeddedServer
 from ledger.postgres.migrate import migrate
 from ledger.settings import CannotRun, Settings
 
@@ -85,6 +92,49 @@ def scratch_database(server_url: str) -> Iterator[str]:
             yield url
         finally:
             connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def running_standby(home: Path, primary: EmbeddedServer) -> Iterator[EmbeddedServer]:
+    """A standby of the primary named `second`, made by pg_basebackup, until the block ends."""
+    home.mkdir()
+    account = primary.cluster.account
+    for place in (home, home / "run"):
+        own_directory(place, account)
+    made = msgspec.structs.replace(primary.cluster, home=home, log=home / "postgres.log", sockets=home / "run")
+    subprocess.run(
+        [
+            made.binaries / BASE_BACKUP,
+            f"--dbname={primary.url} application_name=second",
+            f"--pgdata={made.directory}",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+        ],
+        check=True,
+        capture_output=True,
+        **as_account(account),
+    )
+    running = EmbeddedServer(made, {"shared_buffers": "32MB", "hot_standby": "on"})
+    start_standby(running)
+    try:
+        yield running
+    finally:
+        running.stop(at_once=True)
+
+
+def start_standby(running: EmbeddedServer) -> None:
+    """Starts a standby, and returns once it answers. Raises CannotRun."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        if not server.is_running(running.cluster):
+            running.tick()
+        try:
+            psycopg.connect(running.url).close()
+        except psycopg.OperationalError:
+            time.sleep(0.02)
+        else:
+            return
+    raise CannotRun(f"the standby does not answer: look into {running.cluster.log}")
 
 
 def pgbench_program() -> str:

@@ -35,6 +35,7 @@ DATABASE = tuple(
         "faults",
         "pipeline",
         "registration",
+        "replica",
         "replication",
         "skip_scan",
     )

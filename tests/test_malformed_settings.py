@@ -10,7 +10,7 @@ from ledger.security.secrets import load_checkpoint_keys, load_processor_keys, l
 from ledger.settings import CannotRun, read_settings
 
 SECRET = "sWordf1sh"
-URLS = ("LEDGER_DATABASE_URL", "LEDGER_DATABASE_APP_URL", "LEDGER_DATABASE_VAULT_URL")
+URLS = ("LEDGER_DATABASE_URL", "LEDGER_DATABASE_APP_URL", "LEDGER_DATABASE_VAULT_URL", "LEDGER_READ_DATABASE_URL")
 MALFORMED_URLS = (
     "{0}",
     "{0} {0}",

@@ -164,6 +164,15 @@ class Costs:
         return _Used(parts, float(row[1]), *_machine())
 
 
+def backends_s(url: str) -> float:
+    """Returns the seconds of processor time that a server of this machine has used for the service's connections that
+    are open.
+    """
+    query = "select pid from pg_stat_activity where datname = current_database() and application_name like 'ledger-%'"
+    with psycopg.connect(url, autocommit=True) as connection:
+        return sum(cpu_s(pid) for (pid,) in connection.execute(query))
+
+
 def _ended_children_s() -> float:
     """Returns the processor time of this process's children that have ended: of pgbench, between two calls."""
     times = os.times()

@@ -11,4 +11,5 @@ In reading order:
 - `processors`: card payments at a merchant's account, and what its slow answers cost reads.
 - `rebuild`: read models from the log, and what commits wait for it.
 - `webhooks`: deliveries beside a bare client, what they cost creates, how late messages arrive, and the feed.
+- `replica`: what lists cost the primary if a standby answers them.
 """

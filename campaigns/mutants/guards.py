@@ -2585,6 +2585,30 @@ _UNCONFIRMED: Final = (
 
 STANDBY: Final = (
     Mutant(
+        "replica-answers-while-it-is-behind",
+        "a list shows every order that was acknowledged before it was asked for",
+        "src/ledger/postgres/replica.py",
+        "            raise ReplicaBehind\n",
+        "            return\n",
+        ("tests/api/system/test_replica.py::test_a_replica_that_is_behind_answers_nothing",),
+    ),
+    Mutant(
+        "position-of-no-primary",
+        "a replica is compared with what the primary has when a list is asked for",
+        "src/ledger/postgres/replica.py",
+        "position = await self._written()",
+        "position = 0",
+        ("tests/api/system/test_replica.py::test_a_replica_that_is_behind_answers_nothing",),
+    ),
+    Mutant(
+        "promoted-server-answers",
+        "a server that was promoted, whose log may be another one, answers nothing",
+        "src/ledger/postgres/replica.py",
+        "    if not is_standby:\n",
+        "    if False:\n",
+        ("tests/api/system/test_replica.py::test_a_server_that_was_promoted_is_no_replica",),
+    ),
+    Mutant(
         "message-that-waits-for-no-standby",
         "what confirms earlier commits is itself a commit that waits for the standby",
         "src/ledger/postgres/replication.py",
@@ -2780,7 +2804,7 @@ STANDBY: Final = (
         "session-without-its-settings",
         "a session has its time-outs and, for lists, may only read",
         "src/projections/lists/pool.py",
-        "            configure=partial(apply_settings, settings=SETTINGS),\n",
+        "            configure=configure,\n",
         "",
         ("tests/postgres/test_connection.py::test_every_connection_string_of_libpq_works_and_keeps_its_own_options",),
     ),

@@ -27,12 +27,23 @@ from ledger.invoicing.files import DocumentFiles, FilesUnavailable, folder_url
 from ledger.invoicing.logos import LogoWrong, encode_logo
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.postgres import archive_state
-from ledger.postgres.connection import Connection, TakesNoWrites, connect
+from ledger.postgres.connection import TIMEOUTS, Connection, TakesNoWrites, connect
+from ledger.postgres.connection_count import replica_connections
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
 from ledger.postgres.pooling import SessionsShared, require_sessions
+from ledger.postgres.prepare import connections_allowed
 from ledger.postgres.registration import CLOCK, CLOCK_MAX_S, CLOCK_WARN_S, RUNNING, RunningProcess, ahead_s
+from ledger.postgres.replica import (
+    WRITTEN,
+    ReplicaBehind,
+    connect_replica,
+    reason_of,
+    replayed,
+    require_replayed,
+    written_in,
+)
 from ledger.postgres.replication import STANDBYS, SURE, Standbys
 from ledger.security.secrets import (
     MASTER_KEY_NAME,
@@ -42,7 +53,7 @@ from ledger.security.secrets import (
     load_sealing_keys,
     load_secrets,
 )
-from ledger.settings import CannotRun, Settings, likely_typos, read_settings
+from ledger.settings import CannotRun, Settings, api_processes, likely_typos, read_settings
 from ledger.tlog.checkpoint_files import CheckpointFiles, CheckpointsUnavailable, checkpoints_address
 from projections.orders import open_calls
 
@@ -217,6 +228,8 @@ async def _examine_database(settings: Settings, url: str, *, files: bool) -> lis
     async with await connect(url, "ledger-doctor") as connection:
         findings = [_version(connection), await _durability(connection, settings), await _standbys(connection)]
         findings.append(await _clock(connection))
+        if settings.read_database_url is not None:
+            findings.append(await _replica(connection, settings, settings.read_database_url))
         schema = await _schema(connection)
         findings += [schema, await _roles(connection, settings), await _archive(connection, settings)]
         if schema.state == "ok":
@@ -255,6 +268,31 @@ async def _standbys(connection: Connection) -> Finding:
     found = Standbys.of(await (await connection.execute(STANDBYS)).fetchall())
     is_doubtful = found.hidden or found.is_asynchronous
     return Finding("standbys", "fail" if found.is_missing else "warn" if is_doubtful else "ok", found.text)
+
+
+async def _replica(primary: Connection, settings: Settings, url: str) -> Finding:
+    """Returns whether the replica can answer lists, and has room for the connections of this machine's processes."""
+    unused = "the primary answers all lists, because the replica is not used"
+    try:
+        await asyncio.to_thread(require_sessions, make_conninfo(url, **TIMEOUTS))
+        async with await connect_replica(url, "ledger-doctor") as replica:
+            (row,) = await (await primary.execute(WRITTEN, binary=True)).fetchall()
+            written = written_in(row)
+            behind = max(0, written - await replayed(replica))
+            await require_replayed(replica, written)
+        allowed = await asyncio.to_thread(connections_allowed, url)
+    except ReplicaBehind:
+        return Finding("replica", "warn", f"{unused}: it is {behind:,} bytes of log behind; look at its replication")
+    except (CannotRun, psycopg.Error) as fault:
+        return Finding("replica", "warn", f"{unused}: {reason_of(fault)}; check LEDGER_READ_DATABASE_URL")
+    needed = api_processes(settings) * sum(replica_connections().values())
+    if needed > allowed:
+        return Finding(
+            "replica",
+            "warn",
+            f"it allows {allowed} connections, and this machine's API processes may open {needed}: raise max_connections",
+        )
+    return Finding("replica", "ok", "it answers lists, searches and reports")
 
 
 async def _clock(connection: Connection) -> Finding:

@@ -87,6 +87,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             extra=_SECRET,
         ),
     ] = None
+    read_database_url: Annotated[
+        str | None,
+        Meta(
+            description="The same database on a standby, which answers lists, searches and reports that it can answer as new "
+            "as the primary; unset: the primary answers them.",
+            extra=_SECRET,
+        ),
+    ] = None
     database_wait_s: Annotated[
         float,
         Meta(
@@ -675,6 +683,7 @@ def _check_together(settings: Settings) -> None:
         ("LEDGER_DATABASE_URL", settings.database_url),
         ("LEDGER_DATABASE_APP_URL", settings.database_app_url),
         ("LEDGER_DATABASE_VAULT_URL", settings.database_vault_url),
+        ("LEDGER_READ_DATABASE_URL", settings.read_database_url),
     ):
         if url and not settings.database_url:
             raise SettingWrong(variable, "needs LEDGER_DATABASE_URL beside it")

@@ -7,9 +7,9 @@ answered like an id that does not exist.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import ReadModelBehind
 from ledger.postgres.registration import COUNT as COUNT_PROCESSES
+from ledger.postgres.replica import WRITTEN, ReplicaUse, written_in
 from ledger.postgres.replication import STANDBYS, Standbys
 from projections import (
     customers,
@@ -47,6 +48,7 @@ from projections.lists.pages import OrderQuery, page_body
 from projections.lists.pool import ListPool
 from projections.lists.references import is_storable
 from projections.lists.related_customers import customers_found, customers_statement, related_documents_statement
+from projections.lists.replica import ListReplica, Lists
 from projections.lists.shared_pages import is_shared, page_loader
 from projections.lists.statements import page_statements
 from projections.merchants import FoundKey, FoundMerchant, ListedKey
@@ -60,6 +62,8 @@ from projections.subscriptions.invoices import InvoiceQuery
 from projections.subscriptions.plans import PlanQuery
 from projections.subscriptions.subscriptions import SubscriptionQuery
 from projections.webhook_endpoints import FoundEndpoint
+
+T = TypeVar("T")
 
 Key = tuple[int, Any]
 """The kind of a point read, an index into _POINT_READS, and the key that is looked up."""
@@ -111,7 +115,8 @@ on conflict (key_id) do update set last_used_at = excluded.last_used_at
     _ACCOUNTS,
     _HEAD,
     _ENDPOINTS,
-) = range(12)
+    _WRITTEN,
+) = range(13)
 _POINT_READS: Final = (
     _PointRead(table.FIND, table.find_parameters, table.found),
     _PointRead(customers.FIND, customers.find_parameters, customers.found),
@@ -125,6 +130,7 @@ _POINT_READS: Final = (
     _PointRead(processor_accounts.FIND, processor_accounts.find_parameters, processor_accounts.found),
     _PointRead(numbered.FIND_HEAD, numbered.find_head_parameters, numbered.found_head),
     _PointRead(webhook_endpoints.FIND, webhook_endpoints.find_parameters, webhook_endpoints.found),
+    _PointRead(WRITTEN, lambda _: (), written_in),
 )
 
 
@@ -137,10 +143,15 @@ class Queries:
 
     `read_stream` reads the log, from which orders in flight are rendered: reads of orders raise what it raises. Every
     read raises DatabaseUnavailable while the database is unavailable, and QueueFull while too many reads wait.
+
+    The standby at `replica_url` answers merchants' lists, searches and reports, if it is as new as the primary.
+    `replica` is whether it is used.
     """
 
-    def __init__(self, url: str, read_stream: ReadStream = _without_log) -> None:
+    def __init__(self, url: str, read_stream: ReadStream = _without_log, replica_url: str | None = None) -> None:
         self._read_stream = read_stream
+        self.replica = None if replica_url is None else ReplicaUse(replica_url, self.written)
+        self._replica = None if self.replica is None else ListReplica(self.replica)
         self.points = DataLoader[Key, Any](url, "ledger-reads", _fetch)
         self._pages = page_loader(url)
         self._lists = ListPool(url)
@@ -155,8 +166,14 @@ class Queries:
         await self.points.start()
         await self._pages.start()
         await self._lists.start()
+        if self.replica is not None and self._replica is not None:
+            await self.replica.start()
+            await self._replica.start()
 
     async def stop(self) -> None:
+        if self.replica is not None and self._replica is not None:
+            await self._replica.stop()
+            await self.replica.stop()
         await self.points.stop()
         await self._pages.stop()
         await self._lists.stop()
@@ -187,7 +204,7 @@ class Queries:
         if not row.is_related:
             return row.document()
         statement = related_documents_statement(merchant_id, row.customer_id, RELATED_SHOWN_MAX + 1)
-        related = [document for (document,) in await self._lists.rows(*statement)]
+        related = [document for (document,) in await self._rows(*statement)]
         return row.document(related[:RELATED_SHOWN_MAX], has_more=len(related) > RELATED_SHOWN_MAX)
 
     async def customer_id(self, merchant_id: UUID, reference: str) -> UUID | None:
@@ -201,7 +218,7 @@ class Queries:
 
     async def customers(self, merchant_id: UUID, query: CustomerQuery) -> bytes:
         """Returns one page of the merchant's customers as JSON."""
-        return customer_page_body(query, await self._lists.rows(*customer_page_statement(merchant_id, query)))
+        return customer_page_body(query, await self._rows(*customer_page_statement(merchant_id, query)))
 
     async def orders_of(self, merchant_id: UUID, customer_id: UUID, after: UUID, limit: int) -> Sequence[UUID]:
         """Returns at most `limit` orders of a customer whose ids come after `after`, in the order of their ids."""
@@ -226,11 +243,11 @@ class Queries:
 
     async def products(self, merchant_id: UUID, query: ProductQuery) -> bytes:
         """Returns one page of the merchant's products as JSON."""
-        return products.page_body(query, await self._lists.rows(*products.page_statement(merchant_id, query)))
+        return products.page_body(query, await self._rows(*products.page_statement(merchant_id, query)))
 
     async def global_invoices(self, merchant_id: UUID, query: GlobalInvoiceQuery) -> bytes:
         """Returns one page of the merchant's global invoices as JSON."""
-        rows = await self._lists.rows(*global_invoices.page_statement(merchant_id, query))
+        rows = await self._rows(*global_invoices.page_statement(merchant_id, query))
         return global_invoices.page_body(query, rows)
 
     async def pending_global_invoices(self, merchant_id: UUID) -> Sequence[UUID]:
@@ -250,7 +267,9 @@ class Queries:
         async def read_order(order_id: UUID) -> Order:
             return fold(evolve, None, await self._read_stream(merchant_id, order_id))
 
-        return await month_end.month_of(self._lists.rows, read_order, merchant_id, year, month, zone)
+        return await self._read(
+            lambda lists: month_end.month_of(lists.rows, read_order, merchant_id, year, month, zone)
+        )
 
     async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:
         """Returns the JSON object of the merchant's saved payment method, None if it was deleted."""
@@ -261,7 +280,7 @@ class Queries:
     async def payment_methods(self, merchant_id: UUID, customer_id: UUID, query: MethodQuery) -> bytes:
         """Returns one page of a customer's saved payment methods as JSON."""
         parameters = payment_methods.page_parameters(merchant_id, customer_id, query)
-        return payment_methods.page_body(query, await self._lists.rows(payment_methods.PAGE, parameters))
+        return payment_methods.page_body(query, await self._rows(payment_methods.PAGE, parameters))
 
     async def plan(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the JSON object of the merchant's plan with this service id, else with this external id."""
@@ -272,7 +291,7 @@ class Queries:
 
     async def plans(self, merchant_id: UUID, query: PlanQuery) -> bytes:
         """Returns one page of the merchant's plans as JSON."""
-        return plans.page_body(query, await self._lists.rows(*plans.page_statement(merchant_id, query)))
+        return plans.page_body(query, await self._rows(*plans.page_statement(merchant_id, query)))
 
     async def subscription(self, merchant_id: UUID, reference: str) -> bytes | None:
         """Returns the JSON object of the merchant's subscription with this service id, else with this external id."""
@@ -283,14 +302,18 @@ class Queries:
 
     async def subscriptions(self, merchant_id: UUID, query: SubscriptionQuery) -> bytes:
         """Returns one page of the merchant's subscriptions as JSON."""
-        customers = plan_ids = None
-        if query.customer is not None:
-            customers = await self._customers(merchant_id, query.customer, related=False)
+        plan_ids = None
         if query.plan is not None:
             plan = await self.plan(merchant_id, query.plan)
             plan_ids = [] if plan is None else [plans.plan_id_in(plan)]
-        statement = subscriptions.page_statement(merchant_id, query, customers, plan_ids)
-        return subscriptions.page_body(query, await self._lists.rows(*statement))
+
+        async def read(lists: Lists) -> list[tuple[Any, ...]]:
+            customers = None
+            if query.customer is not None:
+                customers = await self._customers(lists, merchant_id, query.customer, related=False)
+            return await lists.rows(*subscriptions.page_statement(merchant_id, query, customers, plan_ids))
+
+        return subscriptions.page_body(query, await self._read(read))
 
     async def subscription_invoice(self, merchant_id: UUID, invoice_id: UUID) -> bytes | None:
         """Returns the JSON object of the invoice of a merchant's subscription."""
@@ -300,7 +323,7 @@ class Queries:
     async def subscription_invoices(self, merchant_id: UUID, subscription_id: UUID, query: InvoiceQuery) -> bytes:
         """Returns one page of a subscription's invoices as JSON."""
         parameters = invoices.page_parameters(merchant_id, subscription_id, query)
-        return invoices.page_body(query, await self._lists.rows(invoices.PAGE, parameters))
+        return invoices.page_body(query, await self._rows(invoices.PAGE, parameters))
 
     async def find_key(self, key_hash: bytes) -> FoundKey | None:
         """Returns the API key with this keyed hash, also an expired or revoked one."""
@@ -331,6 +354,12 @@ class Queries:
         """Returns the position of the last event of a merchant's log."""
         found: int | None = await self.points.get((_HEAD, merchant_id.bytes))
         return found or 0
+
+    async def written(self) -> int:
+        """Returns the position of the primary, which a replica has to show (see `ledger.postgres.replica`)."""
+        found: int | None = await self.points.get((_WRITTEN, None))
+        assert found is not None, "every primary has a position"
+        return found
 
     async def write_key_uses(self, uses: Mapping[UUID, datetime]) -> None:
         """Writes the last use of each API key, in real time. It is no part of the log."""
@@ -406,40 +435,56 @@ class Queries:
         rendered since an upgrade that added its columns.
         """
         if is_shared(query):
-            page = await self._pages.get((merchant_id, query))
+            page = None if self._replica is None else await self._replica.page((merchant_id, query))
+            page = page or await self._pages.get((merchant_id, query))
             assert page is not None, "every page is read"
             return await page.body(now, self._read_stream)
-        if query.has_columns and await self._lists.rows(*references.unfilled_statement(merchant_id)):
+        rows = await self._read(lambda lists: self._order_rows(lists, merchant_id, query, now))
+        return page_body(query, await with_heads(merchant_id, rows, self._read_stream), now)
+
+    async def _order_rows(
+        self, lists: Lists, merchant_id: UUID, query: OrderQuery, now: datetime
+    ) -> list[tuple[Any, ...]]:
+        """Returns the rows of a page of orders. Raises like `orders`."""
+        if query.has_columns and await lists.rows(*references.unfilled_statement(merchant_id)):
             raise ReadModelBehind("orders lack the columns of filters")
         named, cards = None, None
         if query.external_id is not None and is_storable(query.external_id):
-            rows = await self._lists.rows(*references.named_statement(merchant_id, query.external_id))
+            rows = await lists.rows(*references.named_statement(merchant_id, query.external_id))
             named = rows[0][0] if rows else None
         if query.last4 is not None:
-            rows = await self._lists.rows(*references.cards_statement(merchant_id, query.last4))
+            rows = await lists.rows(*references.cards_statement(merchant_id, query.last4))
             cards = [query.last4, *references.found(rows, "last4")]
-        customers = await self._customers_of(merchant_id, query)
+        customers = await self._customers_of(lists, merchant_id, query)
         statements, parameters = page_statements(merchant_id, query, now, customers, cards, named)
-        rows = await self._lists.first_rows(statements, parameters)
-        return page_body(query, await with_heads(merchant_id, rows, self._read_stream), now)
+        return await lists.first_rows(statements, parameters)
 
-    async def _customers_of(self, merchant_id: UUID, query: OrderQuery) -> list[UUID] | None:
+    async def _rows(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Returns all rows of a query of a merchant's list."""
+        return await self._read(lambda lists: lists.rows(statement, parameters))
+
+    async def _read(self, read: Callable[[Lists], Awaitable[T]]) -> T:
+        """Returns what `read` makes of lists: of the replica's if that can answer, else of the primary's."""
+        found = None if self._replica is None else await self._replica.read(read)
+        return await read(self._lists) if found is None else found
+
+    async def _customers_of(self, lists: Lists, merchant_id: UUID, query: OrderQuery) -> list[UUID] | None:
         """Returns the customers that the filters by customer and by e-mail leave, None without such a filter."""
         customers = None
         if query.customer is not None:
-            customers = await self._customers(merchant_id, query.customer, related=query.related)
+            customers = await self._customers(lists, merchant_id, query.customer, related=query.related)
         if query.email is None:
             return customers
         rows = []
         if is_storable(query.email):
-            rows = await self._lists.rows(*references.email_statement(merchant_id, query.email))
+            rows = await lists.rows(*references.email_statement(merchant_id, query.email))
         owners: list[UUID] = references.found(rows, "email")
         return owners if customers is None else list(set(owners).intersection(customers))
 
-    async def _customers(self, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
+    async def _customers(self, lists: Lists, merchant_id: UUID, reference: str, *, related: bool) -> list[UUID]:
         if not is_storable(reference):
             return []
-        return customers_found(await self._lists.rows(*customers_statement(merchant_id, reference, related=related)))
+        return customers_found(await lists.rows(*customers_statement(merchant_id, reference, related=related)))
 
 
 async def _fetch(connection: Connection, keys: Sequence[Key]) -> Mapping[Key, Any]:

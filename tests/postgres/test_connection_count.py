@@ -29,6 +29,7 @@ from ledger.postgres.connection_count import (
     connections_max,
     embedded_settings,
     fit_processes,
+    replica_connections,
     require_connections,
     worker_connections,
 )
@@ -100,7 +101,7 @@ def test_every_connection_of_a_process_is_counted() -> None:
         if path.parts[-2] != "bench" and path.name != "connection_count.py"
         for name in re.findall(r'"(ledger-[a-z-]*[a-z])"', path.read_text())
     }
-    counted = api_connections("sandbox").keys() | worker_connections("sandbox").keys()
+    counted = api_connections("sandbox").keys() | worker_connections("sandbox").keys() | replica_connections().keys()
     assert found - OF_OTHERS == counted
 
 

@@ -21,8 +21,8 @@ from tests.domain.builders import NOON
 
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.domain.orders.terms import MethodType
-from ledger.postgres.connection import SET
-from projections.lists import pool, references
+from ledger.postgres.connection import LIST_SETTINGS, SET
+from projections.lists import references
 from projections.lists.pages import OrderQuery
 from projections.lists.statements import page_statements
 from projections.orders import table
@@ -61,7 +61,7 @@ def first_day(databases: Databases) -> Iterator[psycopg.Connection[Any]]:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("truncate payment_order")
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(SET, (list(pool.SETTINGS), list(pool.SETTINGS.values())))
+            connection.execute(SET, (list(LIST_SETTINGS), list(LIST_SETTINGS.values())))
             yield connection
 
 

@@ -128,7 +128,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         await stack.enter_async_context(ledger.journal.disk.probing(settings.disk_probe_s))
         registration = Registration(ledger.journal.announcer, document_place(settings))
         await stack.enter_async_context(registration.running())
-        queries = Queries(settings.database_url, ledger.journal.reader.stream)
+        queries = Queries(settings.database_url, ledger.journal.reader.stream, settings.read_database_url)
         await queries.start()
         stack.push_async_callback(queries.stop)
         limiter = stack.enter_context(
@@ -154,7 +154,10 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         states = StateReader(ledger.journal.reader, ledger.slices)
         events = FeedReader(settings.database_url, states, bodies)
         stack.push_async_callback(events.stop)
-        past, reports = SnapshotClient(settings.database_url, "ledger-past"), ReportClient(settings.database_url)
+        past, reports = (
+            SnapshotClient(settings.database_url, "ledger-past"),
+            ReportClient(settings.database_url, queries.replica),
+        )
         stack.push_async_callback(past.stop)
         stack.push_async_callback(reports.stop)
         histories = HistoryReader(settings.database_url, ledger.journal.reader, ledger.slices)

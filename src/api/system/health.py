@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
@@ -57,7 +57,7 @@ class Readiness(Struct):
     reason: Annotated[str, Meta(description="What the failed checks mean, for a person; empty where all are true.")] = (
         ""
     )
-    warning: Annotated[str, Meta(description="What is wrong with some records, although the service is ready.")] = ""
+    warning: Annotated[str, Meta(description="What is wrong although the service is ready.")] = ""
 
 
 def live() -> ASGIApp:
@@ -85,7 +85,7 @@ class _Probe:
 
 async def _readiness(holder: DependencyHolder) -> ApiResponse:
     checks = await check(holder.deps)
-    warning = _UNOPENED if unopened.is_recent() else ""
+    warning = "; ".join(_warnings(holder))
     if not checks.failed:
         return json_response(200, Readiness(status="ready", checks=checks, warning=warning))
     reason = "the process is starting or ending"
@@ -93,6 +93,15 @@ async def _readiness(holder: DependencyHolder) -> ApiResponse:
         read_only = {"writer": _READ_ONLY} if holder.deps.ledger.journal.disk.is_read_only else {}
         reason = "; ".join((_REASONS | read_only)[name] for name in checks.failed)
     return json_response(503, Readiness(status="not ready", checks=checks, reason=reason, warning=warning))
+
+
+def _warnings(holder: DependencyHolder) -> Iterator[str]:
+    """Yields what is wrong although the service is ready."""
+    if unopened.is_recent():
+        yield _UNOPENED
+    replica = None if holder.deps is None else holder.deps.queries.replica
+    if replica is not None and replica.reason:
+        yield f"the primary answers all lists, because the replica is not used: {replica.reason}"
 
 
 _CODES: Final = {414: ANY[414], 431: ANY[431]}

@@ -4,6 +4,7 @@ In reading order:
 
 - `connection`: how a connection is opened, cut and replaced. `faults`: failures that are answered 503.
 - `replication`: commits that a synchronous standby has, and the server's warnings about those that it may lack.
+- `replica`: a standby that answers reads, if it shows what was acknowledged before.
 - `connection_count`: how many of them a service opens. `pooling`: refuses a pooler that shares sessions.
 - `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `pipeline`: transactions that
   are sent as a whole, without waiting for those before.

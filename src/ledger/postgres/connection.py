@@ -55,13 +55,16 @@ _HAS_TRANSACTION_TIMEOUT: Final = 170_000
 ANSWER_MAX_S: Final = 15.0
 """How long to wait for a silent server: longer than its own time-outs, so that their errors still arrive."""
 
-_KEEP_ALIVE: Final[dict[str, Any]] = {
+TIMEOUTS: Final[dict[str, Any]] = {
+    "connect_timeout": _CONNECT_TIMEOUT_S,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""Detects a server behind a silent network within eleven seconds (libpq's names; in seconds, the last in ms)."""
+"""Give up a server that does not answer a new connection after five seconds, and detect one behind a silent network
+within eleven (libpq's names; in seconds, the last in ms).
+"""
 
 _WAIT_INTERVAL_S: Final = 0.1
 """psycopg's own pause between looks at an interrupt."""
@@ -132,6 +135,19 @@ def session_settings(**changes: str) -> Mapping[str, str]:
     return _SETTINGS | changes
 
 
+# A list is read in the order of an index. Over a small or fresh table the planner prefers to scan and sort, and would
+# keep that plan; a new plan for the values of each list costs more than the list. A search collects its matches of a
+# large merchant in memory; at most as many searches run at once as there are connections.
+LIST_SETTINGS: Final = session_settings(
+    work_mem="32MB",
+    statement_timeout="5s",
+    lock_timeout="500ms",  # beside the wait for a connection: a list that is refused is refused within two seconds
+    idle_in_transaction_session_timeout="5s",
+    default_transaction_read_only="on",
+)
+"""The settings of a session that reads lists, and of every session at a replica."""
+
+
 class TakesNoWrites(psycopg.OperationalError):
     """The server is a standby, which may show less than was acknowledged, or an operator has made it read-only."""
 
@@ -153,7 +169,7 @@ async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Map
 
 def connect_arguments(name: str) -> dict[str, Any]:
     """Returns psycopg's arguments for a connection in autocommit, named `name` in the database's activity view."""
-    return {"autocommit": True, "application_name": name, "connect_timeout": _CONNECT_TIMEOUT_S, **_KEEP_ALIVE}
+    return {"autocommit": True, "application_name": name, **TIMEOUTS}
 
 
 async def connect(

@@ -73,6 +73,10 @@ _WORKER: Final = Counter(
     }
 )
 
+_REPLICA: Final = Counter(
+    {"ledger-replica-use": 1, "ledger-replica-pages": 1, "ledger-replica-lists": 4, "ledger-replica-summaries": 1}
+)
+
 _SPARE: Final = 20
 """The connections that the embedded server accepts beyond the service's own: of commands, of an operator's sessions, of
 a merchant's followers.
@@ -88,6 +92,11 @@ def api_connections(environment: str) -> Mapping[str, int]:
 def worker_connections(environment: str) -> Mapping[str, int]:
     """Returns the most connections of a worker in this environment, by their names."""
     return _EVERY + _WORKER + (_EVERY_SANDBOX if environment == "sandbox" else Counter())
+
+
+def replica_connections() -> Mapping[str, int]:
+    """Returns the most connections of an API process to a replica, by their names."""
+    return _REPLICA
 
 
 def connections_max(settings: Settings) -> int:

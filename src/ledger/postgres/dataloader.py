@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import psycopg
 
-from ledger.postgres.connection import Connection, QueryTimeout, connect_unless_one_waits, reconnect
+from ledger.postgres.connection import ANSWER_MAX_S, Connection, QueryTimeout, connect_unless_one_waits, reconnect
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.telemetry.metrics import READER_BATCH_KEYS, RECONNECTS
 
@@ -37,6 +37,8 @@ class DataLoader(Generic[K, V]):
     goes on connecting.
     """
 
+    _answer_max_s = ANSWER_MAX_S
+
     def __init__(self, url: str, name: str, fetch: Fetch[K, V], at_once: int = _BATCH_MAX) -> None:
         self._url, self.name, self._fetch, self._at_once = url, name, fetch, at_once
         self._pending: dict[K, list[asyncio.Future[V | None]]] = {}
@@ -54,6 +56,10 @@ class DataLoader(Generic[K, V]):
     async def start(self) -> None:
         """Connects and begins to answer. Raises psycopg.OperationalError."""
         self._connection = await self._open()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins to answer, as soon as the server does."""
         self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
@@ -109,7 +115,7 @@ class DataLoader(Generic[K, V]):
         assert self._connection is not None
         self._batch_keys.observe(len(keys))
         try:
-            with QueryTimeout(self._connection):
+            with QueryTimeout(self._connection, self._answer_max_s):
                 return await self._fetch(self._connection, keys)
         except psycopg.OperationalError:
             if not (self._connection.broken or self._connection.closed):
@@ -119,7 +125,7 @@ class DataLoader(Generic[K, V]):
         self._reconnects.inc()
         async with asyncio.timeout(_RECONNECT_S):
             self._connection = await self._open()
-        with QueryTimeout(self._connection):
+        with QueryTimeout(self._connection, self._answer_max_s):
             return await self._fetch(self._connection, keys)
 
     async def _open(self) -> Connection:

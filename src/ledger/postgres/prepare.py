@@ -97,7 +97,7 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
 
     Raises NoPrimary: no connection, or a server that takes no writes. Raises CannotRun: a migration that fails, no
     master key in production, another master key than the database's, a pooler that shares sessions, or a database in
-    production that may lose commits after it has acknowledged them.
+    production that may lose commits after it has acknowledged them. A replica may be away.
     """
     if not generates_master_key(settings):
         load_secrets(settings)  # a malformed one stops the start before anything is written
@@ -116,8 +116,25 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
     except psycopg.OperationalError as failure:
         raise NoPrimary(f"the database does not answer: {' '.join(str(failure).split())}") from failure
     return msgspec.structs.replace(
-        settings, database_url=application_url, database_app_url=application_url, database_vault_url=vault_url
+        settings,
+        database_url=application_url,
+        database_app_url=application_url,
+        database_vault_url=vault_url,
+        read_database_url=replica_url(settings, application_url, owner_url),
     )
+
+
+def replica_url(settings: Settings, application_url: str, owner_url: str) -> str | None:
+    """Returns the connection string of the replica, None if there is none.
+
+    It is as the application's role if the owner made that role, whose password the operator does not know. The owner
+    could read the vault there.
+    """
+    url = settings.read_database_url
+    if url is None or settings.database_app_url is not None or application_url == owner_url:
+        return url
+    role = conninfo_to_dict(application_url)
+    return make_conninfo(url, user=role["user"], password=role["password"])
 
 
 def _own_secrets(settings: Settings, owner_url: str) -> Secrets:

@@ -337,6 +337,18 @@ CLOCK_AHEAD_SECONDS = _gauge(
     "Seconds by which the machine's clock is ahead of the database's; negative if it is behind.",
     ("process",),
 )
+REPLICA_USED = _gauge(
+    "ledger_replica_used",
+    "1 where the process lets the replica of LEDGER_READ_DATABASE_URL answer lists, 0 where the primary answers all; no "
+    "value without a replica.",
+    ("process",),
+)
+REPLICA_READS = _counter(
+    "ledger_replica_reads_total",
+    "Reads that a replica may answer, by outcome: answered by it; behind where it lacked what the primary showed, failed "
+    "where the read failed there, and unused where it was known to be away. The primary answers all but the first.",
+    ("outcome",),
+)
 RECORDS_UNOPENED = _counter(
     "ledger_records_unopened_total",
     "Sealed records that could not be opened, by what owns them, and by reason: missing for a sealing key that the process "

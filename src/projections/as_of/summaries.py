@@ -124,13 +124,16 @@ class SummaryReader:
 
         Raises ReportTooLarge, and like `LogReader.opened`.
         """
-        async with self._reports.report(merchant_id) as connection:
+
+        async def read(connection: Connection) -> SummaryDocument:
             point = await find_position(connection, merchant_id, as_of, now)
             values = {"merchant_id": merchant_id, "position": point.position}
             orders = await self._orders(connection, merchant_id, values)
             subscriptions = await self._subscriptions(connection, merchant_id, values)
-        at, position = moment(point.as_of), point.position
-        return encode(SummaryDocument(as_of=at, position=position, orders=orders, subscriptions=subscriptions))
+            at, position = moment(point.as_of), point.position
+            return SummaryDocument(as_of=at, position=position, orders=orders, subscriptions=subscriptions)
+
+        return encode(await self._reports.read(merchant_id, read))
 
     async def _orders(self, connection: Connection, merchant_id: UUID, values: dict[str, Any]) -> list[OrderSums]:
         to_fold = await _rows(connection, _ORDERS_TO_FOLD, values | {"limit": FOLDED_MAX + 1})

@@ -8,5 +8,5 @@ In reading order:
   totals.
 - `customers`: the same for a page of customers.
 - `in_flight`: the orders of a page that are rendered when it is read. `shared_pages`: pages of orders that requests
-  share. `pool`: the connections of all other list queries.
+  share. `pool`: the connections of all other list queries. `replica`: both at a standby.
 """

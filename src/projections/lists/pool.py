@@ -6,7 +6,7 @@ asked to try later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -14,45 +14,53 @@ from typing import Any, Final
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
-from ledger.postgres.connection import QueryTimeout, apply_settings, connect_arguments, session_settings
+from ledger.postgres.connection import LIST_SETTINGS, QueryTimeout, apply_settings, connect_arguments
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
+from ledger.postgres.replica import require_replayed
 
-# A list is read in the order of an index. Over a small or fresh table the planner prefers to scan and sort, and would
-# keep that plan; a new plan for the values of each list costs more than the list. A search collects its matches of a
-# large merchant in memory; at most as many searches run at once as there are connections.
-SETTINGS: Final = session_settings(
-    work_mem="32MB",
-    statement_timeout="5s",
-    lock_timeout="500ms",  # beside the wait for a connection: a list that is refused is refused within two seconds
-    idle_in_transaction_session_timeout="5s",
-    default_transaction_read_only="on",
-)
 _CONNECTIONS_MAX: Final = 4
 _QUEUE_MAX: Final = 200
 _CONNECTION_WAIT_S: Final = 1.5
 _ANSWER_MAX_S: Final = 8.0
 
 
-class ListPool:
-    """Runs list queries on a small pool, which replaces connections that were lost."""
+_configure: Final = partial(apply_settings, settings=LIST_SETTINGS)
 
-    def __init__(self, url: str) -> None:
+
+class ListPool:
+    """Runs list queries on a small pool, which replaces connections that were lost.
+
+    It goes on trying for `retry_max_s` seconds, with longer and longer pauses; after that, with the next query.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str = "ledger-lists",
+        configure: Callable[[psycopg.AsyncConnection[Any]], Awaitable[None]] = _configure,
+        retry_max_s: float = 300.0,
+    ) -> None:
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[Any, ...]]] = AsyncConnectionPool(
             url,
-            kwargs={"prepare_threshold": 0, **connect_arguments("ledger-lists")},
-            configure=partial(apply_settings, settings=SETTINGS),
+            kwargs={"prepare_threshold": 0, **connect_arguments(name)},
+            configure=configure,
             min_size=1,
             max_size=_CONNECTIONS_MAX,
             max_waiting=_QUEUE_MAX,
             timeout=_CONNECTION_WAIT_S,
+            reconnect_timeout=retry_max_s,
             check=AsyncConnectionPool.check_connection,
             open=False,
-            name="ledger-lists",
+            name=name,
         )
 
     async def start(self) -> None:
         """Connects. Raises psycopg.OperationalError."""
         await self._pool.open(wait=True, timeout=10)
+
+    async def begin(self) -> None:
+        """Begins to connect, to a server that may be away."""
+        await self._pool.open()
 
     async def stop(self) -> None:
         await self._pool.close()
@@ -70,14 +78,20 @@ class ListPool:
                 await connection.execute("set transaction read write")
                 await connection.execute(statement, parameters)
 
-    async def first_rows(self, statements: Iterable[str], parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    async def first_rows(
+        self, statements: Iterable[str], parameters: Mapping[str, Any], position: int | None = None
+    ) -> list[tuple[Any, ...]]:
         """Returns all rows of the first query that has any. Each query has its own time limit.
 
-        Raises DatabaseUnavailable or QueueFull.
+        With a `position`, the server is a replica, which has to show the primary's log up to there. Raises
+        DatabaseUnavailable or QueueFull, and like `require_replayed`.
         """
         rows: list[tuple[Any, ...]] = []
         with _as_faults():
             async with self._pool.connection() as connection:
+                if position is not None:
+                    with QueryTimeout(connection, _ANSWER_MAX_S):
+                        await require_replayed(connection, position)
                 for statement in statements:
                     with QueryTimeout(connection, _ANSWER_MAX_S):
                         cursor = await connection.execute(statement, parameters, binary=True)

@@ -23,7 +23,7 @@ PageKey = tuple[UUID, OrderQuery]
 """A merchant, and a page of its orders."""
 
 _DUE_AT: Final = 5
-_READ_AT_ONCE: Final = 16
+READ_AT_ONCE: Final = 16
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -74,10 +74,11 @@ def is_shared(query: OrderQuery) -> bool:
 
 def page_loader(url: str) -> DataLoader[PageKey, SharedPage]:
     """Returns the loader of shared pages, on a connection of its own."""
-    return DataLoader(url, "ledger-list-pages", _fetch, at_once=_READ_AT_ONCE)
+    return DataLoader(url, "ledger-list-pages", read_pages, at_once=READ_AT_ONCE)
 
 
-async def _fetch(connection: Connection, keys: Sequence[PageKey]) -> Mapping[PageKey, SharedPage]:
+async def read_pages(connection: Connection, keys: Sequence[PageKey]) -> Mapping[PageKey, SharedPage]:
+    """Reads pages in one round trip."""
     cursors = [connection.cursor(binary=True) for _ in keys]
     if len(keys) == 1:
         await _execute(cursors[0], keys[0])

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import psycopg
 import pytest
+from benchmarks.scratch import running_standby, start_standby
 from tests.api.bodies import paid_order
 from tests.api.storefront import opened
-from tests.clusters import lay_cluster
+from tests.streaming import running_primary, wait_until
 
-from ledger.backup.programs import BASE_BACKUP
 from ledger.journal.commit import group_commit
 from ledger.postgres.connection import QueryTimeout, TakesNoWrites, connect
-from ledger.postgres.embedded import cluster, server
-from ledger.postgres.embedded.account import as_account
-from ledger.postgres.embedded.ownership import own_directory
 from ledger.postgres.embedded.server import EmbeddedServer
 from ledger.postgres.migrate import migrate
 from ledger.postgres.prepare import prepare, standbys_of
@@ -30,66 +24,24 @@ from ledger.settings import CannotRun, Settings
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 ANSWER_S = 1.0
-SETTINGS = {"shared_buffers": "32MB", "wal_init_zero": "off"}
 END = "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"
 
 
 @pytest.fixture
 def primary(short_dir: Path) -> Iterator[EmbeddedServer]:
-    running = server.start(cluster.open_cluster(lay_cluster(short_dir / "primary")), settings=SETTINGS)
-    yield running
-    running.stop(at_once=True)
+    with running_primary(short_dir / "primary") as running:
+        yield running
 
 
 @pytest.fixture
 def standby(short_dir: Path, primary: EmbeddedServer) -> Iterator[EmbeddedServer]:
-    """A synchronous standby of the primary, made by pg_basebackup."""
-    home = short_dir / "standby"
-    home.mkdir()
-    account = primary.cluster.account
-    for place in (home, home / "run"):
-        own_directory(place, account)
-    made = msgspec.structs.replace(primary.cluster, home=home, log=home / "postgres.log", sockets=home / "run")
-    subprocess.run(
-        [
-            made.binaries / BASE_BACKUP,
-            f"--dbname={primary.url} application_name=second",
-            f"--pgdata={made.directory}",
-            "--write-recovery-conf",
-            "--checkpoint=fast",
-        ],
-        check=True,
-        capture_output=True,
-        **as_account(account),
-    )
-    running = EmbeddedServer(made, SETTINGS | {"hot_standby": "on"})
-    start(running)
-    with psycopg.connect(primary.url, autocommit=True) as connection:
-        connection.execute("alter system set synchronous_standby_names = 'second'")
-        connection.execute("select pg_reload_conf()")
-        wait_until(connection, "select sync_state from pg_stat_replication", "sync")
-    yield running
-    running.stop(at_once=True)
-
-
-def start(running: EmbeddedServer) -> None:
-    """Starts a standby, and returns once it answers."""
-    until = time.monotonic() + 30
-    while not server.is_running(running.cluster) and time.monotonic() < until:
-        running.tick()
-        try:
-            psycopg.connect(running.url).close()
-        except psycopg.OperationalError:
-            time.sleep(0.02)
-        else:
-            return
-
-
-def wait_until(connection: psycopg.Connection, query: str, value: object) -> None:
-    until = time.monotonic() + 30
-    while connection.execute(query).fetchone() != (value,):  # type: ignore[arg-type]
-        assert time.monotonic() < until, query
-        time.sleep(0.02)
+    """A synchronous standby of the primary."""
+    with running_standby(short_dir / "standby", primary) as running:
+        with psycopg.connect(primary.url, autocommit=True) as connection:
+            connection.execute("alter system set synchronous_standby_names = 'second'")
+            connection.execute("select pg_reload_conf()")
+            wait_until(connection, "select sync_state from pg_stat_replication", "sync")
+        yield running
 
 
 async def test_a_primary_without_its_standby_answers_nothing_that_a_promotion_loses(
@@ -130,7 +82,7 @@ async def test_a_primary_without_its_standby_answers_nothing_that_a_promotion_lo
         assert [answer.status_code for answer in refused] == [503] * 4
         assert len(calls) == 3
         primary.stop(at_once=True)
-    start(standby)
+    start_standby(standby)
     with psycopg.connect(standby.url, autocommit=True) as promoted:
         promoted.execute("select pg_promote()")
         wait_until(promoted, "select pg_is_in_recovery()", value=False)

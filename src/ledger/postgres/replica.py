@@ -1,0 +1,221 @@
+"""A standby that answers reads: how its connections are opened, and how far it must have got to answer one.
+
+The position is the byte of the primary's write-ahead log up to which it is on disk. What was acknowledged before the
+position was read, by any process on any machine, is before it. Never ask for the position before the request is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import psycopg
+import structlog
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import tuple_row
+
+from ledger.postgres import arrays
+from ledger.postgres.connection import LIST_SETTINGS, SET, TIMEOUTS, Connection, QueryTimeout, connect_arguments
+from ledger.postgres.faults import DatabaseUnavailable, Fault
+from ledger.postgres.pooling import require_sessions
+from ledger.settings import CannotRun
+from ledger.telemetry.metrics import PROCESS, REPLICA_READS, REPLICA_USED
+
+T = TypeVar("T")
+
+_log = structlog.get_logger()
+
+_ANSWERED, _BEHIND, _FAILED, _UNUSED = [
+    REPLICA_READS.labels(outcome) for outcome in ("answered", "behind", "failed", "unused")
+]
+
+ANSWER_MAX_S: Final = 6.0
+"""How long a read waits for a replica that is silent: longer than the replica's own time-out for a statement."""
+
+# Up to where the primary's log is on disk. A commit that waits for no disk may be acknowledged before it is there.
+WRITTEN: Final = """
+select 0, case when current_setting('synchronous_commit') = 'off' then pg_current_wal_insert_lsn()
+               else pg_current_wal_flush_lsn() end
+"""
+
+# Whether the server is a standby, and up to where a read shows the primary's log.
+_REPLAYED: Final = "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::int8"
+
+_CATCH_UP_MAX_S: Final = 0.1
+_CATCH_UP_LOOK_S: Final = 0.002
+_LOOK_S: Final = 1.0
+_LOG_S: Final = 60.0
+
+
+def written_in(row: Sequence[Any]) -> int:
+    """Returns the position from a row of WRITTEN that was read in binary: psycopg leaves a pg_lsn as its bytes."""
+    return int.from_bytes(row[1], "big")
+
+
+class NoStandby(psycopg.OperationalError):
+    """The server that was named as a replica is a primary: it was promoted, and its log may be another one."""
+
+    def __init__(self) -> None:
+        super().__init__("the server is no standby: it was promoted, or is the primary itself")
+
+
+class ReplicaBehind(Fault):
+    """The replica does not show the primary's log up to this position yet."""
+
+    def __init__(self) -> None:
+        super().__init__("it is behind the primary")
+
+
+async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Gives a new session at a replica its settings. Raises psycopg.Error, which is NoStandby at a primary."""
+    answer = await connection.execute(SET, (list(LIST_SETTINGS), list(LIST_SETTINGS.values())), prepare=False)
+    row = await answer.fetchone()
+    assert row is not None, "every session has settings"
+    if not row[0]:
+        raise NoStandby
+
+
+async def connect_replica(url: str, name: str) -> Connection:
+    """Opens a connection to a replica, named `name` in its activity view. Raises psycopg.Error, which is NoStandby at a
+    primary.
+    """
+    connection = await Connection.connect(url, row_factory=tuple_row, **connect_arguments(name))
+    connection.prepare_threshold = 0
+    connection.prepared_max = None
+    arrays.register(connection)
+    try:
+        with QueryTimeout(connection, ANSWER_MAX_S):
+            await configure(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def replayed(connection: psycopg.AsyncConnection[Any]) -> int:
+    """Returns up to which position of the primary's log the replica shows it.
+
+    Raises NoStandby at a server that was promoted; its connection is closed, and the next one may meet a standby.
+    """
+    row = await (await connection.execute(_REPLAYED)).fetchone()
+    assert row is not None, "a select without from has one row"
+    is_standby, position = row
+    if not is_standby:
+        connection.pgconn.finish()
+        raise NoStandby
+    return int(position or 0)
+
+
+async def require_replayed(connection: psycopg.AsyncConnection[Any], position: int) -> None:
+    """Returns once the session's replica shows the primary's log up to a position; its next statements show it too.
+
+    Raises ReplicaBehind if it does not within a tenth of a second, and NoStandby.
+    """
+    until = time.monotonic() + _CATCH_UP_MAX_S
+    while await replayed(connection) < position:
+        if time.monotonic() > until:
+            raise ReplicaBehind
+        await asyncio.sleep(_CATCH_UP_LOOK_S)
+
+
+class ReplicaUse:
+    """The use of a replica by this process: `reason` is why it does not use it, for a person; empty while it does.
+
+    A task looks at the replica every second, over a connection of its own, so that no request waits for one that is
+    away. After a read that failed, the primary answers until a look finds the replica well. `written` returns the
+    primary's position.
+    """
+
+    def __init__(self, url: str, written: Callable[[], Awaitable[int]]) -> None:
+        self.url = url
+        self._written = written
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._behind = 0  # the last position that the replica did not show in time
+        self._logged: bool | None = None  # whether the last line in the log was that it is used
+        self._logged_at = float("-inf")
+        self.reason = "it has not answered yet"
+
+    async def start(self) -> None:
+        """Begins to look, now and then every second. The replica may be away."""
+        self._task = asyncio.create_task(self._run(), name="replica-use")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._disconnect()
+
+    async def ask(self, read: Callable[[int], Awaitable[T]]) -> T | None:
+        """Returns what `read` reads at the replica for the position that it has to show; None if the primary has to
+        answer.
+
+        Raises what asking the primary for its position raises. Raises DatabaseUnavailable, as the primary does, if a
+        statement takes too long at the replica: the primary shall not have it too.
+        """
+        if self.reason:
+            _UNUSED.inc()
+            return None
+        position = await self._written()
+        try:
+            found = await read(position)
+        except ReplicaBehind as fault:
+            _BEHIND.inc()
+            self._behind = max(self._behind, position)
+            self._note(reason_of(fault))
+            return None
+        except DatabaseUnavailable as fault:
+            if isinstance(fault.__cause__, psycopg.errors.QueryCanceled):
+                raise
+            _FAILED.inc()
+            self._note(reason_of(fault))
+            return None
+        except psycopg.Error:  # of this read alone
+            _FAILED.inc()
+            return None
+        _ANSWERED.inc()
+        return found
+
+    async def look(self) -> None:
+        """Looks at the replica once."""
+        try:
+            if self._connection is None or self._connection.closed:
+                await asyncio.to_thread(require_sessions, make_conninfo(self.url, **TIMEOUTS))
+                self._connection = await connect_replica(self.url, "ledger-replica-use")
+            with QueryTimeout(self._connection, _LOOK_S):
+                position = await replayed(self._connection)
+        except (CannotRun, psycopg.Error) as fault:
+            await self._disconnect()
+            self._note(reason_of(fault))
+        else:
+            self._note(reason_of(ReplicaBehind()) if position < self._behind else "")
+
+    async def _run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK_S)
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    def _note(self, reason: str) -> None:
+        """Keeps the state, and logs a change. A replica that is behind again and again is logged once a minute."""
+        self.reason = reason
+        REPLICA_USED.labels(PROCESS).set(not reason)
+        if not reason and self._logged is not True:
+            _log.info("replica_used")
+            self._logged = True
+        elif reason and self._logged is not False and time.monotonic() - self._logged_at > _LOG_S:
+            _log.warning("replica_unused", reason=reason)
+            self._logged, self._logged_at = False, time.monotonic()
+
+
+def reason_of(fault: Exception) -> str:
+    """Returns for a person why a replica is not used, without any part of its connection string."""
+    if isinstance(fault, ReplicaBehind | NoStandby | CannotRun):
+        return str(fault)
+    return f"it does not answer: {fault if isinstance(fault, DatabaseUnavailable) else type(fault).__name__}"
