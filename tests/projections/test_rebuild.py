@@ -281,11 +281,19 @@ async def test_commits_meanwhile_are_kept(full: Shop, database_url: str, connect
     orders = [await full.order(f"more-{n}", started(1, 10_000)) for n in range(40)]
     await connection.execute("update payment_order set payments = '[]', amount = 1")
     await connection.execute("update tally set n = n + 3")
+    rows = "select count(*) from payment_order where head <> '' and external_id in ('paid', 'split')"
+
+    async def read() -> None:
+        while not rebuilding.done():
+            assert await (await connection.execute(rows)).fetchone() == (2,)
+
     rebuilding = asyncio.create_task(rebuild(database_url, full.journal.reader))
+    reading = asyncio.create_task(read())
     for n, order in enumerate(orders):
         await full.then(order, *paid(2, 10_000))
         await full.order(f"new-{n}")
     found = differing(await rebuilding)
+    await reading
     assert found["payment_order"] >= 5
     assert "tally" in found
     assert not (await rebuild(database_url, full.journal.reader, writes=False)).differs

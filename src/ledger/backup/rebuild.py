@@ -16,7 +16,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from ledger.backup.comparison import ChangedOrder, Comparison, LogIncomplete, Wrong, render_streams
+from ledger.backup.comparison import EXPLAINED_MAX, ChangedOrder, Comparison, LogIncomplete, Wrong, render_streams
 from ledger.domain.customers.events import CustomerErased
 from ledger.domain.streams import CUSTOMERS
 from ledger.journal.inline import Row
@@ -28,11 +28,9 @@ from ledger.progress import Progress, unreported
 from ledger.settings import CannotRun
 from projections import customers
 from projections.lists import tally
-from projections.read_models import CUSTOMER_COUNT, LINES, NAMES, READ_MODELS, ReadModel
+from projections.read_models import LINES, NAMES, READ_MODELS, ReadModel
 from projections.search.repair import forget_counts, replace_lines
 
-EXPLAINED_MAX: Final = 20
-"""How many orders are named whose status or money differs."""
 _LOCKED_S: Final = 0.025
 """How long the head of a merchant is to be locked for a page. Pages become larger or smaller so that it takes that."""
 _AT_ONCE_MAX: Final = 200
@@ -205,12 +203,12 @@ class _Repair:
         self, connection: Connection, reader: LogReader, merchant_id: UUID, head: int, tables: frozenset[str]
     ) -> None:
         self._connection, self._reader, self._merchant_id = connection, reader, merchant_id
-        self._tables = tables
         self._models = [model for model in READ_MODELS if model.name in tables]
         self._head = head  # up to which the changes below are known
         self._changed: set[UUID] = set()
         self._has_erased = False  # rows that were rendered before may have the person
         self._has_forgotten_counts = False
+        self._has_written_customers = False  # which a trigger has counted, as if they were new
         self._at_once = 8
 
     async def write(self, wrong: Sequence[Wrong]) -> None:
@@ -240,7 +238,7 @@ class _Repair:
             async with self._locked():
                 await self._connection.execute(tally.TABLE.write.format(rows=rows), arrays)
                 await self._connection.execute(_DROP_EMPTY_COUNTERS, (self._merchant_id,))
-        if counts_customers or CUSTOMER_COUNT in self._tables:
+        if counts_customers or self._has_written_customers:
             async with self._locked():
                 await self._connection.execute(_COUNT_CUSTOMERS, {"merchant_id": self._merchant_id})
 
@@ -289,8 +287,8 @@ class _Repair:
         if surplus:  # first: a missing row may have another key that one of these has
             await self._connection.execute(*model.remove(surplus))
         if rows:
-            written = await self._connection.execute(*model.write(rows))
-            if (
-                model.table is customers.TABLE and written.rowcount
-            ):  # a trigger for earlier releases may have changed it
+            await self._connection.execute(*model.write(rows))
+        if model.table is customers.TABLE and (rows or surplus):
+            self._has_written_customers = True
+            if rows:  # a trigger for earlier releases may have changed what was written
                 await self._connection.execute(*model.write(rows))

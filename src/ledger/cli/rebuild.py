@@ -44,8 +44,8 @@ def rebuild(
     it; rows that follow from no event go. It may be ended and run again, and a second run changes nothing. With --check
     it writes nothing: before an upgrade, run so by the new release, it shows what that one would change.
     """
+    from ledger.backup.comparison import EXPLAINED_MAX
     from ledger.backup.log_reader import log_reader
-    from ledger.backup.rebuild import EXPLAINED_MAX
     from ledger.backup.rebuild import rebuild as run
     from ledger.journal.append import SealBroken
     from projections.read_models import NAMES
