@@ -32,7 +32,7 @@ from benchmarks.measure.budget import CARD, CREATE, READ, cost_ratios
 from benchmarks.measure.report import Ratio, Report, Target
 from benchmarks.measure.resources import Costs, child_of, resident_mb
 from benchmarks.measure.samples import Sample, in_turns, show_progress, typical
-from benchmarks.suites.journal import CLIENTS, IN_FLIGHT, compare, p50, p99, per_second
+from benchmarks.suites.journal import CLIENTS, IN_FLIGHT, compare, p50, p99, per_second, residual_p99
 from ledger.domain.orders.statuses import OrderStatus
 from ledger.processors.stripe.transport import URL
 from ledger.settings import CannotRun, Settings
@@ -57,6 +57,8 @@ _RATIOS: Final = (
     (CREATE, _E, per_second, None),
     (CREATE, _R, p99, Target(5, at_most=True)),
     (_MANY_CREATE, _R, p99, Target(10, at_most=True)),
+    (CREATE, _R, residual_p99, None),
+    (_MANY_CREATE, _R, residual_p99, None),
     (_ONE_CREATE, _ONE_INSERT, p50, Target(4, at_most=True)),
     (READ, _E, per_second, Target(0.45)),
     (_PAGE, _E, per_second, Target(0.25)),

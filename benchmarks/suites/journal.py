@@ -48,6 +48,11 @@ def p99(one: Sample) -> float:
     return one.p99_ms
 
 
+def residual_p99(one: Sample) -> float:
+    """Returns the wait that is left to one in a hundred clients at a random moment, for `ratio`."""
+    return one.residual_p99_ms
+
+
 def open_merchants(url: str, count: int) -> list[UUID]:
     """Returns new merchants with an empty log each."""
     merchants = [uuid7() for _ in range(count)]
@@ -104,7 +109,7 @@ def compare(
     taken: Mapping[str, Sequence[Sample]], of: str, to: str, what: Callable[[Sample], float], target: Target | None
 ) -> Ratio:
     """Returns the ratio of two runs by throughput or by a latency, which their names then show."""
-    shown = "" if what is per_second else f", {what.__name__}"
+    shown = "" if what is per_second else f", {what.__name__.replace('_', ' ')}"
     return Ratio(of=of + shown, to=to + shown, value=ratio(taken[of], taken[to], what), target=target)
 
 

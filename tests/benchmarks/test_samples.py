@@ -20,6 +20,21 @@ def test_latencies_become_percentiles():
     assert (one.p50_ms, one.p99_ms) == (500, 990)
 
 
+def test_a_pause_counts_by_its_length_whatever_the_number_of_clients():
+    """32 clients that wait 3 ms and 64 that wait 35 ms, and a pause of 100 ms in a second."""
+    few, many = [0.003] * 9600 + [0.1] * 32, [0.035] * 1646 + [0.135] * 64
+    of_few, of_many = samples.sample(few, 1.0), samples.sample(many, 1.0)
+    assert (of_few.p99_ms, of_many.p99_ms) == (3, 135)
+    assert round(of_few.residual_p99_ms) == round(of_many.residual_p99_ms - 35) == 90
+
+
+@pytest.mark.parametrize("latencies", [[0.004], [0.001, 0.002, 0.003], [n / 1000 for n in range(1, 500)]])
+def test_the_residual_p99_leaves_a_hundredth_of_the_waiting_beyond_it(latencies: list[float]):
+    left = samples.residual_p99(latencies)
+    assert sum(max(each - left, 0) for each in latencies) == pytest.approx(sum(latencies) / 100)
+    assert samples.residual_p99([]) == 0
+
+
 def test_runs_take_turns():
     order = []
 
