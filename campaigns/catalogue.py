@@ -35,6 +35,12 @@ CAMPAIGNS: Final = {
             "campaigns.chaos.command",
         ),
         Campaign(
+            "failover",
+            "nothing acknowledged is lost, doubled or stuck while Postgres under Patroni loses its primary",
+            "forty minutes",
+            "campaigns.failover.command",
+        ),
+        Campaign(
             "unknown-outcomes",
             "the log agrees with a processor that fails in every way while the service is killed",
             "ten minutes",

@@ -21,6 +21,13 @@ from ledger.domain.streams import ClaimKind
 _REFUSALS = {
     "create": {"IDEMPOTENCY_MISMATCH"},
     "charge": {"ORDER_NOT_PAYABLE", "ORDER_NOT_FOUND", "AMOUNT_EXCEEDS_PENDING"},
+    "refund": {
+        "ORDER_NOT_FOUND",
+        "ORDER_NOT_REFUNDABLE",
+        "INVALID_ORDER_STATE",
+        "REFUND_IN_PROGRESS",
+        "REFUND_AMOUNT_EXCEEDS_BALANCE",
+    },
     "read": {"ORDER_NOT_FOUND"},
     "list": set[str](),
     "change-method": {"PAYMENT_METHOD_NOT_FOUND", "CONCURRENT_UPDATE"},
@@ -81,6 +88,18 @@ class Record(Struct, frozen=True, kw_only=True, dict=True):
         for (_, name, payment), payments in paid.items():
             if len(payments) > 1:
                 yield f"charge {payment!r} of {name!r} was answered with the payments {sorted(map(str, payments))}"
+        yield from self._refunded_twice()
+
+    def _refunded_twice(self) -> Iterator[str]:
+        """Yields refunds under one id of the merchant that were answered as several."""
+        refunds: dict[tuple[UUID, str, str], set[UUID]] = defaultdict(set)
+        for operation, answer in self.acknowledged:
+            if operation.asked.refund is not None and answer.refund_id is not None:
+                name = operation.asked.external_id or ""
+                refunds[operation.asked.merchant_id, name, operation.asked.refund].add(answer.refund_id)
+        for (_, name, refund), ids in refunds.items():
+            if len(ids) > 1:
+                yield f"refund {refund!r} of {name!r} was answered with the refunds {sorted(map(str, ids))}"
 
     def surprises(self) -> Iterator[str]:
         """Yields answers that nothing in these tests explains: an unclassified error is a finding."""
@@ -164,6 +183,7 @@ def _matches(order: Order, answer: RecordedAnswer) -> bool:
     )
     return (
         shown
+        and (answer.refund_id is None or order.refund(answer.refund_id) is not None)
         and order.status == answer.order_status
         and order.amount_paid == answer.amount_paid
         and tuple(payments) == answer.payment_ids

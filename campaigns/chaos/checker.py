@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -62,8 +62,19 @@ async def judge(url: str, record: Path, window_s: float) -> Verdict:
 
     `window_s` is how long after its deadline a call to the processor may be without an outcome, in seconds.
     """
+    return judged(url, await gather(url), record, window_s)
+
+
+def judged(
+    url: str,
+    merchants: Sequence[MerchantEvidence],
+    record: Path,
+    window_s: float,
+    book: Callable[[MerchantEvidence], Iterable[str]] = rules.the_book_agrees,
+) -> Verdict:
+    """Checks the evidence, as `judge` does. `book` is the rule that compares a merchant's log with its processor."""
     began = time.monotonic()
-    evidence = {merchant.merchant_id: merchant for merchant in await gather(url)}
+    evidence = {merchant.merchant_id: merchant for merchant in merchants}
     clients = Record(operations=read_record(record), evidence=evidence)
     lost = [*clients.lost(), *saved_cards.lost(clients)]
     doubled = [*clients.doubled(), *saved_cards.doubled(clients)]
@@ -75,7 +86,7 @@ async def judge(url: str, record: Path, window_s: float) -> Verdict:
         *_broken("acknowledged and lost", lost),
         *_broken("doubled", doubled),
         *_all(evidence, rules.nothing_happened_twice),
-        *_all(evidence, rules.the_book_agrees),
+        *_all(evidence, book),
         *_all(evidence, lambda merchant: rules.nothing_is_left_open(merchant, timedelta(seconds=window_s))),
         *_broken("unexplained answers", clients.surprises()),
         *_all(evidence, saved_cards.the_vault_agrees),

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 from urllib.parse import quote
@@ -29,7 +29,7 @@ _WITH_WALLETS = 4
 _CUSTOMERS = ("ana", "bea", "carla", "dora", "eva")
 
 # What a client does next, by weight. Few names and many clients: the same order is requested at the same time.
-_MIX = {
+MIX: Mapping[tuple[str, str | None], int] = {
     ("create", None): 22,
     ("create", "approved"): 20,
     ("create", "declined"): 6,
@@ -43,6 +43,8 @@ _MIX = {
     ("read", None): 9,
     ("list", None): 3,
 }
+REFUNDS: Mapping[tuple[str, str | None], int] = {("refund", None): 12}
+"""What a campaign may add to `MIX`: parts of what an order holds are given back."""
 
 
 class Merchant(Struct, frozen=True, kw_only=True):
@@ -64,11 +66,25 @@ class Ended(Struct, frozen=True):
 
 
 class Load:
-    """Clients that send requests to `port()` from `start` to `stop`, and record them in the witness."""
+    """Clients that send requests to `port()` from `start` to `stop`, and record them in the witness.
+
+    `mix` has the weights of what those without saved cards do. A client waits for an answer for `patience_s` seconds, and
+    for `pause_s` before its next request.
+    """
 
     def __init__(
-        self, witness: Witness, merchants: Sequence[Merchant], port: Callable[[], int], *, clients: int, seed: int
+        self,
+        witness: Witness,
+        merchants: Sequence[Merchant],
+        port: Callable[[], int],
+        *,
+        clients: int,
+        seed: int,
+        mix: Mapping[tuple[str, str | None], int] = MIX,
+        patience_s: float = 10.0,
+        pause_s: float = 0.0,
     ) -> None:
+        self.mix, self.patience_s, self.pause_s = mix, patience_s, pause_s
         self._witness = witness
         self._port = port
         self.seed = seed
@@ -166,7 +182,7 @@ class _Client:
         self._random = random
 
     async def run(self, stop: asyncio.Event) -> None:
-        wire = Wire()
+        wire = Wire(self._load.patience_s)
         names = self._load.names(self._merchant)
         while not stop.is_set():
             asked = self._next(names)
@@ -175,6 +191,8 @@ class _Client:
                 names.unknown.append(asked)
             if outcome in {None, "info"}:
                 await asyncio.sleep(_PAUSE_S)
+            elif self._load.pause_s:
+                await asyncio.sleep(self._load.pause_s)
         await wire.close()
 
     def _next(self, names: _Names) -> Asked:
@@ -183,7 +201,7 @@ class _Client:
             return names.unknown.popleft()  # as a merchant does without an answer
         if self._number % _WITH_WALLETS == 0:
             return self._load.wallet(self._merchant).next(merchant_id, self._random, self._own_names()[1])
-        ((do, card),) = self._random.choices(tuple(_MIX), tuple(_MIX.values()))
+        ((do, card),) = self._random.choices(tuple(self._load.mix), tuple(self._load.mix.values()))
         if do == "list":
             return Asked(do="list", merchant_id=merchant_id)
         name = names.new() if do == "create" else names.recent(self._random)
@@ -195,6 +213,12 @@ class _Client:
                 payment, key = self._own_names()
                 return Asked(
                     do="charge", merchant_id=merchant_id, external_id=name, card=card, payment=payment, key=key
+                )
+            case "refund":
+                refund, key = self._own_names()
+                part = 1 + self._random.randrange(amount_of(name) // 2)
+                return Asked(
+                    do="refund", merchant_id=merchant_id, external_id=name, refunded=part, refund=refund, key=key
                 )
             case _:
                 _, key = self._own_names()
@@ -230,6 +254,9 @@ def _request(asked: Asked, api_key: str) -> tuple[str, str, str, bytes | None]:
                 api_key,
                 bodies.charge(asked.card or "approved", asked.payment),
             )
+        case "refund":
+            assert asked.refunded is not None, "a refund has an amount"
+            return "POST", f"{bodies.ORDERS}/{name}/refund", api_key, bodies.refund(asked.refunded, asked.refund)
         case "read":
             return "GET", f"{bodies.ORDERS}/{name}", api_key, None
         case "list":
@@ -259,7 +286,7 @@ def _recorded(asked: Asked, answer: Answer) -> RecordedAnswer:
     if asked.do in wallet.DOES:  # the status is all that the checks compare
         return RecordedAnswer(status=answer.status)
     order = body.get("paymentOrder", body)
-    payment = order.get("payment") or {}
+    payment, refund = order.get("payment") or {}, order.get("refund") or {}
     return RecordedAnswer(
         status=answer.status,
         code=body.get("code"),
@@ -270,5 +297,6 @@ def _recorded(asked: Asked, answer: Answer) -> RecordedAnswer:
         payment_ids=tuple(UUID(payment["id"]) for payment in order["payments"]),
         payment_id=UUID(payment["id"]) if payment else None,
         payment_status=payment.get("status"),
+        refund_id=UUID(refund["id"]) if refund else None,
         method_id=UUID(order["paymentMethod"]["id"]) if asked.number and order["paymentMethod"] else None,
     )

@@ -18,6 +18,7 @@ from typing import Self
 from uuid import UUID
 
 from campaigns.chaos.clients import Merchant
+from ledger.postgres.embedded.account import Account
 
 ROOT = Path(__file__).parents[2]
 LEDGER = [sys.executable, "-P", "-c", "from ledger.cli.main import main; main()"]
@@ -33,15 +34,27 @@ class NotReady(Exception):
 
 
 class Running:
-    """A process that prints `ready …` once it is. Use it in a `with` block. Its other output is in `log`."""
+    """A process that prints `ready …` once it is. Use it in a `with` block. Its other output is in `log`.
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    It runs under `account` if one is given.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        account: Account | None = None,
+    ) -> None:
         self._log = log
         with log.open("ab") as said:
             self._process = subprocess.Popen(
                 arguments,
                 env=dict(environment),
                 cwd="/",
+                user=account.uid if account else None,
+                group=account.gid if account else None,
+                extra_groups=[] if account else None,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=said,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -43,20 +44,34 @@ class Service:
     """`ledger serve`, in a `with` block. `settings` are variables added to `WINDOWS`.
 
     Its data directory and the harness's own files are both in `home`, in separate directories. `command` is the console
-    command that starts it.
+    command that starts it. With `database_url`, its owner's connection string, it runs on that database instead of its own,
+    and keeps the files of documents in `files`, as on a folder that several machines mount.
     """
 
     command: Sequence[str] = LEDGER
 
-    def __init__(self, *, workers: int = 2, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int = 2,
+        settings: Mapping[str, str] | None = None,
+        database_url: str | None = None,
+        files: Path | None = None,
+    ) -> None:
+        self._database_url = database_url
         self.home = Path(tempfile.mkdtemp(prefix="ledger-chaos-", dir="/tmp"))
         self.data_dir = self.home / "data"
         for directory in (self.home, self.data_dir):
             directory.mkdir(exist_ok=True)
             directory.chmod(0o711)
-        lay_cluster(self.data_dir)
+        if database_url is None:
+            lay_cluster(self.data_dir)
+        if files is not None:
+            files.mkdir(exist_ok=True)
+            (self.data_dir / "files").symlink_to(files)
         self._environ = environ(
             {
+                **({} if database_url is None else {"LEDGER_DATABASE_URL": database_url}),
                 "LEDGER_DATA_DIR": str(self.data_dir),
                 "LEDGER_MASTER_KEY": MASTER_KEY,
                 "LEDGER_WORKERS": str(workers),
@@ -126,7 +141,7 @@ class Service:
 
     def thaw(self, pid: int) -> None:
         """Sends SIGCONT to a process, unless it has ended meanwhile."""
-        if pid in _children_of(self._process().pid):
+        if pid in children_of(self._process().pid):
             os.kill(pid, signal.SIGCONT)
 
     def api_processes(self) -> list[int]:
@@ -135,7 +150,7 @@ class Service:
 
     def roles(self) -> dict[int, str]:
         """Returns what each child but Postgres was started for, by its pid: "api" or "worker"."""
-        return {pid: role for pid in _children_of(self._process().pid) if (role := _role(pid)) is not None}
+        return {pid: role for pid in children_of(self._process().pid) if (role := _role(pid)) is not None}
 
     def stop(self) -> int | None:
         """Sends SIGTERM, and SIGKILL if that is not enough; returns the exit status, None if it had ended before."""
@@ -151,7 +166,7 @@ class Service:
 
     def database(self) -> AbstractContextManager[str]:
         """Returns the owner's connection string of its database, whether it runs or not."""
-        return database(None, self.data_dir)
+        return database(self._database_url, self.data_dir)
 
     def postmaster(self) -> int | None:
         """Returns the pid of its Postgres, None while there is none."""
@@ -160,6 +175,11 @@ class Service:
     def merchant(self, name: str) -> Merchant:
         """Returns a new merchant without rate limits, made by the command line while the service runs."""
         return new_merchant(name, self._environ)
+
+    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command of the console with its settings until it ends."""
+        command = [*self.command, *arguments]
+        return subprocess.run(command, env=self._environ, cwd="/", capture_output=True, text=True, check=False)
 
     def last_words(self) -> str:
         return running.last_words(self._log)
@@ -178,7 +198,7 @@ class Service:
 
     def _remember_postmaster(self) -> int | None:
         """Stores the postmaster's pid with its start time, which identify one process."""
-        for pid in _children_of(self._process().pid):
+        for pid in children_of(self._process().pid):
             if _name(pid) == "postgres":
                 self._postmasters.add((pid, _started(pid)))
                 return pid
@@ -196,7 +216,7 @@ class Service:
                 time.sleep(0.02)
 
 
-def _children_of(parent: int) -> list[int]:
+def children_of(parent: int) -> list[int]:
     """Returns the pids of a process's children."""
     return [int(place.name) for place in Path("/proc").glob("[0-9]*") if _fields(int(place.name))[1:2] == [str(parent)]]
 

@@ -23,7 +23,8 @@ Outcome = Literal["ok", "fail", "info"]
 class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request that a client is about to send. `amount` is in minor units; `card` names how the card behaves, None for no card.
 
-    `payment` is the merchant's own id of a charge, `key` the Idempotency-Key. About saved cards: the external id of a
+    `payment` is the merchant's own id of a charge, `key` the Idempotency-Key. `refunded` is the amount of a refund in minor
+    units, `refund` the merchant's own id of it. About saved cards: the external id of a
     `customer`, the card's `number` to save, the saved `method`, and the `value` that a change writes.
     """
 
@@ -34,6 +35,8 @@ class Asked(Struct, frozen=True, kw_only=True, omit_defaults=True):
     card: str | None = None
     payment: str | None = None
     key: str | None = None
+    refunded: int | None = None
+    refund: str | None = None
     customer: str | None = None
     number: str | None = None
     method: UUID | None = None
@@ -52,6 +55,7 @@ class RecordedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     payment_ids: tuple[UUID, ...] = ()
     payment_id: UUID | None = None
     payment_status: str | None = None
+    refund_id: UUID | None = None
     listed: tuple[UUID, ...] = ()
     method_id: UUID | None = None
 

@@ -175,6 +175,20 @@ async def test_one_payment_that_two_requests_were_answered_to_have_made_is_doubl
     assert await recorded.broken_rules() == {"doubled"}
 
 
+@pytest.mark.parametrize(("refunds", "rules"), [(1, {LOST}), (2, {LOST, "doubled"})])
+async def test_a_refund_that_is_not_there_is_a_loss_and_one_with_two_ids_is_doubled(
+    recorded: RecordedOrders, refunds: int, rules: set[str]
+) -> None:
+    witness = Witness(recorded.record)
+    witness._n = 100
+    merchant_id = recorded.merchant.merchant_id
+    refund = Asked(do="refund", merchant_id=merchant_id, external_id="paid", refunded=100, refund="parte")
+    for _ in range(refunds):
+        refunded = structs.replace(answer(recorded.answer["paid"]), refund_id=uuid4())
+        await witness.ended(await witness.invoke(refund), "ok", refunded)
+    assert await recorded.broken_rules() == rules
+
+
 async def test_a_repeated_key_with_another_answer_is_a_loss(recorded: RecordedOrders) -> None:
     witness = Witness(recorded.record)
     witness._n = 100
