@@ -41,6 +41,12 @@ CAMPAIGNS: Final = {
             "campaigns.failover.command",
         ),
         Campaign(
+            "rolling-upgrade",
+            "the former release and this one, with clocks apart, serve the same merchants on one database without a fault",
+            "five minutes",
+            "campaigns.rolling_upgrade.command",
+        ),
+        Campaign(
             "unknown-outcomes",
             "the log agrees with a processor that fails in every way while the service is killed",
             "ten minutes",

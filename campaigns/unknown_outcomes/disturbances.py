@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -45,6 +46,16 @@ def can_move_the_clock() -> bool:
     return bool(_LIBRARIES)
 
 
+def moved_clock(seconds: float) -> Mapping[str, str]:
+    """Returns the variables of programs whose clock is so many seconds ahead; none for 0. Needs libfaketime."""
+    return {**_faked(), "FAKETIME": f"{seconds:+g}s"} if seconds else {}
+
+
+def _faked() -> dict[str, str]:
+    """Returns the variables of programs whose clock can be moved. What measures times is left alone."""
+    return {"LD_PRELOAD": str(_LIBRARIES[0]), "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+
+
 class DisturbedService(FakedService, ThroughProxy):
     """`ledger serve` with the fake processor, behind proxies to both sides, with a clock that can be moved."""
 
@@ -55,11 +66,9 @@ class DisturbedService(FakedService, ThroughProxy):
         self.move_clock(0)
         if can_move_the_clock():
             self._environ |= {
-                "LD_PRELOAD": str(_LIBRARIES[0]),
+                **_faked(),
                 "FAKETIME_TIMESTAMP_FILE": str(self._clock),
                 "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                "DONT_FAKE_MONOTONIC": "1",
             }
 
     def move_clock(self, seconds: int) -> None:
