@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ledger.domain.invoices.due import blocked_documents, status_of_document
 from ledger.domain.invoices.movements import DueDocument, DueKind, document_id_of
+from ledger.domain.invoices.paid_in_full import invoiced_subtotal
 from ledger.domain.orders.invoices.state import INVOICE_SLOT, Document, DocumentFailure, DocumentStatus
 from ledger.domain.orders.invoices.terms import InvoiceTerms, ReceiptTerms
 from ledger.domain.orders.state import Order
@@ -104,7 +105,7 @@ def _of_order(order: Order, begin: datetime, end: datetime) -> Iterator[MissingD
     invoice_failure = invoices.failure_of(INVOICE_SLOT)
     if invoices.invoice is None and invoice_failure is not None:
         kind = "INVOICE_PPD" if order.terms.allow_partials else "INVOICE_PUE"
-        rows.append((document_id_of(order, INVOICE_SLOT), kind, order.terms.amount, invoice_failure))
+        rows.append((document_id_of(order, INVOICE_SLOT), kind, invoiced_subtotal(order), invoice_failure))
     for document_id, kind, amount, why in rows:
         if begin <= why.at < end:
             yield MissingDocument(

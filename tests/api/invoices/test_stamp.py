@@ -78,6 +78,20 @@ async def test_missing_and_wrong_fiscal_data_names_every_field(merchant: Merchan
     assert fields == {"fiscalConfig.taxId", "scope", "exchangeRate"}, "by the names of this operation"
 
 
+async def test_a_part_that_was_captured_has_an_invoice_once_a_request_asks_for_it(merchant: Merchant) -> None:
+    order_id = await single(merchant, "part-1", captureMethod="MANUAL")
+    await merchant.post(f"{ORDERS}/{order_id}/capture", {"amount": 50_000})
+    assert (await stamp(merchant, order_id)).json()["invoiceStatus"] is None, "the rest is held"
+    await merchant.post(f"{ORDERS}/{order_id}/release", {})
+    await work(merchant)
+    assert (await shown(merchant, order_id))["invoiceStatus"] is None
+    done = (await stamp(merchant, order_id)).json()
+    assert (done["invoiceType"], done["invoiceStatus"]) == ("PUE", "INVOICED")
+    links = (await merchant.get(f"{ORDERS}/{order_id}/cfdi-url")).json()
+    document = await download(merchant, links["invoice"])
+    assert document.get("Total") == "500.00"
+
+
 async def test_a_foreign_currency_needs_an_exchange_rate(merchant: Merchant) -> None:
     without = await merchant.create(paid_order(externalId="usd-0", currency="USD", customerFiscalData=FISCAL))
     assert (without.status_code, without.json()["errors"][0]["field"]) == (400, "exchangeRate")

@@ -81,6 +81,9 @@ Stamps the invoice, payment receipts and credit notes that are due and pending o
 order; documents that are stamped stay as they are. The service does the same by itself, and repeats refused documents
 after 5 minutes, 1 hour, 6 hours and 24 hours. Needs no body.
 
+Of an order of one payment that was captured in part, and whose rest was released or has lapsed, it draws up the invoice
+of what was captured. The service does not do that by itself: the rest could still be charged.
+
 A document that the stamping provider refuses is FAILED, with the provider's own words in `failureReason`. The payment
 receipts after it wait for it; a credit note waits for no other credit note.
 """,

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from ledger.domain.invoices.paid_in_full import is_finished_by_release
 from ledger.domain.orders.invoices.state import Document, DocumentStatus
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus
@@ -57,7 +58,7 @@ def self_invoice_state(order: Order) -> SelfInvoiceState:
         return SelfInvoiceState.CANCELLED
     if order.status is OrderStatus.REFUND_PROCESSING:
         return SelfInvoiceState.REFUNDED
-    if order.amount_paid <= 0 or order.amount_paid < order.amount:
+    if not order.amount_paid or (order.amount_paid < order.amount and not is_finished_by_release(order)):
         return SelfInvoiceState.NOT_PAID
     return SelfInvoiceState.OPEN if order.terms.fiscal is None else SelfInvoiceState.BY_MERCHANT
 

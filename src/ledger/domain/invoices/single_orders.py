@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from ledger.domain.invoices.movements import DueDocument, DueKind, Movement, announced, frozen_amount, movements
+from ledger.domain.invoices.paid_in_full import invoice_total
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.state import INVOICE_SLOT, Invoices
 from ledger.domain.orders.state import Order
@@ -19,7 +20,7 @@ def due_of_single_order(order: Order) -> list[DueDocument]:
     """
     if not order.refunds:
         return []
-    found, total = movements(order), order.terms.amount
+    found, total = movements(order), invoice_total(order)
     held = sum((movement.change for movement in found), ZERO)
     refunds = [_Refund(order, movement) for movement in found if movement.refund_id is not None]
     stated = sum((each.amount for each in refunds), ZERO)

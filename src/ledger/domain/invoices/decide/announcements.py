@@ -31,6 +31,7 @@ from ledger.domain.invoices.due import (
     takes_documents,
 )
 from ledger.domain.invoices.movements import DueDocument, DueKind, document_id_of, earlier_documents
+from ledger.domain.invoices.paid_in_full import invoiced_subtotal, is_finished_by_release
 from ledger.domain.invoices.receivers import receiver_of
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.events import UNNAMED, DocumentAnnounced
@@ -55,13 +56,14 @@ Failures = Sequence[tuple[str, Rejected]]
 def new_documents(order: Order, command: StampNext) -> tuple[list[DocumentAnnounced], Failures]:
     """Returns the documents that are due and not announced yet, in their order, and those that cannot be drawn up.
 
-    A request also replaces cancelled documents, and brings the credit notes of an order that an older release invoiced.
-    It fails if an invoice that is not due yet cannot be drawn up.
+    A request also replaces cancelled documents, brings the credit notes of an order that an older release invoiced, and
+    draws up the invoice of an order that the release of a hold has finished. It fails if an invoice that is not due yet
+    cannot be drawn up.
     """
     invoices, requested = order.invoices, command.request is not None
     invoice = None if invoices is None else invoices.invoice
     if invoice is None or (invoice.is_cancelled and wants_invoice(command.request)):
-        is_due = is_invoice_due(order)
+        is_due = is_invoice_due(order) or (wants_invoice(command.request) and is_finished_by_release(order))
         drawn, failed = _drawn([(INVOICE_SLOT, lambda: _invoice(order, command))] if is_due or requested else [])
         return (drawn if is_due else []), failed
     stamped = None if invoices is None else invoices.stamped_invoice
@@ -114,7 +116,8 @@ def drawn_up_again(order: Order, command: StampNext, document: Document) -> list
         # Composing an invoice of a thousand lines takes long: compare its receiver first.
         receiver = receiver_of(order.fiscal or FiscalData(), command.issuer)
         is_same = document.has_receiver and receiver == document.terms.receiver
-        return [] if is_fresh and is_same and not document.is_outdated else [_invoice(order, command, document)]
+        is_same = is_same and not document.is_outdated and document.terms.total == invoiced_subtotal(order)
+        return [] if is_fresh and is_same else [_invoice(order, command, document)]
     receiver = _receiver(order, document.terms.receiver)
     if is_fresh and receiver == document.terms.receiver:
         return []
@@ -134,7 +137,7 @@ def _invoice(order: Order, command: StampNext, existing: Document | None = None)
         exchange_rate=None if invoices is None else invoices.enabled.exchange_rate,
         receiver=order.fiscal or FiscalData(),
         lines=terms.line_items,
-        subtotal=terms.amount,
+        subtotal=invoiced_subtotal(order),
         description=terms.description,
         payment_form=_main_payment_form(order),
         issuer=_issuer(order, command.issuer),

@@ -18,6 +18,7 @@ from ledger.domain.invoices.commands import (
     wants_credit_notes,
 )
 from ledger.domain.invoices.due import due_documents
+from ledger.domain.invoices.paid_in_full import invoice_total
 from ledger.domain.money import ZERO
 from ledger.domain.orders.invoices.events import (
     DocumentCancellationPending,
@@ -189,7 +190,7 @@ def _awaits_credit_note(order: Order) -> bool:
     if order.terms.allow_partials or order.invoices is None:
         return False
     due = due_documents(order)
-    if sum((each.amount for each in due), ZERO) >= order.terms.amount:
+    if sum((each.amount for each in due), ZERO) >= invoice_total(order):
         return False
     unfailed = (each for each in due if order.invoices.failure_of(each.slot) is None)
     return any(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ledger.domain.invoices.concepts import UNKNOWN_PRODUCT, concepts_of
 from ledger.domain.invoices.documents import payment_form
-from ledger.domain.invoices.movements import movements
+from ledger.domain.invoices.paid_in_full import paid_in_full_at
 from ledger.domain.invoices.parts import key_of, signed_sum, summed
 from ledger.domain.invoices.receivers import NO_EFFECT, NO_OBLIGATIONS, PUBLIC_NAME
 from ledger.domain.money import ZERO, is_multiple
@@ -68,34 +68,6 @@ def is_unstated(order: Order, begin: datetime, end: datetime) -> bool:
         return False
     paid_at = paid_in_full_at(order)
     return paid_at is not None and begin <= paid_at < end and held_subtotal(order) > 0
-
-
-def paid_in_full_at(order: Order) -> datetime | None:
-    """Returns when the money that an order held last came to its amount; None if it never did, or gave back all of it
-    since. What comes in beyond the amount changes nothing.
-
-    What a partial capture has left, and no authorisation holds any more, is not waited for: an order is also paid once
-    it holds the rest of its amount, and the last such hold has ended.
-    """
-    paid_at = _reached_at(order, order.terms.amount)
-    ended_at = [each.hold_ended_at for each in order.payments if each.released and each.hold_ended_at is not None]
-    if paid_at is not None or not ended_at:
-        return paid_at
-    released = sum((each.released_split(order.quantum).subtotal for each in order.payments), ZERO)
-    paid_at = _reached_at(order, order.terms.amount - released)
-    return None if paid_at is None else max(paid_at, *ended_at)
-
-
-def _reached_at(order: Order, total: Decimal) -> datetime | None:
-    """Returns when the subtotal that an order held last came to `total`; None if it never did, or it is gone since."""
-    held, reached_at = ZERO, None
-    for movement in movements(order):
-        before, held = held, held + movement.change
-        if before < total <= held:
-            reached_at = movement.at
-        elif held <= 0:
-            reached_at = None
-    return reached_at
 
 
 def stated(order: Order, issuer: Issuer) -> StatedOrder | None:
