@@ -12,6 +12,7 @@ from benchmarks.measure.samples import Sample
 from ledger.backup.rebuild import rebuild
 from ledger.journal.codec import CODEC
 from ledger.journal.reader import LogReader
+from projections.read_models import ORDERS
 
 
 class RebuildPlan(Struct, frozen=True, kw_only=True):
@@ -23,13 +24,13 @@ class RebuildPlan(Struct, frozen=True, kw_only=True):
 
 
 async def run(plan: RebuildPlan, go: Go) -> Sample:
-    """Rebuilds, and counts the rows that were compared. `ended` is how many of them differed."""
+    """Rebuilds, and counts the orders that were compared. `ended` is how many rows differed."""
     reader = LogReader(plan.url, CODEC, throwaway_keys(plan.url))
     go()
     began, used = time.perf_counter(), time.process_time()
     found = await rebuild(plan.url, reader, tables=plan.tables, writes=plan.writes)
     return Sample(
-        done=sum(table.rows for table in found.tables),
+        done=next(table.rows for table in found.tables if table.table == ORDERS),
         seconds=time.perf_counter() - began,
         p50_ms=0,
         p99_ms=0,

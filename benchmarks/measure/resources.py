@@ -184,6 +184,14 @@ def _each(runs: list[tuple[float, int]]) -> float:
     return sum(used for used, _ in runs) / max(1, sum(done for _, done in runs)) * 1e6
 
 
+def postgres_s(url: str) -> float:
+    """Returns the processor time of the server of a database, in seconds."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("select pg_backend_pid()").fetchone()
+        assert row is not None, "a server answers"
+        return _postgres_s(row[0])
+
+
 def _postgres_s(backend: int) -> float:
     """Returns the processor time of the server that a backend belongs to: of its processes, and of those that ended."""
     try:

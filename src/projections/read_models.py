@@ -6,6 +6,7 @@ The counters (`tally`) and the lines of searches (`search_line`) follow from man
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -77,9 +78,8 @@ class ReadModel(Struct, frozen=True):
         stream_id = UUID(bytes=bytes(owner))
         return stream_id if self.stream_of is None else self.stream_of(stream_id)
 
-    def _values(self, row: Row, columns: Sequence[str]) -> Key:
-        places = [name for name, _ in self.table.columns]
-        return tuple(row[places.index(column)] for column in columns)
+    def _values(self, row: Row, columns: tuple[str, ...]) -> Key:
+        return tuple([row[place] for place in _places(self.name, columns)])
 
     def read_range(self) -> str:
         """Returns the statement for the rows of a merchant, the owners of which lie in a range, both ends included."""
@@ -120,7 +120,7 @@ class ReadModel(Struct, frozen=True):
 
     def remove(self, rows: Sequence[Row]) -> tuple[str, list[Array]]:
         """Returns the statement that removes stored rows, and its parameters."""
-        names = list(dict.fromkeys([*self.key, self.owner, "merchant_id"]))
+        names = tuple(dict.fromkeys([*self.key, self.owner, "merchant_id"]))
         values = zip(*(self._values(row, names) for row in rows), strict=True)
         statement = _REMOVE.format(
             table=self.name,
@@ -136,6 +136,13 @@ class ReadModel(Struct, frozen=True):
 
     def _type(self, column: str) -> str:
         return dict(self.table.columns)[column]
+
+
+@cache
+def _places(table: str, columns: tuple[str, ...]) -> tuple[int, ...]:
+    """Returns where a row has these columns."""
+    names = [name for name, _ in next(model.table.columns for model in READ_MODELS if model.name == table)]
+    return tuple(names.index(column) for column in columns)
 
 
 def _own(of: InlineTable, key: str) -> ReadModel:

@@ -250,6 +250,22 @@ async def test_a_log_with_a_gap_corrects_nothing(full: Shop, database_url: str, 
     assert (await (await connection.execute("select count(*) from payment_order")).fetchone()) == (5,)
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "update event set data = 'x' where topic = 'order-created.v1'",
+        "update event set topic = 'payment-captured.v9' where topic = 'payment-captured.v1'",
+        "update event set data = overlay(data placing 'AAAA' from 60) where topic = 'customer-created.v1'",
+    ],
+)
+async def test_a_log_with_an_unreadable_event_corrects_nothing(
+    full: Shop, database_url: str, connection: Any, edit: str
+) -> None:
+    await connection.execute(edit)
+    with pytest.raises(CannotRun, match="an event of the log cannot be read"):
+        await rebuild(database_url, full.journal.reader)
+
+
 async def test_a_killed_rebuild_is_run_again(
     full: Shop, database_url: str, connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

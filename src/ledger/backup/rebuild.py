@@ -14,11 +14,13 @@ from contextlib import asynccontextmanager
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
 
 from ledger.backup.comparison import EXPLAINED_MAX, ChangedOrder, Comparison, LogIncomplete, Wrong, render_streams
 from ledger.domain.customers.events import CustomerErased
 from ledger.domain.streams import CUSTOMERS
+from ledger.journal.append import SealBroken
+from ledger.journal.codec import UnknownTopic
 from ledger.journal.inline import Row
 from ledger.journal.reader import LogReader
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -96,8 +98,8 @@ async def rebuild(
 ) -> Rebuild:
     """Compares tables of one merchant or of all with the log, and, if it `writes`, corrects them.
 
-    Raises CannotRun: an unknown merchant, another rebuild, or a log that lacks an event; KeyUnavailable, SealBroken if
-    an event does not open.
+    Raises CannotRun: an unknown merchant, another rebuild, or a log that lacks an event or has one that cannot be read;
+    KeyUnavailable.
     """
     async with await connect(url, "ledger-rebuild-snapshot") as connection:
         await connection.execute("set statement_timeout = 0")
@@ -124,6 +126,10 @@ async def rebuild(
                     await work.stray(writer, merchant_id, writes=True)
         except LogIncomplete as incomplete:
             raise CannotRun(_incomplete(str(incomplete))) from None
+        except (SealBroken, UnknownTopic, MsgspecError) as unread:
+            raise CannotRun(
+                f"an event of the log cannot be read ({unread}): restore it, or run the release that wrote it"
+            ) from unread
     return work.result()
 
 

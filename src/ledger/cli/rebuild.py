@@ -47,7 +47,6 @@ def rebuild(
     from ledger.backup.comparison import EXPLAINED_MAX
     from ledger.backup.log_reader import log_reader
     from ledger.backup.rebuild import rebuild as run
-    from ledger.journal.append import SealBroken
     from projections.read_models import NAMES
 
     chosen = tables or list(NAMES)
@@ -61,10 +60,7 @@ def rebuild(
         url = settings.database_url
         assert url is not None, "the installation's settings name its database"
         reader = log_reader(settings, url)
-        try:
-            return await run(url, reader, tables=chosen, merchant_id=merchant_id, writes=not check, progress=progress)
-        except SealBroken as broken:
-            raise CannotRun(f"the log holds an event that does not open: {broken}") from None
+        return await run(url, reader, tables=chosen, merchant_id=merchant_id, writes=not check, progress=progress)
 
     with progress_bar() as progress:
         found = with_database(data_dir, work)
