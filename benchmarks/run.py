@@ -107,8 +107,8 @@ def _webhooks(server_url: str, settings: Settings, seconds: float, rounds: int, 
     return webhooks.reports(server_url, settings, seconds, rounds, sizes.missed)
 
 
-def _rebuild(server_url: str, _settings: Settings, _seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
-    return [rebuild.report(server_url, rounds, min(sizes.events, rebuild.EVENTS))]
+def _rebuild(server_url: str, _settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    return [rebuild.report(server_url, seconds, rounds, min(sizes.events, rebuild.EVENTS))]
 
 
 def _replica(_server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:

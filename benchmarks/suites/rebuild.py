@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from functools import partial
 from statistics import median
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import psycopg
@@ -33,13 +34,14 @@ _ORDERS: Final = [ORDERS]
 _IN_FLIGHT: Final = 4
 _KEPT: Final = Target(0.6)
 _WAIT: Final = Target(0.2, at_most=True)
-_C, _R, _B = "comparison of every read model", "rebuild of orders", "creates beside a rebuild"
+_C, _R = "comparison of every read model", "rebuild of orders"
+_A, _B = "creates alone", "creates beside a rebuild"
 
 # Every order is as an earlier release might have rendered it.
 _DAMAGE: Final = "update payment_order set payments = ''"
 
 
-def report(server_url: str, rounds: int, events: int = EVENTS) -> Report:
+def report(server_url: str, seconds: float, rounds: int, events: int = EVENTS) -> Report:
     """Fills a database with so many events, and rebuilds its orders in each round. The worker does not run."""
     with scratch_database(server_url) as url:
         merchant_id = uuid7()
@@ -47,12 +49,14 @@ def report(server_url: str, rounds: int, events: int = EVENTS) -> Report:
             connection.execute("insert into merchant_head (merchant_id) values (%s)", (merchant_id,))
         filled = fill(url, merchant_id, events)
         waits: list[float] = []
+        alone: list[float] = []
         costs: dict[str, list[float]] = {_C: [], _R: []}
         taken = in_turns(
             rounds,
             {
                 _C: partial(_compared, url, costs[_C]),
                 _R: partial(_rebuilt, url, costs[_R]),
+                _A: partial(_alone, url, merchant_id, seconds, alone),
                 _B: partial(_beside, url, merchant_id, waits),
             },
         )
@@ -66,7 +70,8 @@ def report(server_url: str, rounds: int, events: int = EVENTS) -> Report:
                 of=f"longest wait of {_IN_FLIGHT} clients beside a rebuild", to="1 s", value=max(waits), target=_WAIT
             ),
         ],
-        facts={f"processor time of {name}": f"{median(some):.0f} µs an order" for name, some in costs.items()},
+        facts={"longest wait of creates alone": f"{max(alone):.3f} s"}
+        | {f"processor time of {name}": f"{median(some):.0f} µs an order" for name, some in costs.items()},
     )
 
 
@@ -96,29 +101,33 @@ def _run(url: str, plan: RebuildPlan, costs: list[float]) -> Sample:
     return done
 
 
+def _alone(url: str, merchant_id: UUID, seconds: float, waits: list[float]) -> Sample:
+    return asyncio.run(_creates(url, merchant_id, asyncio.sleep(seconds), waits))
+
+
 def _beside(url: str, merchant_id: UUID, waits: list[float]) -> Sample:
     """Creates orders of the merchant that is rebuilt, until that has ended."""
     _damage(url)
-    return asyncio.run(_creates(url, merchant_id, waits))
+    rebuilding = asyncio.to_thread(run_one, _MODULE, RebuildPlan(url=url, tables=_ORDERS, writes=True))
+    return asyncio.run(_creates(url, merchant_id, rebuilding, waits))
 
 
-async def _creates(url: str, merchant_id: UUID, waits: list[float]) -> Sample:
+async def _creates(url: str, merchant_id: UUID, beside: Coroutine[Any, Any, Any], waits: list[float]) -> Sample:
+    """Creates orders until something else has ended, and adds the longest wait to `waits`."""
     journal = Journal(url, Inline(), throwaway_keys(url))
     await journal.start()
     make, latencies = new_orders(), list[float]()
-    rebuilding = asyncio.create_task(
-        asyncio.to_thread(run_one, _MODULE, RebuildPlan(url=url, tables=_ORDERS, writes=True))
-    )
+    running = asyncio.create_task(beside)
     began = time.perf_counter()
 
     async def create() -> None:
-        while not rebuilding.done():
+        while not running.done():
             sent = time.perf_counter()
             await journal.commit(merchant_id, uuid7(), *make())
             latencies.append(time.perf_counter() - sent)
 
     await asyncio.gather(*(create() for _ in range(_IN_FLIGHT)))
-    await rebuilding
+    await running
     await journal.stop()
     waits.append(max(latencies))
     return sample(latencies, time.perf_counter() - began)
