@@ -325,12 +325,20 @@ def test_only_the_wiring_and_the_rotation_of_keys_open_the_vault():
     assert importing == {"ledger.wiring", "ledger.cli.keys"}
     naming = {module for module, path in MODULES.items() if re.search(r"\bvault_card\b", path.read_text())}
     # doctor counts under which sealing keys its rows are, and whether its role is there
-    assert naming == {"ledger.vault.vault", "ledger.vault.rewrapping", "ledger.postgres.prepare", "ledger.doctor"}
+    assert naming == {
+        "ledger.audit.auditor",
+        "ledger.vault.vault",
+        "ledger.vault.rewrapping",
+        "ledger.postgres.prepare",
+        "ledger.doctor",
+    }
     users = {module for module, path in MODULES.items() if "database_vault_url" in path.read_text()}
     assert users == {
         "ledger.settings",
         "ledger.postgres.prepare",
         "ledger.wiring",
         "ledger.cli.keys",
+        "ledger.audit.auditor",  # compares whose numbers are there with the log
+        "ledger.backup.restoration",
         "ledger.doctor",  # opens a connection to check that the role can log in, and closes it
     }

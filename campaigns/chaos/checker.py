@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from msgspec import Struct
+from tests.audit.auditing import audit_of, wrong_in
 
 from campaigns.chaos import rules, saved_cards
 from campaigns.chaos.acknowledged import Record
@@ -91,6 +92,7 @@ def judged(
         *_broken("unexplained answers", clients.surprises()),
         *_all(evidence, saved_cards.the_vault_agrees),
         *_all(evidence, saved_cards.nothing_is_paid_by_a_deleted_method),
+        *_broken("the audit is clean", wrong_in(audit_of(url))),
         *_broken("numbers outside the vault", saved_cards.numbers_outside(url, clients.operations, log)),
     ]
     return Verdict(_figures(clients, evidence, len(lost), len(doubled), time.monotonic() - began), violations)

@@ -21,6 +21,8 @@ from zoneinfo import ZoneInfo
 
 import psycopg
 from msgspec import Struct
+from tests.audit.auditing import audit_of
+from tests.audit.auditing import wrong_in as wrong_in_audit
 
 from campaigns.chaos.evidence import MerchantEvidence, gather
 from campaigns.chaos.service import Service
@@ -62,6 +64,7 @@ class Walked(Struct, frozen=True):
     evidence: MerchantEvidence
     given_back: Given
     documents: Sequence[Stamped]
+    audited: Sequence[str]
 
 
 class Tally:
@@ -133,14 +136,16 @@ async def _walked(url: str, walk: Walk) -> Walked:
         rows = await (await connection.execute(_STAMPED, (merchant_id,), binary=True)).fetchall()
     given_back = {True: Decimal(0), False: Decimal(0)} | {kind: Decimal(moved) / SCALE for kind, moved in given}
     documents = await asyncio.to_thread(lambda: [stamped(xml, motive) for xml, motive in rows])
-    return Walked(walk, evidence, given_back, documents)
+    audited = wrong_in_audit(await asyncio.to_thread(audit_of, url, merchant_id))
+    return Walked(walk, evidence, given_back, documents, audited)
 
 
 def findings(walked: Walked) -> list[str]:
     """Returns everything that is wrong after a walk."""
     walk, evidence = walked.walk, walked.evidence
     months = [f"months: {what}" for what in months_wrong(evidence, walked.documents, walk.months)]
-    return [*walk.wrong, *wrong_in(evidence, walked.given_back), *months]
+    audited = [f"audit: {what}" for what in walked.audited]
+    return [*walk.wrong, *wrong_in(evidence, walked.given_back), *months, *audited]
 
 
 def _ways(orders: Iterable[Order]) -> Iterator[str]:

@@ -86,8 +86,8 @@ def test_a_server_of_ones_own_is_backed_up_by_a_role_with_the_rights_of_the_page
 
     restored = restore(Settings(data_dir=place / "there", master_key=KEY), place / "backup", None)
     assert (place / "there" / "checkpoints" / "2026" / "a.jsonl").read_text() == "{}"
-    assert restored.verification.differences == []
-    assert restored.verification.merchants == 1
+    assert restored.audit.violations == []
+    assert restored.audit.merchants == 1
     assert (restored.cluster / "pg_hba.conf").read_bytes() == (own.directory / "pg_hba.conf").read_bytes()
 
 

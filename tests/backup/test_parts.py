@@ -13,7 +13,6 @@ import pytest
 from ledger.backup import manifest, restoration
 from ledger.backup.base_backup import take_backup
 from ledger.backup.record import BackupRecord, read_record, write_record
-from ledger.backup.verification import differing
 from ledger.cli.service import backup
 from ledger.operations.context.order_numbers import move_on
 from ledger.postgres.embedded.archiving import archive_settings
@@ -131,17 +130,6 @@ def test_order_numbers_move_on_behind_all_that_were_given_out(database_url):
         connection.execute("select setval('order_number_block', %s)", [block + (1 << 36)])
         move_on(connection)
         assert connection.execute(last).fetchone()[0] == block + (1 << 36) + 1_000_000
-
-
-def test_a_row_that_differs_from_the_log_is_counted_by_table():
-    merchant = uuid4()
-    log = {"payment_order": [(b"a", 1), (b"b", 1)], "customer": [(b"c",)]}
-    assert differing(merchant, log, log) == []
-    changed = {"payment_order": [(b"a", 2), (b"b", 1)], "customer": [(b"c",), (b"c",)]}
-    assert differing(merchant, log, changed) == [
-        f"merchant {merchant}: 1 rows of customer differ from its log",
-        f"merchant {merchant}: 2 rows of payment_order differ from its log",
-    ]
 
 
 def archived(command, tmp_path, name):

@@ -153,11 +153,11 @@ def test_what_was_acknowledged_before_the_backups_end_is_restored_elsewhere_and_
     key = {"master_key_file": place / "data" / "master.key"}
     there = Settings(data_dir=place / "there", **key)
     restored = restore(there, backup, None)
-    assert restored.verification.differences == []
-    assert restored.verification.events > len(before_end)
+    assert restored.audit.violations == []
+    assert restored.audit.events > len(before_end)
 
     then = Settings(data_dir=place / "then", wal_archive=archive, **key)
-    assert restore(then, backup, moment).verification.differences == []
+    assert restore(then, backup, moment).audit.violations == []
     everything = {order_id for _, order_id, _ in client.acknowledged}
     assert orders_of(then) & everything == at_moment
 

@@ -25,6 +25,7 @@ PRACTISED = (
     "change-an-order",
     "read-the-past",
     "prove-an-event",
+    "audit-the-ledger",
     "repeat-requests-safely",
     "charge-a-surcharge",
     "authenticate-a-payer",

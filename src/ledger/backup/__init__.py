@@ -8,8 +8,7 @@ In reading order:
 - `base_backup`: takes a backup while the service runs, and checks it.
 - `fetching`: segments of the archived log for a recovery, from an object store.
 - `recovery`: the server that recovers a copy of the backup, up to a moment.
-- `verification`: compares every read model with a replay of the log.
-- `restoration`: a backup in a new data directory, verified.
+- `restoration`: a backup in a new data directory, audited.
 - `log_reader`: reads the log without a whole ledger. `export`: the log as lines of JSON.
 - `comparison`: the read models of a merchant against its log. `rebuild`: corrects them in place.
 """

@@ -5,7 +5,6 @@ Give the cluster its final name last: until then a start on the directory finds 
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import os
 import shutil
@@ -16,12 +15,13 @@ from typing import Final
 import psycopg
 from msgspec import Struct, structs
 
+from ledger.audit.auditor import audit
+from ledger.audit.report import Report
 from ledger.background.reactions import numbering
 from ledger.backup.manifest import check_backup
 from ledger.backup.programs import SERVER, find_programs
 from ledger.backup.record import CHECKPOINTS, CLUSTER, FILES, BackupRecord, read_record
 from ledger.backup.recovery import recovered
-from ledger.backup.verification import Verification, verify
 from ledger.operations.context import order_numbers
 from ledger.postgres.embedded.account import Account
 from ledger.postgres.embedded.archiving import require_access
@@ -37,12 +37,12 @@ _UNFINISHED: Final = "restoring"
 
 
 class Restored(Struct, frozen=True):
-    """A restored installation: its cluster, the time of its last commit, and what the verification found."""
+    """A restored installation: its cluster, the time of its last commit, and what its audit found."""
 
     record: BackupRecord
     cluster: Path
     last_commit: datetime | None
-    verification: Verification
+    audit: Report
 
 
 def restore(settings: Settings, backup: Path, at: datetime | None, progress: Progress = unreported) -> Restored:
@@ -65,14 +65,14 @@ def restore(settings: Settings, backup: Path, at: datetime | None, progress: Pro
     progress("recovering from the write-ahead log", 0, None)
     with recovered(unfinished, record, settings.wal_archive, at) as url:
         last_commit = _complete(url)
-        verification = asyncio.run(verify(settings, url, progress))
+        report = audit(structs.replace(settings, database_vault_url=url), url, progress=progress)
     if (backup / FILES).exists():
         shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
     if (backup / CHECKPOINTS).exists():  # beside newer ones, which show what the restored database lacks
         shutil.copytree(backup / CHECKPOINTS, settings.data_dir / CHECKPOINTS, dirs_exist_ok=True)
     unfinished.directory.rename(final.directory)
     unfinished.home.rmdir()
-    return Restored(record, final.directory, last_commit, verification)
+    return Restored(record, final.directory, last_commit, report)
 
 
 def _require_key(settings: Settings, record: BackupRecord) -> None:

@@ -11,6 +11,7 @@ In reading order:
 - `log`: the signed log as files, and proofs. `export`: the events as lines of JSON.
 - `rebuild`: the read models from the log.
 - `jobs`, `messages`, `payouts`: what could not be done yet. `reconcile`: compares the processor's records with the log.
+  `audit`: shows that nothing was changed.
 - `replay`: the events of an order or a subscription. `seed`: runs a scenario.
   `demo`: shows the demo's key.
 """

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from ledger.cli import (
+    audit,
     demo,
     events,
     export,
@@ -71,6 +72,7 @@ app.command()(replay.replay)
 app.command()(export.export)
 app.command()(rebuild.rebuild)
 app.command()(reconcile.reconcile)
+app.command()(audit.audit)
 app.command()(payouts.payouts)
 for command in (
     service.serve,

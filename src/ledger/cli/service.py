@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ledger.cli.audit import line_of
 from ledger.cli.installation import errors_as_cannot_run, settings_from, time_of
 from ledger.cli.options import DataDir, Host, Port, Workers, json_option
 from ledger.cli.output import day_and_time, echo_json
@@ -171,12 +172,12 @@ def restore(
     ] = None,
     data_dir: DataDir = None,
     json: Annotated[
-        bool, json_option("{cluster, lastCommitAt, verification}; verification is {merchants, events, differences}")
+        bool, json_option("{cluster, lastCommitAt, audit}; audit is what `ledger audit --json` prints")
     ] = False,
 ) -> None:
-    """Restore a backup into a new data directory, and compare every read model with a replay of the log.
+    """Restore a backup into a new data directory, and audit it.
 
-    Exits 1 if a read model differs. The directory can be started all the same.
+    Exits 1 if the audit finds a violation. The directory can be started all the same.
     """
     from ledger.backup.restoration import restore as run
 
@@ -184,17 +185,17 @@ def restore(
     moment = None if at is None else time_of(at)
     with errors_as_cannot_run(), progress_bar() as progress:
         restored = run(settings, directory.absolute(), moment, progress)
-    found = restored.verification
+    found = restored.audit
     if json:
-        echo_json({"cluster": str(restored.cluster), "lastCommitAt": restored.last_commit, "verification": found})
+        echo_json({"cluster": str(restored.cluster), "lastCommitAt": restored.last_commit, "audit": found})
     else:
         until = day_and_time(restored.last_commit) or "the end of the backup"
         typer.echo(f"restored {directory} to {restored.cluster}, up to the commit of {until}")
         typer.echo("order and event numbers continue behind every number that was given out before now")
-        typer.echo(f"checked: {found.events} events of {found.merchants} merchants against every read model")
-        for line in found.differences:
-            typer.echo(f"differs: {line}")
-    if found.differences:
+        typer.echo(f"audited: {found.events} events of {found.merchants} merchants")
+        for violation in found.violations:
+            typer.echo(f"differs: {line_of(violation)}")
+    if not found.is_clean:
         raise typer.Exit(1)
 
 

@@ -275,4 +275,4 @@ async def test_what_is_wrong_with_saved_cards_and_customers_is_found(
         assert await broken_rules(saved) == {"numbers outside the vault"}
         connection.execute("drop table planted")
         connection.execute("delete from vault_card")
-    assert await broken_rules(saved) == {"the vault agrees"}
+    assert await broken_rules(saved) == {"the vault agrees", "the audit is clean"}

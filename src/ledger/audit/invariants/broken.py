@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Broken(NamedTuple):
-    """A rule that does not hold, by its name in docs/reference/audit.md, and what is found instead.
+    """A rule that does not hold, by its name in docs/how-to/audit-the-ledger.md, and what is found instead.
 
     The message has ids, statuses and amounts in minor units, and no personal data.
     """

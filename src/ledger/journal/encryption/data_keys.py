@@ -68,7 +68,8 @@ select * from unnest(%s::uuid[], %s::uuid[], %s::text[], %s::bytea[]) on conflic
 Owner = bytes
 """The ids of a merchant and of its customer, 16 bytes each: hashed and compared faster than UUIDs."""
 
-_Stored = tuple[str | None, bytes | None]  # sealing key and wrapped key; neither of them once it is destroyed
+StoredKey = tuple[str | None, bytes | None]
+"""The sealing key of a data key, and the wrapped key; neither of them once it is destroyed."""
 
 
 class DataKey(Struct, frozen=True):
@@ -156,30 +157,37 @@ class DataKeys:
             rows |= await self._rows(connection, without)
         return {owner: self._key(owner, rows[owner]) for owner in owners}
 
-    async def _rows(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, _Stored]:
+    async def _rows(self, connection: Connection, owners: Sequence[Owner]) -> dict[Owner, StoredKey]:
         cursor = connection.cursor(binary=True)
         await cursor.execute(_FIND, (ENCODE_ARRAY["int4"](range(len(owners))), *_columns(owners)))
         return {owners[n]: (sealing_key, wrapped) for n, sealing_key, wrapped in await cursor.fetchall()}
 
-    def _key(self, owner: Owner, stored: _Stored | None) -> DataKey:
+    def _key(self, owner: Owner, stored: StoredKey | None) -> DataKey:
         """Returns the key in a row. An unavailable key is not cached, so that it works as soon as it is available."""
-        try:
-            key = DataKey(owner, self._draw, self._unwrapped(owner, stored))
-        except (KeyUnavailable, SealBroken) as fault:
-            _log.error("data_key_unavailable", reason=str(fault))
-            return DataKey(owner, self._draw, fault=fault)
-        self._cache.put(owner, key)
+        key = key_in(self._sealing, owner, stored, self._draw)
+        if key.fault is None:
+            self._cache.put(owner, key)
         return key
 
-    def _unwrapped(self, owner: Owner, stored: _Stored | None) -> AESGCM | None:
-        merchant_id, customer_id = _ids(owner)
-        if stored is None:
-            note_unopened("customer", "missing")
-            raise KeyUnavailable(f"customer {customer_id} has no data key in this database")
-        sealing_key, wrapped = stored
-        if sealing_key is None or wrapped is None:
-            return None
-        return AESGCM(self._sealing.unwrap(sealing_key, merchant_id, customer_id, wrapped))
+
+def key_in(sealing: SealingKeys, owner: Owner, stored: StoredKey | None, draw: Draw = os.urandom) -> DataKey:
+    """Returns the key in a row, or the reason why it is unavailable; None is a customer without a row."""
+    try:
+        return DataKey(owner, draw, _unwrapped(sealing, owner, stored))
+    except (KeyUnavailable, SealBroken) as fault:
+        _log.error("data_key_unavailable", reason=str(fault))
+        return DataKey(owner, draw, fault=fault)
+
+
+def _unwrapped(sealing: SealingKeys, owner: Owner, stored: StoredKey | None) -> AESGCM | None:
+    merchant_id, customer_id = _ids(owner)
+    if stored is None:
+        note_unopened("customer", "missing")
+        raise KeyUnavailable(f"customer {customer_id} has no data key in this database")
+    sealing_key, wrapped = stored
+    if sealing_key is None or wrapped is None:
+        return None
+    return AESGCM(sealing.unwrap(sealing_key, merchant_id, customer_id, wrapped))
 
 
 def _ids(owner: Owner) -> tuple[UUID, UUID]:

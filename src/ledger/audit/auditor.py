@@ -1,0 +1,333 @@
+"""The audit of one merchant or of all: everything that follows from the log, as of one moment.
+
+It reads a snapshot, so it is exact while the service writes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.audit.invariants.broken import Broken
+from ledger.audit.invariants.subscriptions import broken_payments
+from ledger.audit.invariants.vault import broken_vault
+from ledger.audit.leaves import LeafFile
+from ledger.audit.report import ROW, Findings, Report, Sealed, Violation
+from ledger.audit.snapshot import Connection, Snapshot, join_snapshot, pages, take_snapshot
+from ledger.audit.streams import StreamAuditor, StreamsAudited
+from ledger.audit.sums import HASH_MODULUS, Details, MerchantPart, id_hash, row_hash
+from ledger.audit.tables import KeyRange, differences
+from ledger.audit.trees import StoredTree, TreeAuditor, read_trees
+from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.progress import Progress, unreported
+from ledger.security.secrets import load_checkpoint_keys, load_sealing_keys
+from ledger.settings import CannotRun, Settings, log_origin
+from ledger.tlog.checkpoint_files import CheckpointFiles, SavedCheckpoints, checkpoints_address
+from ledger.tlog.keys import LogKeys
+from projections.payment_methods import TABLE as METHODS
+
+_HEADS: Final = "select merchant_id, position from merchant_head order by merchant_id"
+# Until which size each log was ever signed, by the database.
+_SIGNED: Final = "select merchant_id, max(size) from log_checkpoint group by merchant_id"
+_ERASING: Final = """
+select merchant_id, customer_id from data_key where destroyed_at is not null and forgotten_at is null
+"""
+_TALLY: Final = "select day - date '2000-01-01', status::bytea, n from tally where merchant_id = %s and n <> 0"
+_CUSTOMERS: Final = "select coalesce((select n from customer_count where merchant_id = %s), 0)"
+_METHODS: Final = """
+select merchant_id, payment_method_id, customer_id, is_default, created_at, is_saved, doc from payment_method
+ where merchant_id = %s
+"""
+# The numbers of the vault, and whether each is one that nothing is going to destroy.
+_VAULT: Final = """
+select payment_method_id, settled from vault_card where merchant_id = %s
+"""
+_MISSING: Final = """
+select p from generate_series(1, %s) p
+ where not exists (select from event where merchant_id = %s and position = p) order by p limit 20
+"""
+# Streams that lie evenly in a merchant's log.
+_SAMPLE: Final = "select stream_id from event where merchant_id = %s and position = any(%s)"
+
+_SAVED_DAYS: Final = timedelta(days=7)
+_NONE: Final = UUID(int=0)
+_ALL: Final = UUID(int=(1 << 128) - 1)
+_RANGES_EACH: Final = 8
+"""How many ranges of streams each process audits: the last ones end at about the same time."""
+_SAMPLES: Final = 512
+_STEP: Final = "auditing events"
+
+
+class _Work(Struct, frozen=True, kw_only=True):
+    """What every process of an audit needs."""
+
+    settings: Settings
+    url: str
+    snapshot: Snapshot
+    erasing: frozenset[tuple[UUID, UUID]]
+    covered: Mapping[UUID, int]
+    leaves: Path
+    starts: Mapping[UUID, int]
+
+    def leaf_file(self) -> LeafFile:
+        return LeafFile(self.leaves, {merchant_id.bytes: start for merchant_id, start in self.starts.items()})
+
+
+def audit(
+    settings: Settings,
+    url: str,
+    merchant_id: UUID | None = None,
+    *,
+    workers: int = 1,
+    saved: SavedCheckpoints | None = None,
+    progress: Progress = unreported,
+) -> Report:
+    """Audits a merchant, or all of them, by so many processes, and returns what it found.
+
+    `url` is of a role that reads every table but the vault, whose role the settings have. `saved` are the checkpoints
+    outside the database: read them before, so that the snapshot has what they have; None leaves them out. Raises
+    CannotRun if there is no such merchant, and psycopg.OperationalError.
+    """
+    began = time.monotonic()
+    with ExitStack() as stack:
+        connection, snapshot = stack.enter_context(take_snapshot(url))
+        heads = dict(connection.execute(_HEADS, binary=True).fetchall())
+        if merchant_id is not None:
+            if merchant_id not in heads:
+                raise CannotRun(f"there is no merchant {merchant_id}: `ledger merchants list` shows them")
+            heads = {merchant_id: heads[merchant_id]}
+        trees = read_trees(connection, list(heads))
+        written = {} if saved is None else saved.by_merchant
+        covered = _covered(connection, heads, trees, saved)
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ledger-audit-")))
+        work = _Work(
+            settings=settings,
+            url=url,
+            snapshot=snapshot,
+            erasing=frozenset(connection.execute(_ERASING, binary=True).fetchall()),
+            covered=covered,
+            leaves=place / "leaves",
+            starts=_starts(covered),
+        )
+        findings, parts, rows = Findings(), dict[UUID, MerchantPart](), 0
+        for audited in _audit_streams(connection, work, heads, merchant_id, workers, progress):
+            findings.merge(audited.total, audited.listed)
+            rows += audited.rows
+            for id_, part in audited.merchants.items():
+                parts.setdefault(id_, MerchantPart()).add(part)
+        vault = None
+        if settings.database_vault_url is not None:
+            vault = stack.enter_context(join_snapshot(settings.database_vault_url, snapshot))
+        leaves = work.leaf_file()
+        stack.callback(leaves.close)
+        keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
+        auditor = TreeAuditor(connection, leaves, keys, written)
+        sealed: list[Sealed] = []
+        for n, (id_, head) in enumerate(heads.items(), 1):
+            one, wrong = auditor.audit(id_, head, trees.get(id_))
+            sealed.append(one)
+            wrong += _merchant(connection, vault, work, id_, head, parts.get(id_, MerchantPart()))
+            for violation in wrong:
+                findings.add(violation)
+            progress("comparing counters and signed logs", n, len(heads))
+        for id_ in parts.keys() - heads.keys():
+            findings.add(_violation(id_, Broken("I10", f"{parts[id_].events} events of a merchant that has no log")))
+    return Report(
+        snapshot_at=snapshot.at,
+        merchants=len(heads),
+        events=sum(part.events for part in parts.values()),
+        orders=sum(part.orders for part in parts.values()),
+        rows=rows,
+        seconds=round(time.monotonic() - began, 3),
+        sealed_to=[one for one in sealed if one.checkpoint is not None],
+        violations_total=findings.total,
+        violations=findings.listed,
+    )
+
+
+async def read_saved(settings: Settings) -> SavedCheckpoints:
+    """Returns the checkpoints outside the database of the last seven days, and the newest before. Raises
+    CheckpointsUnavailable.
+    """
+    files = CheckpointFiles(checkpoints_address(settings.checkpoints_url, settings.data_dir))
+    return await files.saved((datetime.now(UTC) - _SAVED_DAYS).date())
+
+
+def _covered(
+    connection: Connection,
+    heads: Mapping[UUID, int],
+    trees: Mapping[UUID, StoredTree],
+    saved: SavedCheckpoints | None,
+) -> dict[UUID, int]:
+    """Returns until which position each log is in a tree or a checkpoint."""
+    signed: dict[UUID, int] = dict(connection.execute(_SIGNED, binary=True).fetchall())
+    outside = {} if saved is None else saved.sizes
+    return {
+        id_: min(head, max(signed.get(id_, 0), outside.get(id_, 0), trees[id_].size if id_ in trees else 0))
+        for id_, head in heads.items()
+    }
+
+
+def _starts(covered: Mapping[UUID, int]) -> dict[UUID, int]:
+    """Returns where each log's hashes begin in the file of all."""
+    starts, at = {}, 0
+    for merchant_id, size in covered.items():
+        starts[merchant_id] = at
+        at += size
+    return starts
+
+
+def _audit_streams(
+    connection: Connection,
+    work: _Work,
+    heads: Mapping[UUID, int],
+    merchant_id: UUID | None,
+    workers: int,
+    progress: Progress,
+) -> Iterator[StreamsAudited]:
+    """Yields the parts of the audit of all streams, as they end."""
+    total, done = sum(heads.values()), 0
+    first, last = (_NONE, _ALL) if merchant_id is None else (merchant_id, merchant_id)
+    if workers == 1:
+        whole = KeyRange((first, _NONE), (last, _ALL))
+
+        def read(events: int) -> None:
+            nonlocal done
+            done += events
+            progress(_STEP, done, total)
+
+        yield _auditor(connection, work).audit(whole, read)
+        return
+    ranges = _ranges(connection, heads, workers * _RANGES_EACH, first, last)
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        pending = [pool.submit(_audit_range, work, each) for each in ranges]
+        for ended in as_completed(pending):
+            audited = ended.result()
+            done += sum(part.events for part in audited.merchants.values())
+            progress(_STEP, done, total)
+            yield audited
+
+
+def _audit_range(work: _Work, within: KeyRange) -> StreamsAudited:
+    """Audits a range in a process of its own."""
+    with join_snapshot(work.url, work.snapshot) as connection:
+        return _auditor(connection, work).audit(within, lambda _: None)
+
+
+def _auditor(connection: Connection, work: _Work, details: Details | None = None) -> StreamAuditor:
+    keys = SealingKeys(load_sealing_keys(work.settings))
+    leaves = work.leaf_file() if details is None else None
+    return StreamAuditor(connection, keys, work.erasing, work.covered, leaves, details)
+
+
+def _ranges(connection: Connection, heads: Mapping[UUID, int], count: int, first: UUID, last: UUID) -> list[KeyRange]:
+    """Returns ranges of streams with about as many events each."""
+    each = max(1, sum(heads.values()) // count)
+    ends: list[tuple[UUID, UUID]] = []
+    gathered = 0
+    for merchant_id, head in sorted(heads.items()):
+        if head <= each:
+            gathered += head
+            if gathered >= each:
+                ends.append((merchant_id, _ALL))
+                gathered = 0
+            continue
+        at = [1 + n * (head - 1) // _SAMPLES for n in range(_SAMPLES)]
+        rows = connection.execute(_SAMPLE, (merchant_id, at), binary=True)
+        sample = sorted(stream_id for (stream_id,) in rows)
+        pieces = -(-head // each)
+        ends += [(merchant_id, sample[n * len(sample) // pieces]) for n in range(1, pieces) if sample]
+        ends.append((merchant_id, _ALL))
+        gathered = 0
+    ends = [*(end for end in dict.fromkeys(ends) if end < (last, _ALL)), (last, _ALL)]
+    return [KeyRange(after, until) for after, until in zip([(first, _NONE), *ends], ends, strict=False)]
+
+
+def _merchant(
+    connection: Connection, vault: Connection | None, work: _Work, merchant_id: UUID, head: int, part: MerchantPart
+) -> list[Violation]:
+    """Returns what is wrong with a merchant's positions, counters and sums."""
+    found = list(_positions(connection, merchant_id, head, part))
+    found += _counters(connection, merchant_id, part)
+    methods = [row for page in pages(connection, _METHODS, (merchant_id,)) for row in page]
+    numbers: dict[UUID, bool] = {}
+    if vault is not None:
+        numbers = dict(vault.execute(_VAULT, (merchant_id,), binary=True).fetchall())
+    settled = sum([id_hash(method_id) for method_id, is_settled in numbers.items() if is_settled])
+    other_methods = sum(map(row_hash, methods)) % HASH_MODULUS != part.methods
+    other_numbers = vault is not None and settled != part.saved
+    if not (other_methods or other_numbers or part.paid):
+        return found
+    details = Details()
+    _auditor(connection, work, details).audit(
+        KeyRange((merchant_id, _NONE), (merchant_id, _ALL)), lambda _: None
+    )  # what it finds was found before
+    if other_methods:
+        found += _methods(merchant_id, details, methods)
+    if other_numbers:
+        found += [_violation(merchant_id, broken) for broken in broken_vault(details.saved, numbers)]
+    for order_id in part.charging:  # its outcome is not recorded on both sides yet
+        details.paid.pop(order_id, None)
+        details.captured.pop(order_id, None)
+    found += [_violation(merchant_id, broken) for broken in broken_payments(details.paid, details.captured)]
+    return found
+
+
+def _positions(connection: Connection, merchant_id: UUID, head: int, part: MerchantPart) -> Iterator[Violation]:
+    if (part.events, part.last) == (head, head) and (part.first == 1 or not head):
+        return
+    what = f"positions do not run from 1 to {head}: {part.events} events, the last at {part.last}"
+    yield _violation(merchant_id, Broken("I10", what))
+    for (position,) in connection.execute(_MISSING, (head, merchant_id)):
+        yield _violation(merchant_id, Broken("I10", f"there is no event at position {position}"), position)
+
+
+def _counters(connection: Connection, merchant_id: UUID, part: MerchantPart) -> Iterator[Violation]:
+    stored = {(day, status): n for day, status, n in connection.execute(_TALLY, (merchant_id,), binary=True)}
+    counted = {key: n for key, n in part.tally.items() if n}
+    for day, status in sorted(stored.keys() | counted.keys()):
+        expected, found = counted.get((day, status), 0), stored.get((day, status), 0)
+        if expected != found:
+            name = f"{status.decode()} of day {day} since 2000-01-01"
+            yield _counter(merchant_id, "tally", f"the counter of orders {name}", expected, found)
+    row = connection.execute(_CUSTOMERS, (merchant_id,)).fetchone()
+    assert row is not None, "a query without a table has a row"
+    if row[0] != part.customers:
+        yield _counter(merchant_id, "customer_count", "the counter of customers", part.customers, row[0])
+
+
+def _counter(merchant_id: UUID, table: str, what: str, expected: int, found: int) -> Violation:
+    return Violation(
+        invariant=ROW,
+        merchant_id=merchant_id,
+        message=f"{what} does not follow from the log",
+        table=table,
+        column="n",
+        expected=str(expected),
+        found=str(found),
+    )
+
+
+def _methods(merchant_id: UUID, details: Details, stored: Sequence[tuple[object, ...]]) -> Iterator[Violation]:
+    of_log, of_table = Counter(details.methods), Counter(stored)
+    missing, surplus = list((of_log - of_table).elements()), list((of_table - of_log).elements())
+    ids = sorted({row[1] for row in (*missing, *surplus)})
+    for method_id in ids:
+        expected = [row for row in missing if row[1] == method_id]
+        found = [row for row in surplus if row[1] == method_id]
+        yield from differences(METHODS, merchant_id, {}, expected, found)
+
+
+def _violation(merchant_id: UUID, broken: Broken, position: int | None = None) -> Violation:
+    return Violation(invariant=broken.invariant, merchant_id=merchant_id, message=broken.message, position=position)

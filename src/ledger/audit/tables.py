@@ -1,0 +1,215 @@
+"""The rows of each table in the order of the streams that they follow from, and what a report shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+from psycopg import sql
+
+from ledger.audit.report import ROW, Violation
+from ledger.audit.snapshot import Connection, pages
+from ledger.journal.encryption import data_keys
+from ledger.journal.inline import InlineTable, Row
+from projections.inline import TABLES
+
+CLAIMS: Final = InlineTable(
+    "claim", (("merchant_id", "uuid"), ("kind", "int4"), ("key", "text"), ("stream_id", "uuid")), ""
+)
+KEYS: Final = InlineTable(
+    "data_key",
+    (*data_keys.TABLE.columns, ("forgotten_at", "timestamptz")),
+    "",
+)
+
+STREAM_COLUMNS: Final = {
+    "payment_order": "order_id",
+    "customer": "customer_id",
+    "search_line": "id",
+    "merchant": "merchant_id",
+    "api_key": "merchant_id",
+    "product": "product_id",
+    "plan": "plan_id",
+    "subscription": "subscription_id",
+    "subscription_invoice": "subscription_id",
+    "global_invoice": "global_invoice_id",
+    "global_invoice_order": "global_invoice_id",
+    "processor_account": "account_id",
+    "webhook_endpoint": "endpoint_id",
+    "claim": "stream_id",
+    "data_key": "customer_id",
+}
+"""The column that has the id of the stream that a row follows from."""
+
+MERGED: Final = tuple(table for table in (*TABLES, CLAIMS, KEYS) if table.name in STREAM_COLUMNS)
+"""The tables that are read in the order of streams. The others are counters, or keyed otherwise."""
+
+_ALWAYS_SHOWN: Final = frozenset({"uuid", "int4", "int8", "bool", "timestamptz", "date"})
+_SHOWN: Final = frozenset({"status", "currency", "sealing_key_id"})
+"""The texts that are never personal data."""
+_SHOWN_MEMBERS: Final = frozenset(
+    {
+        "status", "currency", "amount", "subtotalAmount", "surchargeAmount", "surchargeRate", "amountPaid",
+        "amountPending", "overpaidAmount", "amountRefunded", "refundedAmount", "amountReleased", "allowPartials",
+        "lateDeposit", "invoiceStatus", "createdAt", "updatedAt", "dueDate", "id",
+    }
+)  # fmt: skip
+_MEMBERS_MAX: Final = 5
+
+_QUERY: Final = sql.SQL(
+    "select {columns} from {table} where (merchant_id, {stream}) > (%s, %s) and (merchant_id, {stream}) <= (%s, %s)"
+    " order by merchant_id, {stream}"
+)
+# A merchant's own row and keys, whose stream has the merchant's id.
+_MERCHANTS_QUERY: Final = sql.SQL(
+    "select {columns} from {table} where (merchant_id, merchant_id) > (%s, %s) and (merchant_id, merchant_id) <= (%s, %s)"
+    " order by merchant_id"
+)
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_END: Final = b"\xff" * 33
+"""Behind the key of every stream."""
+
+
+class KeyRange(Struct, frozen=True):
+    """The streams behind one key and up to another one: a merchant's id and a stream's each."""
+
+    after: tuple[UUID, UUID]
+    until: tuple[UUID, UUID]
+
+    @property
+    def parameters(self) -> tuple[UUID, ...]:
+        return (*self.after, *self.until)
+
+
+class StoredRows:
+    """The rows of a table within a range of streams, in their order. `key` is that of the next row's stream."""
+
+    def __init__(self, connection: Connection, table: InlineTable, within: KeyRange) -> None:
+        self.table, self.count = table, 0
+        names = [name for name, _ in table.columns]
+        stream = STREAM_COLUMNS[table.name]
+        self._merchant_at, self._stream_at = names.index("merchant_id"), names.index(stream)
+        query = _MERCHANTS_QUERY if stream == "merchant_id" else _QUERY
+        columns = sql.SQL(", ").join(map(sql.Identifier, names))
+        statement = query.format(columns=columns, table=sql.Identifier(table.name), stream=sql.Identifier(stream))
+        self._pages = pages(connection, statement, within.parameters)
+        self._page: Iterator[Row] = iter(())
+        self._next: Row = ()
+        self.key = b""
+        self._advance()
+
+    def take(self, key: bytes) -> list[Row]:
+        """Returns the rows of the next stream, which has this key."""
+        rows = []
+        while self.key == key:
+            rows.append(self._next)
+            self._advance()
+        return rows
+
+    def _advance(self) -> None:
+        row = next(self._page, None)
+        if row is None:
+            page = next(self._pages, None)
+            if page is None:
+                self.key, self._next = _END, ()
+                return
+            self.count += len(page)
+            self._page = iter(page)
+            row = next(self._page)
+        self._next, self.key = row, row[self._merchant_at] + row[self._stream_at]
+
+
+def differences(
+    table: InlineTable, merchant_id: UUID, about: Mapping[str, Any], expected: Sequence[Row], found: Sequence[Row]
+) -> Iterator[Violation]:
+    """Yields how the rows of a stream differ from those that follow from the log. `about` names the stream."""
+    missing, surplus = list(expected), []
+    for row in found:
+        if row in missing:
+            missing.remove(row)
+        else:
+            surplus.append(row)
+    for row, other in zip(surplus, missing, strict=False):
+        yield from _other_cells(table, merchant_id, about, other, row)
+    for row in missing[len(surplus) :]:
+        yield _row(table, merchant_id, about, row, "is missing")
+    for row in surplus[len(missing) :]:
+        yield _row(table, merchant_id, about, row, "follows from no event")
+
+
+def _row(table: InlineTable, merchant_id: UUID, about: Mapping[str, Any], row: Row, what: str) -> Violation:
+    names = {name: cell for (name, kind), cell in zip(table.columns, row, strict=True) if kind == "uuid"}
+    ids = ", ".join(f"{name} {UUID(bytes=cell)}" for name, cell in names.items() if cell and name != "merchant_id")
+    return Violation(
+        invariant=ROW,
+        merchant_id=merchant_id,
+        message=f"a row of {table.name} {what}: {ids}",
+        table=table.name,
+        **about,
+    )
+
+
+def _other_cells(
+    table: InlineTable, merchant_id: UUID, about: Mapping[str, Any], expected: Row, found: Row
+) -> Iterator[Violation]:
+    for (column, kind), should, is_ in zip(table.columns, expected, found, strict=True):
+        if should == is_:
+            continue
+        for place, wanted, there in _shown(column, kind, should, is_):
+            yield Violation(
+                invariant=ROW,
+                merchant_id=merchant_id,
+                message=f"{place} of {table.name} does not follow from the log",
+                table=table.name,
+                column=place,
+                expected=wanted,
+                found=there,
+                **about,
+            )
+
+
+def _shown(column: str, kind: str, should: Any, found: Any) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yields the places in which two cells differ, and of those without personal data both values."""
+    if kind in _ALWAYS_SHOWN or column in _SHOWN:
+        yield column, _text(kind, should), _text(kind, found)
+        return
+    members = _members(should, found) if kind == "bytea" else None
+    if not members:
+        yield column, None, None
+        return
+    for name, wanted, there in members[:_MEMBERS_MAX]:
+        is_shown = name in _SHOWN_MEMBERS
+        yield f"{column}.{name}", wanted if is_shown else None, there if is_shown else None
+
+
+def _members(should: Any, found: Any) -> list[tuple[str, str, str]] | None:
+    """Returns the members in which two JSON objects differ, None if they are no objects."""
+    try:
+        of_log, of_table = (msgspec.json.decode(cell, type=dict[str, msgspec.Raw]) for cell in (should, found))
+    except (msgspec.MsgspecError, TypeError):
+        return None
+    names = [name for name in {**of_log, **of_table} if of_log.get(name) != of_table.get(name)]
+    return [(name, _raw(of_log, name), _raw(of_table, name)) for name in names]
+
+
+def _raw(members: Mapping[str, msgspec.Raw], name: str) -> str:
+    return bytes(members[name]).decode() if name in members else "(none)"
+
+
+_TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "uuid": lambda cell: str(UUID(bytes=cell)),
+    "text": lambda cell: cell.decode(errors="replace"),
+    "bool": lambda cell: str(bool(cell)).lower(),
+    "timestamptz": lambda cell: (_EPOCH + timedelta(microseconds=cell)).isoformat(),
+    "date": lambda cell: (_EPOCH + timedelta(days=cell)).date().isoformat(),
+}
+
+
+def _text(kind: str, cell: Any) -> str:
+    if cell is None:
+        return "null"
+    return _TEXTS.get(kind, lambda plain: str(int(plain)))(cell)

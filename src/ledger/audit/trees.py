@@ -1,0 +1,197 @@
+"""The audit of a log's tree: the events against the tiles, the tiles against the checkpoints, and these against those
+that were written outside the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from ledger.audit.leaves import LeafFile
+from ledger.audit.report import TREE, Sealed, Violation
+from ledger.audit.snapshot import Connection, pages
+from ledger.tlog.checkpoints import Checkpoint, open_checkpoint
+from ledger.tlog.growth import encode_edge
+from ledger.tlog.keys import LogKeys
+from ledger.tlog.merkle import HASH_BYTES, CompactRange
+from ledger.tlog.notes import Malformed, Unverified, Verifier
+from ledger.tlog.tiles import HEIGHT, WIDTH, split_hashes, tile_root
+
+_TREES: Final = """
+select merchant_id, size, edge from log_tree where merchant_id = any(%s) order by merchant_id
+"""
+_TILES: Final = """
+select number, hashes, root from log_tile where merchant_id = %s and level = %s order by number
+"""
+_CHECKPOINTS: Final = "select size, note from log_checkpoint where merchant_id = %s order by size"
+
+
+class StoredTree(Struct, frozen=True):
+    """How far a merchant's log is sealed, and the hashes of the right edge of its tree."""
+
+    merchant_id: UUID
+    size: int
+    edge: bytes
+
+
+def read_trees(connection: Connection, merchants: Sequence[UUID]) -> dict[UUID, StoredTree]:
+    """Returns the trees of merchants, as they are stored."""
+    rows = connection.execute(_TREES, (list(merchants),), binary=True)
+    return {merchant_id: StoredTree(merchant_id, size, edge) for merchant_id, size, edge in rows}
+
+
+class TreeAuditor:
+    """Audits the trees of logs whose leaf hashes are in `leaves`. `written` are the checkpoints outside the database,
+    by merchant, with the name of each one's file.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        leaves: LeafFile,
+        keys: LogKeys,
+        written: Mapping[UUID, Sequence[tuple[str, str]]],
+    ) -> None:
+        self._connection, self._leaves, self._keys, self._written = connection, leaves, keys, written
+
+    def audit(self, merchant_id: UUID, size: int, stored: StoredTree | None) -> tuple[Sealed, list[Violation]]:
+        """Returns how far a log is sealed, and what is wrong with it.
+
+        `size` is how many leaf hashes the file has: those of all events that a tree or a checkpoint may have.
+        """
+        verifiers = self._keys.verifiers(merchant_id)
+        found = list(self._tiles(merchant_id, 0 if stored is None else stored.size))
+        claims = [*self._stored_checkpoints(merchant_id, verifiers, found)]
+        newest = claims[-1] if claims else None
+        claims += self._written_checkpoints(merchant_id, verifiers, found)
+        found += self._compare(merchant_id, size, stored, [(checkpoint, where) for checkpoint, where, _ in claims])
+        note = None if newest is None else newest[2]
+        if stored is not None and stored.size and (newest is None or newest[0].size != stored.size):
+            at = "none" if newest is None else f"the newest is of {newest[0].size}"
+            found.append(_violation(merchant_id, f"the tree has {stored.size} entries without a checkpoint: {at}"))
+        return Sealed(merchant_id=merchant_id, size=0 if newest is None else newest[0].size, checkpoint=note), found
+
+    def _tiles(self, merchant_id: UUID, size: int) -> Iterator[Violation]:
+        """Compares every stored tile with the events, or with the tiles below it."""
+        below = size
+        roots: list[bytes] = []
+        for level in range(8):
+            full, above = below // WIDTH, list[bytes]()
+            expected = iter(range(full))
+            for page in pages(self._connection, _TILES, (merchant_id, level), size=256):
+                for number, hashes, root in page:
+                    while (wanted := next(expected, None)) is not None and wanted < number:
+                        yield _missing_tile(merchant_id, level, wanted)
+                        above.append(b"")
+                    if wanted is None:
+                        yield _violation(merchant_id, f"tile {level}/{number} is beyond the size of the tree, {size}")
+                        continue
+                    if level == 0:
+                        first = number * WIDTH
+                        events = self._leaves.read(merchant_id.bytes, first, first + WIDTH)
+                        yield from _other_leaves(merchant_id, first, events, hashes)
+                    elif hashes != b"".join(roots[number * WIDTH : (number + 1) * WIDTH]):
+                        yield _violation(merchant_id, f"tile {level}/{number} has not the roots of the tiles below it")
+                    if root != tile_root(hashes):
+                        yield _violation(merchant_id, f"the root of tile {level}/{number} is not that of its hashes")
+                    above.append(root)
+            for wanted in expected:
+                yield _missing_tile(merchant_id, level, wanted)
+                above.append(b"")
+            below, roots = full, above
+
+    def _stored_checkpoints(
+        self, merchant_id: UUID, verifiers: Sequence[Verifier], found: list[Violation]
+    ) -> Iterator[tuple[Checkpoint, str, str]]:
+        for page in pages(self._connection, _CHECKPOINTS, (merchant_id,)):
+            for size, note in page:
+                where = f"checkpoint of {size} entries"
+                checkpoint = _opened(merchant_id, note, verifiers, where, found)
+                if checkpoint is not None and checkpoint.size != size:
+                    found.append(_violation(merchant_id, f"the {where} is one of {checkpoint.size}"))
+                elif checkpoint is not None:
+                    yield checkpoint, where, note.decode()
+
+    def _written_checkpoints(
+        self, merchant_id: UUID, verifiers: Sequence[Verifier], found: list[Violation]
+    ) -> Iterator[tuple[Checkpoint, str, str]]:
+        for file, note in self._written.get(merchant_id, ()):
+            where = f"checkpoint in the file {file}"
+            checkpoint = _opened(merchant_id, note.encode(), verifiers, where, found)
+            if checkpoint is not None:
+                yield checkpoint, where, note
+
+    def _compare(
+        self, merchant_id: UUID, size: int, stored: StoredTree | None, claims: Sequence[tuple[Checkpoint, str]]
+    ) -> Iterator[Violation]:
+        """Compares checkpoints, and the edge of the tree, with the tree of the events. The size of the last checkpoint
+        that agrees and that of the first one that does not limit the positions that were changed.
+        """
+        tree, agreed = CompactRange(), 0
+        is_reported = False
+        ends = sorted({*(checkpoint.size for checkpoint, _ in claims), 0 if stored is None else stored.size})
+        by_size: dict[int, list[tuple[Checkpoint, str]]] = {}
+        for checkpoint, where in claims:
+            by_size.setdefault(checkpoint.size, []).append((checkpoint, where))
+        for end in ends:
+            if end > size:
+                for _, where in by_size.get(end, [])[:1]:
+                    what = f"the {where} has {end} entries, and the log ends at position {size}"
+                    yield _violation(merchant_id, what, size + 1)
+                continue
+            self._grow(tree, merchant_id, end)
+            others = [where for checkpoint, where in by_size.get(end, ()) if checkpoint.root != tree.root()]
+            if others and not is_reported:  # every later one has another root too
+                is_reported = True
+                what = f"the {others[0]} has another root: an event of the positions {agreed + 1} to {end} was changed"
+                yield _violation(merchant_id, what, agreed + 1)
+            elif not others:
+                agreed = end
+            if stored is not None and end == stored.size and stored.edge != encode_edge(tree) and not others:
+                yield _violation(merchant_id, f"the right edge of the tree of {end} entries is not that of its events")
+
+    def _grow(self, tree: CompactRange, merchant_id: UUID, end: int) -> None:
+        """Adds the leaf hashes of the events up to index `end`."""
+        while tree.size < end:
+            start = tree.size
+            until = min(end, (start // WIDTH + 1) * WIDTH)
+            hashes = self._leaves.read(merchant_id.bytes, start, until)
+            if until - start == WIDTH:
+                tree.append_subtree(tile_root(hashes), HEIGHT)
+            else:
+                for leaf in split_hashes(hashes):
+                    tree.append(leaf)
+
+
+def _opened(
+    merchant_id: UUID, note: bytes, verifiers: Sequence[Verifier], where: str, found: list[Violation]
+) -> Checkpoint | None:
+    try:
+        return open_checkpoint(note, verifiers)
+    except (Malformed, Unverified) as forged:
+        found.append(_violation(merchant_id, f"the {where} is not signed by the log's keys: {forged}"))
+        return None
+
+
+def _other_leaves(merchant_id: UUID, first: int, events: bytes, tile: bytes) -> Iterator[Violation]:
+    """Yields the events of a tile whose hashes are not those of the tile, by position."""
+    if events == tile:
+        return
+    wanted = split_hashes(tile)
+    for index, leaf in enumerate(split_hashes(events)):
+        if index >= len(wanted) or leaf != wanted[index]:
+            position = first + index + 1
+            is_there = leaf != bytes(HASH_BYTES)
+            what = "is not the one that was sealed" if is_there else "was removed after it was sealed"
+            yield _violation(merchant_id, f"the event at position {position} {what}", position)
+
+
+def _missing_tile(merchant_id: UUID, level: int, number: int) -> Violation:
+    return _violation(merchant_id, f"tile {level}/{number} is missing")
+
+
+def _violation(merchant_id: UUID, message: str, position: int | None = None) -> Violation:
+    return Violation(invariant=TREE, merchant_id=merchant_id, message=message, position=position)

@@ -1,0 +1,133 @@
+"""`ledger audit`: shows that the log and everything that follows from it are as they were written."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+import typer
+
+from ledger.cli.installation import errors_as_cannot_run, settings_from, uuid_of
+from ledger.cli.options import DataDir, json_option
+from ledger.cli.output import echo_json
+from ledger.cli.progress_bar import progress_bar
+from ledger.settings import CannotRun, SettingWrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from uuid import UUID
+
+    from ledger.audit.report import Report, Violation
+    from ledger.progress import Progress
+
+_VIOLATIONS: Final = 1
+_COULD_NOT_RUN: Final = 2
+_WORKERS_MAX: Final = 64
+
+
+def audit(
+    merchant: Annotated[str | None, typer.Option(metavar="ID", help="Only this merchant; by default all.")] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=_WORKERS_MAX, help="How many processes read the log.")
+    ] = 1,
+    processor: Annotated[
+        bool, typer.Option("--processor", help="Also compare what the accounts list with the log, both ways.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report as a page for people into this file.")
+    ] = None,
+    data_dir: DataDir = None,
+    json: Annotated[
+        bool,
+        json_option(
+            "{snapshotAt, merchants, events, orders, rows, seconds, sealedTo, violationsTotal, violations: [{invariant, "
+            "merchantId, message, orderId, streamId, position, table, column, expected, found}]}"
+        ),
+    ] = False,
+) -> None:
+    """Fold the whole log, compare every read model, the signed log and its checkpoints, and check every invariant.
+
+    It reads one moment, and may run beside the service. Exits 0 if nothing is wrong, 1 if something is, 2 if it could
+    not run.
+    """
+    with _exits_2_if_it_cannot_run():
+        chosen = None if merchant is None else uuid_of(merchant, "merchant")
+        with progress_bar() as progress:
+            report = _audited(data_dir, chosen, workers, progress, processor=processor)
+        if html is not None:
+            from ledger.audit.page import render_page
+
+            try:
+                html.write_text(render_page(report))
+            except OSError as refusal:
+                raise CannotRun(f"{html} cannot be written: {refusal.strerror}") from refusal
+    if json:
+        echo_json(report)
+    else:
+        _echo(report)
+    if not report.is_clean:
+        raise typer.Exit(_VIOLATIONS)
+
+
+def _audited(
+    data_dir: Path | None, merchant_id: UUID | None, workers: int, progress: Progress, *, processor: bool
+) -> Report:
+    import asyncio
+
+    from ledger.audit.auditor import audit as run
+    from ledger.audit.auditor import read_saved
+    from ledger.audit.processors import with_processors
+    from ledger.postgres.prepare import ready_database
+    from ledger.telemetry.logs import configure_logs
+
+    configure_logs("critical")
+    with ready_database(settings_from(data_dir=data_dir)) as settings, errors_as_cannot_run():
+        assert settings.database_url is not None, "the installation's settings name its database"
+        saved = asyncio.run(read_saved(settings))
+        report = run(settings, settings.database_url, merchant_id, workers=workers, saved=saved, progress=progress)
+        return asyncio.run(with_processors(settings, report, merchant_id)) if processor else report
+
+
+@contextmanager
+def _exits_2_if_it_cannot_run() -> Iterator[None]:
+    try:
+        yield
+    except (CannotRun, SettingWrong) as reason:
+        _end(str(reason))
+
+
+def _end(reason: str) -> NoReturn:
+    typer.echo(f"ledger: {reason}", err=True)
+    raise typer.Exit(_COULD_NOT_RUN)
+
+
+def _echo(report: Report) -> None:
+    typer.echo(
+        f"audited {report.events} events, {report.orders} orders and {report.rows} rows of {report.merchants} merchants "
+        f"as of {report.snapshot_at.isoformat(timespec='seconds')}, in {report.seconds:.1f} s"
+    )
+    sealed = sum(each.size for each in report.sealed_to)
+    typer.echo(f"{sealed} events have a signed proof")
+    for violation in report.violations:
+        typer.echo(line_of(violation))
+    if report.is_clean:
+        typer.echo("no violation")
+    else:
+        more = report.violations_total - len(report.violations)
+        typer.echo(f"{report.violations_total} violations" + (f", {more} of them not listed" if more else ""))
+
+
+def line_of(violation: Violation) -> str:
+    """Returns a violation as a line for people."""
+    place = [f"merchant {violation.merchant_id}"]
+    if violation.order_id is not None:
+        place.append(f"order {violation.order_id}")
+    if violation.stream_id is not None:
+        place.append(f"stream {violation.stream_id}")
+    if violation.position is not None:
+        place.append(f"position {violation.position}")
+    values = ""
+    if violation.expected is not None or violation.found is not None:
+        values = f" (expected {violation.expected}, found {violation.found})"
+    return f"{violation.invariant} {', '.join(place)}: {violation.message}{values}"

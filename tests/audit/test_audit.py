@@ -1,0 +1,280 @@
+"""An audit finds nothing in what the service wrote, and every change that a superuser made to it, by its place."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+from msgspec import structs
+from tests.audit.auditing import audit_of, settings_of, wrong_in
+from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
+
+from ledger.audit.auditor import read_saved
+from ledger.audit.page import render_page
+from ledger.audit.tables import MERGED, STREAM_COLUMNS
+from ledger.background.log_sealing import LogSealer
+from ledger.operations.context.inputs import Actor, CustomerInput, RefundInput
+from ledger.operations.context.ledger import Ledger
+from ledger.operations.orders.create import create_order
+from ledger.operations.orders.refund import refund_order
+from ledger.security.secrets import load_checkpoint_keys
+from ledger.settings import log_origin
+from ledger.tlog.checkpoint_files import CheckpointFiles
+from ledger.tlog.keys import LogKeys
+
+pytestmark = pytest.mark.anyio
+
+
+async def fill(ledger: Ledger, merchant: Actor) -> None:
+    """Makes orders in several statuses, a saved card, and enough events for a full tile."""
+    await create_order(ledger, merchant, an_order("paid", by_card(persist=True)))
+    await create_order(ledger, merchant, an_order("pending"))
+    await create_order(ledger, merchant, an_order("declined", by_card(DECLINED)))
+    await create_order(ledger, merchant, an_order("open", by_card(SILENT)))
+    refunds = an_order("refunded", by_card(), customer=CustomerInput(external_id="luis", first_name="Luis"))
+    await create_order(ledger, merchant, refunds)
+    await refund_order(ledger, merchant, "refunded", RefundInput(amount=Decimal(1_000)))
+    await asyncio.gather(*[create_order(ledger, merchant, an_order(f"many-{n}", by_card())) for n in range(60)])
+
+
+async def seal(url: str, folder: object = "/nowhere") -> None:
+    settings = settings_of(url)
+    keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
+    async with LogSealer(url, keys, CheckpointFiles(f"file://{folder}"), every_s=1.0) as sealer:
+        await sealer.seal(asyncio.Event())
+
+
+def execute(url: str, statement: str, *values: Any) -> int:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(statement, values).rowcount
+
+
+async def test_what_the_service_wrote_is_clean(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+    other = await register(ledger)
+    await create_order(ledger, other, an_order("paid", by_card()))
+    await fill(ledger, merchant)
+    await seal(database_url)
+    await create_order(ledger, merchant, an_order("not sealed yet", by_card()))
+    for workers in (1, 2):
+        report = audit_of(database_url, workers=workers)
+        assert wrong_in(report) == []
+        assert (report.merchants, report.orders) == (2, 67)
+        assert {each.merchant_id for each in report.sealed_to} == {merchant.merchant_id, other.merchant_id}
+        assert report.rows > report.orders * 2
+    one = audit_of(database_url, other.merchant_id)
+    assert (one.merchants, one.orders, one.violations_total) == (1, 1, 0)
+
+
+# A change of a value of each type, which the column's checks allow.
+_CHANGES = {
+    "int4": "{c} + 1",
+    "int8": "{c} + 1",
+    "bool": "not {c}",
+    "timestamptz": "{c} + interval '1 ms'",
+    "uuid": "gen_random_uuid()",
+    "text": "{c} || 'x'",
+    "bytea": "{c} || '\\x20'",
+}
+_KEYS_OF_ROWS = {"merchant_id", "key_hash", "invoice_id", "payment_method_id"}
+
+
+@pytest.fixture
+async def filled(ledger: Ledger, merchant: Actor, database_url: str) -> str:
+    """The database of a merchant's log that is sealed, with a full tile."""
+    await fill(ledger, merchant)
+    await seal(database_url)
+    return database_url
+
+
+def head_of(url: str, merchant: Actor) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("select position from merchant_head where merchant_id = %s", [merchant.merchant_id])
+        return int(row.fetchone()[0])  # type: ignore[index]
+
+
+async def test_every_changed_cell_of_every_table_is_named(filled: str, merchant: Actor) -> None:
+    changed = set()
+    for table in MERGED:
+        stream = {name for name, _ in table.columns if name == STREAM_COLUMNS[table.name]}
+        for column, kind in table.columns:
+            if column in _KEYS_OF_ROWS | stream or table.name in {"search_line", "data_key"}:
+                continue
+            # the newest row with a value: a column of a row that has none is not changed
+            change = _CHANGES[kind].format(c=column)
+            row = f"select ctid from {table.name} where {column} is not null and merchant_id = %s limit 1"
+            if execute(
+                filled, f"update {table.name} set {column} = {change} where ctid = ({row})", merchant.merchant_id
+            ):
+                changed.add((table.name, column))
+    report = audit_of(filled)
+    found = {(each.table, (each.column or "").partition(".")[0]) for each in report.violations}
+    assert changed - found == set()
+    assert {("payment_order", "head"), ("customer", "doc"), ("claim", "kind"), ("merchant", "name")} <= changed
+    assert len(changed) > 25
+
+
+async def test_no_personal_value_is_in_a_report(filled: str, merchant: Actor) -> None:
+    execute(filled, "update customer set email = 'eva@example.com', doc = convert_to('{\"email\":\"eva\"}', 'UTF8')")
+    execute(
+        filled,
+        "update payment_order set head = convert_to(replace(convert_from(head, 'UTF8'), '\"amount\"', '\"amont\"'), 'UTF8')",
+    )
+    report = audit_of(filled)
+    assert {each.column for each in report.violations} >= {"email", "doc.email", "head.amount"}
+    texts = msgspec.json.encode(report).decode() + render_page(report)
+    for personal in ("ana@example.com", "eva", "Ana", "Luis", "4242424242424242"):
+        assert personal not in texts
+
+
+_EVENT_CHANGES = {
+    "command_id": "gen_random_uuid()",
+    "recorded_at": "recorded_at + interval '1 us'",
+    "topic": "topic || 'x'",
+    "data": "data || '\\x20'",
+    "context": "context || '\\x20'",
+    "version": "version + 100",
+    "stream_id": "gen_random_uuid()",
+    "position": "position + 1000",
+    "merchant_id": "gen_random_uuid()",
+}
+
+
+async def test_every_changed_column_of_an_event_is_named_by_its_position(filled: str, merchant: Actor) -> None:
+    positions = {}
+    for n, (column, change) in enumerate(_EVENT_CHANGES.items()):
+        positions[column] = 40 + 9 * n
+        where = "where merchant_id = %s and position = %s"
+        assert execute(filled, f"update event set {column} = {change} {where}", merchant.merchant_id, positions[column])
+    report = audit_of(filled)
+    named = {each.position for each in report.violations if each.invariant == "TREE"}
+    assert set(positions.values()) <= named
+    assert "I10" in {each.invariant for each in report.violations}
+
+
+_DELETE_EVENT = "delete from event where merchant_id = %(m)s and position = {position}"
+
+
+@pytest.mark.parametrize(
+    ("named", "statements"),
+    [
+        ({("TREE", 60), ("I10", 60)}, [_DELETE_EVENT.format(position=60)]),
+        (
+            {("TREE", 60), ("TREE", 90)},
+            [
+                "update event set position = 100000 where merchant_id = %(m)s and position = 60",
+                "update event set position = 60 where merchant_id = %(m)s and position = 90",
+                "update event set position = 90 where merchant_id = %(m)s and position = 100000",
+            ],
+        ),
+        (
+            {("I10", None)},
+            [
+                (
+                    "insert into event select merchant_id, gen_random_uuid(), 1, position + 1, command_id, recorded_at, 'x',"
+                    " data, context from event where merchant_id = %(m)s order by position desc limit 1"
+                )
+            ],
+        ),
+        ({("TREE", None)}, ["update log_tile set hashes = '\\x00' || substr(hashes, 2) where merchant_id = %(m)s"]),
+        ({("TREE", None)}, ["update log_tile set root = '\\x00' || substr(root, 2) where merchant_id = %(m)s"]),
+        ({("TREE", None)}, ["delete from log_tile where merchant_id = %(m)s"]),
+        ({("TREE", None)}, ["update log_tree set edge = '\\x00' || substr(edge, 2) where merchant_id = %(m)s"]),
+        ({("TREE", None)}, ["delete from log_checkpoint where merchant_id = %(m)s"]),
+        ({("TREE", None)}, ["update log_checkpoint set note = replace(note, E'\\n', E'\\n1')"]),
+        ({("ROW", None)}, ["delete from payment_order where ctid = (select ctid from payment_order limit 1)"]),
+        ({("ROW", None)}, ["delete from claim where key = 'paid'"]),
+        ({("ROW", None)}, ["insert into claim values (%(m)s, 1, 'nobody', gen_random_uuid())"]),
+        (
+            {("ROW", None)},
+            ["insert into claim select merchant_id, 1, 'other', stream_id from claim where key = 'paid'"],
+        ),
+        ({("ROW", None)}, ["update tally set n = n + 1 where ctid = (select ctid from tally limit 1)"]),
+        ({("ROW", None)}, ["update customer_count set n = n + 1"]),
+        ({("ROW", None)}, ["update payment_method set is_default = not is_default"]),
+        ({("ROW", None)}, ["delete from payment_method"]),
+        ({("ROW", None)}, ["update search_block set texts = 'x' || texts"]),
+        ({("ROW", None)}, ["delete from search_block where ctid = (select ctid from search_block limit 1)"]),
+        (
+            {("ROW", None)},
+            [
+                "update data_key set wrapped = '\\x00' || substr(wrapped, 2) where ctid = (select ctid from data_key limit 1)"
+            ],
+        ),
+        (
+            {("ROW", None)},
+            ["update data_key set wrapped = null, sealing_key_id = null, destroyed_at = now(), forgotten_at = now()"],
+        ),
+        ({("V1", None)}, ["delete from vault_card"]),
+        (
+            {("V1", None)},
+            [
+                (
+                    "insert into vault_card select merchant_id, gen_random_uuid(), gen_random_uuid(), 'f', sealing_key_id,"
+                    " wrapped_key, sealed_number, true from vault_card"
+                )
+            ],
+        ),
+        (  # everything of an order is removed, all behind it is renumbered, and the tiles are emptied
+            {("TREE", None)},
+            [
+                (
+                    "delete from payment_order where order_id = (select stream_id from event where position = 50"
+                    " and merchant_id = %(m)s)"
+                ),
+                (
+                    "delete from event where merchant_id = %(m)s and stream_id = (select stream_id from event"
+                    " where position = 50 and merchant_id = %(m)s)"
+                ),
+                (
+                    "update event e set position = m.n + 1000000 from (select position, row_number() over (order by"
+                    " position) as n from event where merchant_id = %(m)s) m"
+                    " where e.merchant_id = %(m)s and e.position = m.position"
+                ),
+                "update event set position = position - 1000000 where merchant_id = %(m)s",
+                "update merchant_head set position = (select count(*) from event where merchant_id = %(m)s) where merchant_id = %(m)s",
+                "delete from log_tile where merchant_id = %(m)s",
+                "delete from log_tree where merchant_id = %(m)s",
+            ],
+        ),
+    ],
+)
+async def test_other_changes_are_named(
+    filled: str, merchant: Actor, named: set[tuple[str, int | None]], statements: list[str]
+) -> None:
+    with psycopg.connect(filled) as connection:
+        for statement in statements:
+            connection.execute(statement, {"m": merchant.merchant_id})
+    report = audit_of(filled)
+    found = {(each.invariant, each.position) for each in report.violations}
+    found |= {(invariant, None) for invariant, _ in found}
+    assert named <= found, wrong_in(report)
+
+
+async def test_a_cut_tail_and_an_older_database_are_found_by_the_checkpoints_outside(
+    filled: str, merchant: Actor, tmp_path: Path
+) -> None:
+    settings = structs.replace(settings_of(filled), checkpoints_url=str(tmp_path))
+    keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
+    async with LogSealer(filled, keys, CheckpointFiles(f"file://{tmp_path}"), every_s=1.0) as sealer:
+        await sealer.write_checkpoints(datetime.now(UTC) - timedelta(days=20))
+    saved = await read_saved(settings)
+    assert wrong_in(audit_of(filled, saved=saved)) == []
+    head = head_of(filled, merchant)
+    with psycopg.connect(filled) as connection:  # as if nothing had been signed
+        connection.execute(
+            "delete from event where merchant_id = %s and position > %s", [merchant.merchant_id, head - 3]
+        )
+        connection.execute(
+            "update merchant_head set position = %s where merchant_id = %s", [head - 3, merchant.merchant_id]
+        )
+        for table in ("log_tree", "log_tile", "log_checkpoint"):
+            connection.execute(f"delete from {table}")
+    assert "TREE" not in {each.invariant for each in audit_of(filled).violations}
+    found = {(each.invariant, each.position) for each in audit_of(filled, saved=saved).violations}
+    assert ("TREE", head - 2) in found
