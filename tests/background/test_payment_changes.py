@@ -15,13 +15,18 @@ from tests.operations.conftest import SILENT, an_order, by_card
 from tests.operations.test_actions import CHALLENGED, MANUAL
 
 from ledger.background.inbox.consumer import Applied, Disposition, RetryLater
-from ledger.background.inbox.payment_changes import record_payment_state, record_unrequested_refund
+from ledger.background.inbox.payment_changes import REFUND_REASON, record_payment_state, record_unrequested_refund
+from ledger.domain.orders.commands import DisputeStage, RecordDispute
+from ledger.domain.orders.decide.disputes_and_settlement import decide_dispute
 from ledger.domain.orders.processor_outcomes import Refunded, RefundPending, RefundRefused
+from ledger.domain.orders.refund import RefundStatus
 from ledger.domain.orders.state import Order
+from ledger.journal.append import Conflict
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
-from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.operations.pipeline.execute import execute
+from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
 from ledger.processors.findings import PaymentState, Standing, UnrequestedRefund
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +56,20 @@ class Paid:
     async def refunds(self, amount: int, outcome: Any, refund_id: Any) -> str:
         about = self.about | {"amount": Decimal(amount), "outcome": outcome, "refund_id": refund_id}
         return await self._after(await record_unrequested_refund(self.ledger, "sandbox", UnrequestedRefund(**about)))
+
+    async def disputed(self, stage: DisputeStage, amount: int) -> str:
+        """Records what the bank reports about the payment; returns the order's status."""
+        uow, about = UnitOfWork(self.ledger, self.merchant), self.about
+
+        async def attempt(_: Conflict | None) -> Plan:
+            order = await uow.order(about["order_id"])
+            command = RecordDispute(
+                payment_id=about["payment_id"], dispute_id="d", stage=stage, at=uow.now, amount=Decimal(amount)
+            )
+            return Plan(changes=[uow.change_order(about["order_id"], decide_dispute(order, command))])
+
+        await execute(uow, attempt, is_fact=True)
+        return await self._after(Applied())
 
     async def _after(self, disposition: Disposition) -> str:
         self.order = await load_order(self.ledger, self.merchant.merchant_id, self.about["order_id"])
@@ -118,3 +137,31 @@ async def test_a_refund_elsewhere_counts_once_and_is_never_sent(ledger: Ledger, 
     assert (order.order.payments[0].refunded, order.order.payments[0].refunding) == (4_000, 0)
     assert await order.refunds(1_000, pending, second) == "REFUND_PROCESSING"
     assert await order.refunds(1_000, failed, second) == "PARTIALLY_REFUNDED"
+
+
+async def test_a_refund_whose_money_a_bank_took_is_recorded_late(ledger: Ledger, merchant: Actor) -> None:
+    order, refund_id = await paid(ledger, merchant), uuid4()
+    done, failed = Refunded(amount=Decimal(6_000), processor_reference="re"), RefundRefused(code="LOST", message=None)
+    assert await order.disputed(DisputeStage.OPENED, 9_000) == "COMPLETED"
+    assert await order.refunds(6_000, done, refund_id) == "COMPLETED waits", "the dispute may be won"
+    assert await order.disputed(DisputeStage.LOST, 9_000) == "PARTIALLY_REFUNDED"
+    pending = RefundPending(processor_reference="re")
+    assert await order.refunds(6_000, pending, refund_id) == "PARTIALLY_REFUNDED waits"
+    assert await order.refunds(10_001, done, refund_id) == "PARTIALLY_REFUNDED waits", "no bank took so much"
+    for _ in range(2):
+        assert await order.refunds(6_000, done, refund_id) == "REFUNDED"
+        [payment], [refund] = order.order.payments, order.order.refunds
+        assert (payment.refunded, payment.charged_back, payment.refunding) == (10_000, 9_000, 0)
+        assert (refund.refund_id, refund.status, refund.amount) == (refund_id, RefundStatus.SUCCEEDED, 6_000)
+        assert (refund.reason, refund.parts[0].processor_reference) == (REFUND_REASON, "re")
+    assert await order.refunds(6_000, failed, refund_id) == "PARTIALLY_REFUNDED", "it came back"
+    assert (order.order.payments[0].refunded, order.order.refunds[0].status) == (9_000, RefundStatus.FAILED)
+
+
+async def test_a_part_of_a_payment_that_a_bank_took_is_refunded_once(ledger: Ledger, merchant: Actor) -> None:
+    order = await paid(ledger, merchant)
+    assert await order.disputed(DisputeStage.LOST, 4_000) == "PARTIALLY_REFUNDED"
+    done = Refunded(amount=Decimal(6_000), processor_reference="re")
+    assert await order.refunds(6_000, done, uuid4()) == "REFUNDED"
+    assert (order.order.payments[0].refunded, order.order.payments[0].charged_back) == (10_000, 4_000)
+    assert order.order.payments[0].entries[-1].reason is None, "the payment held it: the refund is not late"

@@ -36,10 +36,13 @@ from tests.domain.transition_rows import (
     with_card_payment,
 )
 
+from ledger.audit.invariants.orders import broken_order
 from ledger.domain.orders import commands as c
 from ledger.domain.orders import events as e
-from ledger.domain.orders.decide.refunds import decide_refund_reversal
-from ledger.domain.orders.refund import SettlementBatch
+from ledger.domain.orders import processor_outcomes as o
+from ledger.domain.orders.decide.refunds import decide_refund, decide_refund_reversal, decide_unrequested_refund
+from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.refund import RefundStatus, SettlementBatch
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, REFUNDABLE_STATUSES, OrderStatus, PaymentStatus
 from ledger.domain.rejections import (
     InvalidField,
@@ -331,6 +334,22 @@ def test_a_dispute_ends_after_a_late_refund_and_takes_what_is_left(late: int, re
     assert payment.charged_back == 10_000 - late
     [as_stored_before] = folded((*PAID, opened(10_000), refunded, lost(10_000))).payments
     assert (as_stored_before.refunded, as_stored_before.charged_back) == (10_000, 10_000 - late)
+
+
+@pytest.mark.parametrize("amount", [1, 6_000, 10_000])
+def test_a_refund_of_money_that_a_bank_took_begins_with_the_report_of_its_end(amount: int) -> None:
+    order = folded([*PAID, opened(10_000), lost(10_000)])
+    outcome = o.Refunded(amount=Decimal(amount), processor_reference="re_1")
+    [late] = decide_unrequested_refund(order, refund(amount, payment_id=ONE, reason="Elsewhere"), outcome)
+    assert isinstance(late, e.LateRefundReported)
+    after = evolve(order, late)
+    assert [*broken_order(order, late, after)] == []
+    assert decide_unrequested_refund(after, refund(amount, payment_id=ONE, reason="Elsewhere"), outcome) == []
+    assert (after.status, after.amount_refunded) == (OrderStatus.REFUNDED, 10_000)
+    [shown] = after.refunds
+    assert (shown.amount, shown.reason, shown.status) == (amount, "Elsewhere", RefundStatus.SUCCEEDED)
+    with pytest.raises(RefundExceedsBalance):
+        decide_refund(after, refund(1, n=2, payment_id=ONE))
 
 
 def test_a_dispute_shows_the_payers_reason_until_its_end() -> None:

@@ -178,7 +178,12 @@ ACTIONS: dict[str, Any] = {
     ),
     "refund-reopened.v1": orders.RefundReopened(refund_id=REFUND, payment_id=PAYMENT, at=AT),
     "late-refund-reported.v1": orders.LateRefundReported(
-        refund_id=REFUND, payment_id=PAYMENT, amount=AMOUNT, processor_reference="sbx-3", at=AT
+        refund_id=REFUND,
+        payment_id=PAYMENT,
+        amount=AMOUNT,
+        processor_reference="sbx-3",
+        at=AT,
+        reason="Refunded on the processor's own pages.",
     ),
     "refund-reversed.v1": orders.RefundReversed(
         refund_id=REFUND,

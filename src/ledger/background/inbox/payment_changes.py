@@ -13,14 +13,16 @@ from functools import partial
 from typing import Final
 
 from ledger.background.inbox.consumer import Applied, Disposition, RetryLater
-from ledger.domain.fold import fold
 from ledger.domain.orders.capabilities import AccountRules
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, ReverseRefund
 from ledger.domain.orders.decide.cancellation import needs_release
 from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcome_command
-from ledger.domain.orders.decide.refunds import decide_refund, decide_refund_outcome, decide_refund_reversal
+from ledger.domain.orders.decide.refunds import (
+    decide_refund_outcome,
+    decide_refund_reversal,
+    decide_unrequested_refund,
+)
 from ledger.domain.orders.events import OrderEvent
-from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
 from ledger.domain.orders.processor_outcomes import Captured, RefundRefused, Voided
 from ledger.domain.orders.refund import RefundStatus
@@ -156,7 +158,6 @@ def _changed(state: PaymentState, order: Order, at: datetime) -> list[OrderEvent
 def _refunded(found: UnrequestedRefund, deadline_at: datetime, order: Order, at: datetime) -> list[OrderEvent]:
     """Returns the events of a refund without a call: it is requested and answered in one commit. Raises Rejected."""
     known = order.refund(found.refund_id)
-    events: list[OrderEvent] = []
     if known is None:
         if isinstance(found.outcome, RefundRefused):
             return []  # it gave nothing back
@@ -170,11 +171,11 @@ def _refunded(found: UnrequestedRefund, deadline_at: datetime, order: Order, at:
             at=at,
             rules={payment.account: _NO_LIMITS},
         )
-        events = decide_refund(order, command)
-    elif (part := known.part(found.payment_id)) is not None and part.status is RefundStatus.SUCCEEDED:
+        return decide_unrequested_refund(order, command, found.outcome)
+    if (part := known.part(found.payment_id)) is not None and part.status is RefundStatus.SUCCEEDED:
         return _reversed(found, order, at)
     outcome = RecordRefundOutcome(refund_id=found.refund_id, payment_id=found.payment_id, outcome=found.outcome, at=at)
-    return [*events, *decide_refund_outcome(fold(evolve, order, events), outcome)]
+    return decide_refund_outcome(order, outcome)
 
 
 def _reversed(found: UnrequestedRefund, order: Order, at: datetime) -> list[OrderEvent]:

@@ -702,10 +702,11 @@ class RefundReopened(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The processor reported the refund of a part that had failed, while another refund or a dispute was open or final.
+    """The processor reported the refund of a part that had failed, while another refund or a dispute was open or final;
+    or a refund that no request has asked for, of money that a lost dispute had taken.
 
     `amount` is gross. It counts as refunded, and the payment keeps its status: the merchant may have refunded the same
-    money twice, so an alert is raised on this event.
+    money twice, so an alert is raised on this event. `reason` is that of a refund that begins with this event.
     """
 
     refund_id: UUID
@@ -713,6 +714,7 @@ class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     amount: Decimal
     processor_reference: str
     at: datetime
+    reason: str | None = None
 
 
 class RefundReversed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -121,6 +121,43 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
     return with_cancellation_closed(order, [reopened, *_pending_part_outcome(payment, part, command)])
 
 
+def decide_unrequested_refund(
+    order: Order, command: RefundOrder, outcome: Refunded | RefundPending
+) -> list[OrderEvent]:
+    """Records a refund of `command.payment_id` that was made without a request, with its outcome.
+
+    A processor refunds no money that a lost dispute has taken, so such a refund was made before the bank took it: it is
+    recorded late, once it has succeeded (decision 0111). Raises what `decide_refund` raises.
+    """
+    assert command.payment_id is not None, "a processor refunds one payment"
+    payment = require_payment(order, command.payment_id)
+    if (
+        isinstance(outcome, Refunded)
+        and _was_taken(payment, command.amount)
+        and order.refund(command.refund_id) is None
+    ):
+        return [
+            LateRefundReported(
+                refund_id=command.refund_id,
+                payment_id=payment.payment_id,
+                amount=command.amount,
+                processor_reference=outcome.processor_reference,
+                at=command.at,
+                reason=command.reason,
+            )
+        ]
+    requested = decide_refund(order, command)
+    recorded = RecordRefundOutcome(
+        refund_id=command.refund_id, payment_id=payment.payment_id, outcome=outcome, at=command.at
+    )
+    return [*requested, *decide_refund_outcome(fold(evolve, order, requested), recorded)]
+
+
+def _was_taken(payment: Payment, amount: Decimal) -> bool:
+    """Returns whether the payment would hold this amount if no lost dispute had taken money of it."""
+    return _can_give_back(payment) and payment.refundable < amount <= payment.refundable + payment.charged_back
+
+
 def decide_refund_reversal(order: Order, command: ReverseRefund) -> list[OrderEvent]:
     """Records that a part of a refund that had succeeded came back. Returns no events for a part in another status.
 

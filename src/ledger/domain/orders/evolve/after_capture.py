@@ -42,7 +42,7 @@ from ledger.domain.orders.refund import (
 )
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import CAPTURED_STATUSES, SETTLEMENT_STATUSES, PaymentStatus
-from ledger.domain.orders.terms import DestinationType
+from ledger.domain.orders.terms import DestinationType, MethodType
 
 _REFUNDED: Final = frozenset({PaymentStatus.REFUNDED, PaymentStatus.PARTIALLY_REFUNDED})
 
@@ -151,6 +151,8 @@ def _refund_reopened(order: Order, event: RefundReopened) -> Order:
 def _refunded_late(order: Order, event: LateRefundReported) -> Order:
     """Returns the order with more refunded money, at most what was captured (I4); the rest is only in the log."""
     payment = order.payment(event.payment_id)
+    if event.reason is not None:
+        order = replace(order, refunds=(*order.refunds, _unrequested(payment, event, event.reason)))
     refunded = min(payment.refunded + event.amount, payment.captured)
     entry = HistoryEntry(EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at, LATE_REASON, event.refund_id)
     after = replace(
@@ -163,6 +165,19 @@ def _refunded_late(order: Order, event: LateRefundReported) -> Order:
     )
     order = replace(order, refunds=_with_successful_part(order, payment, event))
     return with_payment(order, event, payment, after)
+
+
+def _unrequested(payment: Payment, event: LateRefundReported, reason: str) -> Refund:
+    """Returns the refund that begins with the report of its end."""
+    is_payout = payment.started.method.type is not MethodType.CARD
+    part = RefundPart(
+        payment_id=event.payment_id,
+        amount=event.amount,
+        before=payment.refunded,
+        ordinal=len(payment.entries) + 1,
+        destination_type=DestinationType.PAYING_ACCOUNT if is_payout else None,
+    )
+    return Refund(refund_id=event.refund_id, reason=reason, at=event.at, parts=(part,))
 
 
 def _refund_reversed(order: Order, event: RefundReversed) -> Order:
