@@ -49,7 +49,7 @@ _PAYMENTS: Final = """
     REQUIRES_ACTION:       CAPTURED=deposit PARTIALLY_CAPTURED=deposit
     AUTHORIZED:            CAPTURED=create,charge,pay,device,validate,recovery
     AUTHORIZED:            PENDING_CAPTURE=create,charge,pay,device,validate,capture,due,recovery
-    AUTHORIZED:            PENDING_CANCELLATION=cancel,due EXPIRED=expiry
+    AUTHORIZED:            PENDING_CANCELLATION=cancel,due,recovery EXPIRED=expiry
     PARTIALLY_AUTHORIZED:  PARTIALLY_CAPTURED=create,charge,pay,device,validate,recovery
     PARTIALLY_AUTHORIZED:  PENDING_CAPTURE=create,charge,pay,device,validate,capture,recovery
     PARTIALLY_AUTHORIZED:  PENDING_CANCELLATION=cancel,due EXPIRED=expiry

@@ -114,7 +114,7 @@ def page() -> str:
         _meanings(OrderStatus, ORDER_MEANINGS),
         "### Transitions of an order",
         _moves(OrderStatus, ORDER_TAKERS),
-        "For requests on an order REFUNDED is final. The ledger still records money that a processor or a bank reports later, "
+        "For requests on an order REFUNDED is final. The ledger still records money and voids that a processor or a bank reports later, "
         f"which may take an order {_reported()}. On a split order, the newest live payment determines the status: when it ends, "
         "an older one does, which may give any status that waits for something.",
         "## Payments",

@@ -161,6 +161,17 @@ def test_what_arrives_after_the_outcome_changes_nothing_but_money() -> None:
     assert [type(event) for event in events] == [e.CancellationRequested, e.VoidRequested, e.PaymentCancelled][1:]
 
 
+@pytest.mark.parametrize("merchants_order", [PAID_AT_CREATION, MANUAL_CAPTURE])
+def test_a_void_that_is_reported_after_an_approval_ends_what_was_approved(merchants_order: Any) -> None:
+    history = list(ending(in_session(merchants_order), e.SessionEnd.EXPIRED))
+    history += given(*history).when(record(HELD)).then_events()
+    history += given(*history).when(record(VOIDED)).then_events()
+    assert [type(event) for event in history[-2:]] == [e.VoidRequested, e.PaymentCancelled]
+    order = folded(history)
+    assert (order.payments[0].status, order.status, timers_of(order)) == (P.CANCELLED, O.FAILED, ())
+    given(*history).when(record(VOIDED)).then()
+
+
 def test_a_payer_is_asked_about_until_the_session_has_ended_at_the_processor() -> None:
     history = in_session(PAID_AT_CREATION)
     late = replace(validate(), at=END)

@@ -952,6 +952,14 @@ REPORTED_ROWS: list[Row] = [
         _HALF_REFUNDED,
         record_refund(o.RefundRefused(code="X")),
     ),
+    (
+        O.CANCELLATION_REQUESTED,
+        "void reported",
+        "single, not cancelled",
+        O.FAILED,
+        voiding(PAID_AT_CREATION),
+        record_void(o.Voided(processor_reference="ref")),
+    ),
 ]
 """Late reports of a processor or a bank."""
 

@@ -39,6 +39,7 @@ from tests.transitions.steps import (
     refund_comes_back,
     split,
     validate,
+    void_reported,
 )
 
 NO_CAPTURE_DELAY = {"capture_delay_seconds": 0}
@@ -286,6 +287,8 @@ LATE = [
          charge(NO_REFUND),
          capture(3000), cancel(**REFUND_CAPTURED), advance_clock("PT5S"),
          order="CANCELLATION_REQUESTED PARTIALLY_REFUNDED"),
+    scenario("a session's end is reported after its approval", create(GOOD, **MANUAL), void_reported(),
+         order="AUTHORIZED CANCELLATION_REQUESTED FAILED", payment="PENDING_CANCELLATION CANCELLED"),
 ]  # fmt: skip
 
 ORDER_SCENARIOS = [*PROCESSING, *SESSIONS, *REFERENCES, *GRANTS, *PAID, *LATE]

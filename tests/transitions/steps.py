@@ -15,7 +15,13 @@ from tests.api.storefront import ORDERS
 from tests.transitions.context import SANDBOX, ScenarioContext
 
 from ledger.background.inbox.delivery import open_delivery
-from ledger.operations.pipeline.unit_of_work import load_order
+from ledger.domain.orders.events import SessionEnd
+from ledger.domain.orders.payment import EntryAction, Intent
+from ledger.domain.orders.processor_outcomes import Voided
+from ledger.operations.context.inputs import Actor
+from ledger.operations.orders.processor_call import ProcessorCall
+from ledger.operations.pipeline.execute import record_outcome
+from ledger.operations.pipeline.unit_of_work import UnitOfWork, load_order
 from ledger.processors.messages import RefundFailed
 
 Step = Callable[[ScenarioContext], Awaitable[Any]]
@@ -216,6 +222,33 @@ def refund_comes_back() -> Step:
         )
         async with open_delivery(str(context.store.settings.database_url), ledger) as delivery:
             assert (await delivery.deliver(message)).handled_at is not None
+
+    return step
+
+
+def void_reported() -> Step:
+    """Lets the processor report that it has voided the newest payment's authorisation, although no call is open.
+
+    A processor that authorises in its payer's session does, if it reports that session's end after its approval.
+    """
+
+    async def step(context: ScenarioContext) -> None:
+        ledger, merchant_id = context.store.ledger, context.merchant.merchant_id
+        order = await load_order(ledger, merchant_id, UUID((await context.read_order())["id"]))
+        payment = order.payments[-1]
+        end = Intent(
+            action=EntryAction.CANCELLATION,
+            processor=payment.processor,
+            idempotency_key=f"{payment.payment_id}:expiry:1",
+            amount=payment.amount,
+            capture=False,
+            deadline_at=datetime.now(UTC),
+            payment_id=payment.payment_id,
+            ends=SessionEnd.EXPIRED,
+        )
+        call = ProcessorCall(ledger=ledger, merchant_id=merchant_id, order=order, intent=end)
+        uow = UnitOfWork(ledger, Actor(merchant_id=merchant_id, request_id="recovery"), cause=call.cause)
+        await record_outcome(uow, call, Voided(processor_reference="sbx_1"))
 
     return step
 

@@ -200,12 +200,13 @@ REPORTED_EDGES: Final = _edges(
     PAYER_AUTHENTICATION_CHALLENGE_REQUIRED: COMPLETED
     REFUNDED:               PARTIALLY_REFUNDED PARTIALLY_PAID COMPLETED
     PARTIALLY_REFUNDED:     PARTIALLY_PAID COMPLETED
-    CANCELLATION_REQUESTED: PARTIALLY_REFUNDED
+    CANCELLATION_REQUESTED: PARTIALLY_REFUNDED FAILED
     """,
 )
 """The moves that only a late report of a processor or a bank causes: money that is reported late, a refund that comes
-back, or one that fails while its order is being cancelled. The money is real, so it moves an order even out of a final
-status."""
+back or one that fails while its order is being cancelled, and the void of an authorisation that no request cancels:
+a session's end that is reported as carried out after its payer's approval was. The money is real, so it moves an order
+even out of a final status."""
 
 OLDER_PART_EDGES: Final = _edges(
     OrderStatus,
