@@ -29,7 +29,7 @@ from ledger.postgres.connection import Connection, connect_unless_one_waits
 from ledger.postgres.replication import wait_for_standbys
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, Request
 from ledger.processors.sandbox import charge_rows
-from ledger.processors.sandbox.charge_rows import Mode
+from ledger.processors.sandbox.charge_rows import TREATED, Mode
 from ledger.tasks import DetachedTasks
 
 T = TypeVar("T")
@@ -44,15 +44,12 @@ _BATCH_MAX: Final = 64
 # Counts calls, one for each of these merchants, and locks their references across all processes, so that the rows that
 # the next statements read stay the same until the commit. The references are sorted: two batches queue, and do not
 # deadlock. Returns each merchant with a mode, and for how many calls it still held (null: all).
-_COUNT_AND_LOCK: Final = """
-with treated as (
-  update sandbox_mode m set times_left = m.times_left - c.calls
-    from (select merchant_id, count(*) as calls from unnest(%s::uuid[]) as merchant_id group by merchant_id) c
-   where m.merchant_id = c.merchant_id and m.mode <> 'OK' and (m.times_left is null or m.times_left > 0)
-  returning m.merchant_id, m.mode, m.times_left + c.calls as times),
+_COUNT_AND_LOCK: Final = f"""
+with call as (select unnest(%s::uuid[]) as merchant_id),
+{TREATED},
 locked as materialized (select pg_advisory_xact_lock(hashtextextended(name, 0)) from unnest(%s::text[]) as name)
 select t.merchant_id, t.mode, t.times from (select count(*) from locked) l left join treated t on true
-"""
+"""  # noqa: S608 - a part that is a constant
 
 # The recorded answers of calls, each with the call's number from 1.
 _FIND: Final = """

@@ -29,6 +29,13 @@ _ANSWER_COLUMNS: Final = {
 }  # fmt: skip
 _COLUMNS: Final = {**_CALL_COLUMNS, **_ANSWER_COLUMNS}
 
+TREATED: Final = """treated as (  -- merchants with a mode, and for how many of their calls it still holds (null: all)
+  update sandbox_mode m set times_left = m.times_left - c.calls
+    from (select merchant_id, count(*) as calls from call group by merchant_id) c
+   where m.merchant_id = c.merchant_id and m.mode <> 'OK' and (m.times_left is null or m.times_left > 0)
+  returning m.merchant_id, m.mode, m.times_left + c.calls as times)"""
+"""A part of a statement that counts the calls of its part `call`, which has the `merchant_id` of each."""
+
 # A batch of calls, each with a key of its own, written in one commit. Leaves out those of merchants for whom the
 # processor is down. A key that is recorded already, here or by another process, keeps its values. Sorted, so that two
 # batches with the same keys queue and do not deadlock. Answers, for each call, the merchant's mode (null is OK) and the
@@ -36,11 +43,7 @@ _COLUMNS: Final = {**_CALL_COLUMNS, **_ANSWER_COLUMNS}
 _WRITE_BATCH: Final = """
 with call as (
   select * from unnest({arrays}) with ordinality as c({columns}, n)),
-treated as (  -- merchants with a mode, and for how many of their calls it still holds
-  update sandbox_mode m set times_left = m.times_left - c.calls
-    from (select merchant_id, count(*) as calls from call group by merchant_id) c
-   where m.merchant_id = c.merchant_id and m.mode <> 'OK' and (m.times_left is null or m.times_left > 0)
-  returning m.merchant_id, m.mode, m.times_left + c.calls as times),
+{treated},
 special as (
   select c.n, t.mode
     from (select n, merchant_id, row_number() over (partition by merchant_id order by n) as k from call) c
@@ -73,6 +76,7 @@ _WRITE, _INSERT, _READ = (
         columns=", ".join(_COLUMNS),
         arrays=", ".join(f"%s::{type_}[]" for type_ in _COLUMNS.values()),
         answer=", ".join(f"c.{column}" for column in _ANSWER_COLUMNS),
+        treated=TREATED,
     )
     for statement in (_WRITE_BATCH, _WRITE_ONE, _READ_ANSWERS)
 )
