@@ -22,12 +22,14 @@ from benchmarks.suites import (
     growth,
     http,
     journal,
+    past,
     peers,
     processors,
     profile,
     rebuild,
     renewals,
     replica,
+    sealing,
     search,
     webhooks,
 )
@@ -115,6 +117,14 @@ def _replica(_server_url: str, settings: Settings, seconds: float, rounds: int, 
     return [replica.report(settings, seconds, rounds)]
 
 
+def _past(server_url: str, settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    return [past.report(server_url, settings, seconds, rounds, min(sizes.events // 10, past.ORDERS))]
+
+
+def _sealing(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
+    return [sealing.report(server_url, settings, seconds, rounds)]
+
+
 def _processors(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
     return processors.reports(server_url, settings, seconds, rounds)
 
@@ -134,6 +144,8 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "webhooks": _webhooks,
     "rebuild": _rebuild,
     "replica": _replica,
+    "past": _past,
+    "sealing": _sealing,
 }
 
 

@@ -58,6 +58,11 @@ class Filled(Struct, frozen=True, kw_only=True):
         return external_id(self.orders // 2)
 
 
+def mark_handled(connection: psycopg.Connection) -> None:
+    """Records that the worker has handled every log, so that it does not read them while a benchmark runs."""
+    connection.execute(_HANDLED, [[reaction.name for reaction in REACTIONS]])
+
+
 def fill(url: str, merchant_id: UUID, events: int) -> Filled:
     """Writes so many events, nearly, of this merchant and of new ones. The merchant's log exists."""
     orders = max(1, events // 10)
@@ -86,7 +91,7 @@ def fill(url: str, merchant_id: UUID, events: int) -> Filled:
         ]
         show_progress(f"filling {events:,} events: orders")
         run_together("benchmarks.load.history", [HistoryPlan(url=url, logs=part) for part in _parts(logs)])
-        connection.execute(_HANDLED, [[reaction.name for reaction in REACTIONS]])
+        mark_handled(connection)
         show_progress(f"filling {events:,} events: search")
         asyncio.run(_pack(url))
         show_progress(f"filling {events:,} events: vacuum")

@@ -10,6 +10,7 @@ In reading order:
   worker bills them, and what that costs other merchants.
 - `processors`: card payments at a merchant's account, and what its slow answers cost reads.
 - `rebuild`: read models from the log, and what commits wait for it.
+- `past`: reads of the past, and creates beside one that folds many orders. `sealing`: what it costs creates.
 - `webhooks`: deliveries beside a bare client, what they cost creates, how late messages arrive, and the feed.
 - `replica`: what lists cost the primary if a standby answers them.
 """

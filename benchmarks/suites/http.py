@@ -102,6 +102,10 @@ class Service:
         step = Step(path=f"{self._orders}/{ORDER}")
         return self._load([step], seconds, in_flight, order_ids, uses)
 
+    def read_as_of(self, order_ids: list[UUID], query: str, seconds: float, in_flight: int) -> Sample:
+        """GETs these orders of the past in turn, each any number of times."""
+        return self._load([Step(path=f"{self._orders}/{ORDER}?{query}")], seconds, in_flight, order_ids, uses=0)
+
     def first_page(self, seconds: float, in_flight: int) -> Sample:
         """GETs the newest twenty orders."""
         return self._load([Step(path=self._orders)], seconds, in_flight)
@@ -176,12 +180,14 @@ def service(
     workers: int = 1,
     renewals_per_second: int = 40,
     stripe_url: str = URL,
+    seal_s: float = 10.0,
 ) -> Iterator[Service]:
     """Runs `ledger serve` on that database with so many API processes and a new merchant. Raises CannotRun."""
     environment = _environment(url, folder) | {
         "LEDGER_WORKERS": str(workers),
         "LEDGER_RENEWALS_PER_SECOND": str(renewals_per_second),
         "LEDGER_STRIPE_URL": stripe_url,
+        "LEDGER_SEAL_S": f"{seal_s:g}",
     }
     process = subprocess.Popen([*_LEDGER, "serve"], stdout=subprocess.PIPE, text=True, env=environment)
     try:
