@@ -3097,6 +3097,59 @@ OPERATORS: Final = (
     ),
 )
 
+_PAST_LISTS = "tests/api/as_of/test_past_lists.py"
+_PAST_ORDERS = "src/projections/as_of/orders.py"
+PAST: Final = (
+    Mutant(
+        "past-list-with-orders-of-later-positions",
+        "order, list, total and summary of one time agree where clocks differ",
+        _PAST_ORDERS,
+        "    not_yet = PackedPlaces(await snapshot.rows(_NOT_YET, values))\n",
+        "    not_yet = PackedPlaces()\n",
+        ("tests/api/as_of/test_two_clocks.py::test_everything_of_one_time_agrees_whichever_process_recorded_it",),
+    ),
+    Mutant(
+        "past-list-with-rows-of-today",
+        "an order that has changed since is shown as it was",
+        _PAST_ORDERS,
+        "if is_changed or not head]",
+        "if not head]",
+        (f"{_PAST_LISTS}::test_list_total_summary_and_orders_of_one_time_agree",),
+    ),
+    Mutant(
+        "past-total-of-today",
+        "today's counters are corrected by the orders that have changed since",
+        _PAST_ORDERS,
+        "            not_yet.add(some)\n",
+        "",
+        (f"{_PAST_LISTS}::test_every_list_of_orders_is_that_of_then",),
+    ),
+    Mutant(
+        "past-customers-of-today",
+        "a filter by e-mail finds the customers who had it then",
+        _PAST_ORDERS,
+        "        owners.difference_update(some)\n",
+        "",
+        (f"{_PAST_LISTS}::test_every_list_of_orders_is_that_of_then",),
+    ),
+    Mutant(
+        "cursor-of-another-time",
+        "the pages of a list are of one time",
+        "src/projections/lists/cursor.py",
+        "if cursor is not None and as_of in (None, cursor.as_of) else None",
+        "if cursor is not None else None",
+        (f"{_PAST_LISTS}::test_a_cursor_belongs_to_its_time",),
+    ),
+    Mutant(
+        "list-of-the-past-without-a-limit",
+        "no request folds more than 50,000 orders",
+        _PAST_ORDERS,
+        "    if existing > FOLDED_MAX:\n",
+        "    if False:\n",
+        (f"{_PAST_LISTS}::test_a_list_that_would_take_too_long_is_refused",),
+    ),
+)
+
 MUTANTS: Final = (
     *MONEY,
     *IDEMPOTENCY,
@@ -3110,4 +3163,5 @@ MUTANTS: Final = (
     *STANDBY,
     *DELIVERIES,
     *OPERATORS,
+    *PAST,
 )
