@@ -107,6 +107,17 @@ ENCODE_ARRAY: Final[dict[str, Callable[[Sequence[Any]], Array]]] = {
 """Packs a column, by the name of its Postgres type."""
 
 
+def joined(name: str, parts: Sequence[Array]) -> Array:
+    """Returns packed columns of a Postgres type without nulls as one: many values are packed in several steps."""
+    array = _ARRAYS[name][0]
+    if not parts:
+        return array(ENCODE_ARRAY[name]([]))
+    dimensions, nulls, element, _, bound = _HEADER.unpack_from(parts[0])
+    count = sum(_HEADER.unpack_from(part)[3] for part in parts)
+    header = _HEADER.pack(dimensions, nulls, element, count, bound)
+    return array(b"".join((header, *(memoryview(part)[_HEADER.size :] for part in parts))))
+
+
 def register(context: AdaptContext) -> None:
     """Lets a connection send packed arrays."""
     assert context.adapters is not None

@@ -24,11 +24,12 @@ from ledger.postgres.faults import ReadModelBehind
 from projections.as_of.points import around, find_position, page_stated_at
 from projections.as_of.reads import sources_then
 from projections.as_of.reports import FOLDED_MAX, ReportClient, SnapshotClient, too_large
-from projections.as_of.snapshots import Place, Snapshot, page_among, pieces
+from projections.as_of.snapshots import Snapshot, page_among, pieces
 from projections.customers import render_customer
 from projections.events.states import StateReader
 from projections.lists import references
 from projections.lists.pages import OrderQuery, is_ascending, page_body
+from projections.lists.paging import PackedPlaces, Place
 from projections.lists.references import is_storable
 from projections.lists.related_customers import customers_found, customers_statement, past_customers_statement
 from projections.lists.statements import Correction, changed_statement, corrected_statement
@@ -38,7 +39,7 @@ from projections.search.lines import fold
 
 # The orders that were created before the time but recorded behind its position, by a process whose clock was behind.
 _NOT_YET: Final = """
-select o.order_id from payment_order o
+select o.created_at, o.order_id from payment_order o
  where o.merchant_id = %(merchant_id)s and o.created_at >= %(surely_before)s and o.created_at < %(after)s
    and (select position from event
          where merchant_id = %(merchant_id)s and stream_id = o.order_id and version = 1) > %(position)s
@@ -113,52 +114,60 @@ async def _rows(snapshot: Snapshot, query: OrderQuery) -> Sequence[tuple[Any, ..
         raise ReadModelBehind("orders lack the columns of filters")
     named = await _named(snapshot, query)
     values = {"merchant_id": merchant_id, "position": snapshot.point.position, **around(snapshot.point.as_of)}
-    not_yet = [order_id for (order_id,) in await snapshot.rows(_NOT_YET, values)]
+    not_yet = PackedPlaces(await snapshot.rows(_NOT_YET, values))
     if query.is_of_fixed_fields:
-        total, places = await _listed(snapshot, query, named, Correction(not_yet))
+        total, places = await _listed(snapshot, query, named, Correction(not_yet, PackedPlaces()))
     else:
         total, places = await _listed_by_state(snapshot, query, named, not_yet)
     shown = await _shown(snapshot, [order_id for _, order_id in places])
     return [(total, *place, *shown[place[1]]) for place in places] or [(total, None)]
 
 
+def _statement(
+    snapshot: Snapshot, query: OrderQuery, named: _Named, correction: Correction
+) -> tuple[str, dict[str, Any]]:
+    """Returns the statement of a page's places and its parameters."""
+    merchant_id = snapshot.merchant_id
+    return corrected_statement(merchant_id, query, correction, named.customers, named.cards, named.named)
+
+
 async def _listed(
     snapshot: Snapshot, query: OrderQuery, named: _Named, correction: Correction
 ) -> tuple[int, list[Place]]:
     """Returns the total, and the places of a page and of one order more."""
-    statement, values = corrected_statement(
-        snapshot.merchant_id, query, correction, named.customers, named.cards, named.named
-    )
-    rows = await snapshot.rows(statement, values)
+    rows = await snapshot.rows(*_statement(snapshot, query, named, correction))
     return rows[0][0], [(created_at, order_id) for _, created_at, order_id in rows if order_id is not None]
 
 
 async def _listed_by_state(
-    snapshot: Snapshot, query: OrderQuery, named: _Named, not_yet: list[UUID]
+    snapshot: Snapshot, query: OrderQuery, named: _Named, not_yet: PackedPlaces
 ) -> tuple[int, list[Place]]:
     """Returns what `_listed` does for a query with filters by what events change. Raises ReportTooLarge."""
-    correction = Correction(not_yet)
-    fixed, its_named = replace(query.of_fixed_fields(), limit=1, offset=0, cursor=None), replace(named, cards=None)
-    existing, _ = await _listed(snapshot, fixed, its_named, correction)
+    correction, ascending = Correction(not_yet, PackedPlaces()), is_ascending(query)
+    fixed = replace(query.of_fixed_fields(), ascending=ascending, limit=1, offset=0, cursor=None)
+    named_alone = replace(named, cards=None)
+    existing, _ = await _listed(snapshot, fixed, named_alone, correction)
     statement = changed_statement(snapshot.merchant_id, fixed, correction, named.customers, named.named)
     changed = await snapshot.changed(*statement, existing)
     if changed is not None:
-        added = await _passing(snapshot, query, [(created_at, order_id) for created_at, order_id in changed])
-        left_out = [*not_yet, *(order_id for _, order_id in changed)]
-        return await _listed(snapshot, query, named, Correction(left_out, added))
+        added = PackedPlaces()
+        for some in pieces(changed):
+            not_yet.add(some)
+            added.add(await _passing(snapshot, query, some))
+        return await _listed(snapshot, query, named, Correction(not_yet, added))
     if existing > FOLDED_MAX:
         raise too_large("list", f"more than {FOLDED_MAX} orders may have changed since", existing)
-    _, everything = await _listed(snapshot, replace(fixed, limit=existing), its_named, correction)
-    return page_among(query, await _passing(snapshot, query, everything), ascending=is_ascending(query))
-
-
-async def _passing(snapshot: Snapshot, query: OrderQuery, places: Sequence[Place]) -> list[Place]:
-    """Returns the places of the orders that passed the filters as they were."""
     passing: list[Place] = []
-    for some in pieces(places):
-        orders = await snapshot.folded([order_id for _, order_id in some])
-        passing += [place for place in some if _passes(query, orders[place[1]])]
-    return passing
+    everything = replace(fixed, limit=existing)
+    async for rows in snapshot.pieces(*_statement(snapshot, everything, named_alone, correction)):
+        passing += await _passing(snapshot, query, [place for _, *place in rows if place[1] is not None])
+    return page_among(query, passing, ascending=ascending)
+
+
+async def _passing(snapshot: Snapshot, query: OrderQuery, rows: Sequence[Sequence[Any]]) -> list[Place]:
+    """Returns the places of the orders that passed the filters as they were, from rows of places."""
+    orders = await snapshot.folded([order_id for _, order_id in rows])
+    return [(created_at, order_id) for created_at, order_id in rows if _passes(query, orders[order_id])]
 
 
 def _passes(query: OrderQuery, order: Order) -> bool:

@@ -5,8 +5,7 @@ Today's rows show the past of every stream that has no event behind the place. T
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -16,14 +15,11 @@ from ledger.postgres.connection import Connection
 from projections.as_of.points import LogPoint
 from projections.as_of.reports import FOLDED_MAX
 from projections.events.states import StateReader
-from projections.lists.paging import CreatedQuery
+from projections.lists.paging import CreatedQuery, Place
 
 P = TypeVar("P")
 
-Place = tuple[datetime, UUID]
-"""When an entry was created, and its id: where it is in its list."""
-
-_SCANNED_AT_ONCE: Final = 20_000
+_SCANNED_AT_ONCE: Final = 2_000
 _SCANNED_PER_FOLD: Final = 64
 """How many events are scanned in about the time of a fold."""
 _FOLDED_AT_ONCE: Final = 100
@@ -41,6 +37,13 @@ class Snapshot(Struct, frozen=True):
         """Returns all rows of a statement."""
         cursor = await self.connection.execute(statement, values, binary=True)
         return await cursor.fetchall()
+
+    async def pieces(self, statement: str, values: Mapping[str, Any]) -> AsyncIterator[list[tuple[Any, ...]]]:
+        """Yields the rows of a statement that may have very many, as many as are folded at once."""
+        async with self.connection.cursor("pieces", binary=True) as cursor:
+            await cursor.execute(statement, values)
+            while rows := await cursor.fetchmany(_FOLDED_AT_ONCE):
+                yield rows
 
     async def changed(
         self, statement: str, values: Mapping[str, Any], existing: int = FOLDED_MAX
@@ -77,7 +80,10 @@ _HEAD: Final = "select coalesce((select position from merchant_head where mercha
 
 
 def page_among(query: CreatedQuery, places: Sequence[Place], *, ascending: bool = False) -> tuple[int, list[Place]]:
-    """Returns the total, and the places of a page and of one entry more, from all places of a list."""
+    """Returns the total, and the places of a page and of one entry more, from all places of a list.
+
+    They are best in the list's order: sorting those takes no time.
+    """
     cursor, offset = query.cursor, query.offset
     page = sorted(places, reverse=not ascending)
     if cursor is not None:

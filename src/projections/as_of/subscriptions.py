@@ -18,8 +18,9 @@ from ledger.domain.plans.state import Plan
 from ledger.domain.subscriptions.state import Subscription
 from projections.as_of.points import around, find_position, page_stated_at
 from projections.as_of.reports import FOLDED_MAX, ReportClient, too_large
-from projections.as_of.snapshots import Place, Snapshot, page_among, pieces
+from projections.as_of.snapshots import Snapshot, page_among, pieces
 from projections.events.states import StateReader
+from projections.lists.paging import PackedPlaces, Place, page_parameters
 from projections.lists.references import is_storable
 from projections.lists.related_customers import customers_found, customers_statement
 from projections.subscriptions import plans
@@ -85,6 +86,8 @@ select s.subscription_id, s.doc, s.metadata, s.plan_id, p.summary,
    select summary, version from plan where merchant_id = %(merchant_id)s and plan_id = s.plan_id limit 1) p
 """
 
+_NONE: Final = PackedPlaces()
+
 
 class PastSubscriptionReader:
     """Reads pages of the pasts of all merchants' lists, one at a time. Raises ReportTooLarge, and like
@@ -127,9 +130,16 @@ class _Listing:
         return [(total, *place, *shown[place[1]]) for place in places] or [(total, None)]
 
     async def _listed(
-        self, query: SubscriptionQuery, left_out: Sequence[UUID] = (), added: Sequence[Place] = ()
+        self, query: SubscriptionQuery, left_out: PackedPlaces = _NONE, added: PackedPlaces = _NONE
     ) -> tuple[int, list[Place]]:
         """Returns the total, and the places of a page and of one subscription more."""
+        rows = await self._snapshot.rows(*self._statement(query, left_out, added))
+        return rows[0][0], [(created_at, entry_id) for _, created_at, entry_id in rows if entry_id is not None]
+
+    def _statement(
+        self, query: SubscriptionQuery, left_out: PackedPlaces, added: PackedPlaces
+    ) -> tuple[str, dict[str, Any]]:
+        """Returns the statement of a page's places and its parameters."""
         used = (
             (self._customers is not None, _CUSTOMERS),
             (query.plan is not None, _PLAN),
@@ -139,30 +149,18 @@ class _Listing:
             filters=" ".join(piece for is_used, piece in used if is_used),
             beyond="" if query.cursor is None else _BEYOND,
         )
-        cursor = query.cursor
-        rows = await self._snapshot.rows(
-            statement,
-            self._values(left_out)
-            | {
-                "plans": self._plan_ids,
-                "statuses": list(query.statuses),
-                "added_at": [created_at for created_at, _ in added],
-                "added_ids": [subscription_id for _, subscription_id in added],
-                "after_at": None if cursor is None else cursor.created_at,
-                "after_id": None if cursor is None else cursor.entry_id,
-                "offset": query.offset if cursor is None else 0,
-                "limit": query.limit + 1,
-            },
-        )
-        return rows[0][0], [(created_at, entry_id) for _, created_at, entry_id in rows if entry_id is not None]
+        of_page = page_parameters(self._snapshot.merchant_id, query)
+        of_then = {"added_at": added.times, "added_ids": added.ids}
+        filters = {"plans": self._plan_ids, "statuses": list(query.statuses)}
+        return statement, self._values(left_out) | of_page | of_then | filters
 
-    def _values(self, left_out: Sequence[UUID] = ()) -> dict[str, Any]:
+    def _values(self, left_out: PackedPlaces = _NONE) -> dict[str, Any]:
         """Returns the parameters of _THEN, and the customers."""
         point = self._snapshot.point
         return {
             "merchant_id": self._snapshot.merchant_id,
             "position": point.position,
-            "left_out": list(left_out),
+            "left_out": left_out.ids,
             "customers": self._customers,
             **around(point.as_of),
         }
@@ -175,20 +173,22 @@ class _Listing:
         statement = _CHANGED.format(customer="" if self._customers is None else _CUSTOMERS)
         changed = await snapshot.changed(statement, self._values(), existing)
         if changed is not None:
-            added = await self._passing([(created_at, entry_id) for created_at, entry_id in changed])
-            return await self._listed(query, [entry_id for _, entry_id in changed], added)
+            left_out, added = PackedPlaces(), PackedPlaces()
+            for some in pieces(changed):
+                left_out.add(some)
+                added.add(await self._passing(some))
+            return await self._listed(query, left_out, added)
         if existing > FOLDED_MAX:
             raise too_large("list", f"more than {FOLDED_MAX} subscriptions may have changed since", existing)
-        _, everything = await self._listed(replace(fixed, limit=existing))
-        return page_among(query, await self._passing(everything))
-
-    async def _passing(self, places: Sequence[Place]) -> list[Place]:
-        """Returns the places of the subscriptions that passed the filters as they were."""
         passing: list[Place] = []
-        for some in pieces(places):
-            states = await self._snapshot.folded([entry_id for _, entry_id in some])
-            passing += [place for place in some if self._passes(states[place[1]])]
-        return passing
+        async for rows in snapshot.pieces(*self._statement(replace(fixed, limit=existing), _NONE, _NONE)):
+            passing += await self._passing([place for _, *place in rows if place[1] is not None])
+        return page_among(query, passing)
+
+    async def _passing(self, rows: Sequence[Sequence[Any]]) -> list[Place]:
+        """Returns the places of the subscriptions that passed the filters as they were, from rows of places."""
+        states = await self._snapshot.folded([entry_id for _, entry_id in rows])
+        return [(created_at, entry_id) for created_at, entry_id in rows if self._passes(states[entry_id])]
 
     def _passes(self, subscription: Subscription) -> bool:
         statuses, plan_ids = self._query.statuses, self._plan_ids

@@ -13,6 +13,8 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from ledger.postgres.arrays import ENCODE_ARRAY, Array, joined
+from projections.binary import micros
 from projections.lists.cursor import CURSORS, PAST_CURSORS, Cursor, PastCursor
 
 Rows = Sequence[tuple[Any, ...]]
@@ -31,6 +33,36 @@ class Pagination(Struct, frozen=True, kw_only=True, rename="camel"):
     next_cursor: Annotated[
         str | None, Meta(description="Send it as cursor to read the next page: this is the fastest way.")
     ]
+
+
+Place = tuple[datetime, UUID]
+"""When an entry was created, and its id: where it is in its list."""
+
+
+class PackedPlaces:
+    """Many places as a statement takes them. They are packed step by step: at once, they would occupy the process."""
+
+    def __init__(self, places: Sequence[Place] = ()) -> None:
+        self._times: list[Array] = []
+        self._ids: list[Array] = []
+        self.add(places)
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
+
+    def add(self, places: Sequence[Place]) -> None:
+        """Adds some more."""
+        if places:
+            self._times.append(ENCODE_ARRAY["timestamptz"]([micros(created_at) for created_at, _ in places]))
+            self._ids.append(ENCODE_ARRAY["uuid"]([entry_id.bytes for _, entry_id in places]))
+
+    @property
+    def times(self) -> Array:
+        return joined("timestamptz", self._times)
+
+    @property
+    def ids(self) -> Array:
+        return joined("uuid", self._ids)
 
 
 class AnyCursor(Protocol):

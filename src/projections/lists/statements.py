@@ -12,7 +12,6 @@ contains, which filters nothing, by the list without a search.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
@@ -24,6 +23,7 @@ from msgspec.structs import replace
 from ledger.domain.money import scaled
 from projections.binary import from_micros, micros
 from projections.lists.pages import OrderQuery, is_ascending
+from projections.lists.paging import PackedPlaces
 from projections.orders.table import sought_bits
 from projections.search import statements as sql
 from projections.search.blocks import gram_bits
@@ -269,12 +269,12 @@ def page_statements(
 class Correction(Struct, frozen=True):
     """What today's rows answer wrongly about an earlier time.
 
-    `left_out` are orders that they show in another state, or that did not exist. `added` are the places, in any order,
-    of those among them that pass the filters as they were.
+    `left_out` are orders that they show in another state, or that did not exist. `added` are those among them that pass
+    the filters as they were, in any order.
     """
 
-    left_out: Sequence[UUID]
-    added: Sequence[tuple[datetime, UUID]] = ()
+    left_out: PackedPlaces
+    added: PackedPlaces
 
 
 def corrected_statement(
@@ -292,11 +292,8 @@ def corrected_statement(
     filters = _corrected(query, customers, cards)
     until = query.as_of if query.created_to is None else min(query.created_to, query.as_of)
     parameters = _parameters(merchant_id, replace(query, created_to=until), query.as_of, None)
-    of_then = {
-        "left_out": list(correction.left_out),
-        "added_at": [created_at for created_at, _ in correction.added],
-        "added_ids": [order_id for _, order_id in correction.added],
-    }
+    added = correction.added
+    of_then = {"left_out": correction.left_out.ids, "added_at": added.times, "added_ids": added.ids}
     statement = _listed(filters, adds=bool(correction.added))
     return statement, parameters | _narrowed(query, customers, cards, named) | of_then
 
