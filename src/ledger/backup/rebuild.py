@@ -7,6 +7,7 @@ snapshot is folded again under the lock. Every page leaves right rows, so a rebu
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -33,9 +34,9 @@ from projections.lists import tally
 from projections.read_models import LINES, NAMES, READ_MODELS, ReadModel
 from projections.search.repair import forget_counts, replace_lines
 
-_LOCKED_S: Final = 0.025
+_LOCKED_S: Final = 0.015
 """How long the head of a merchant is to be locked for a page. Pages become larger or smaller so that it takes that."""
-_AT_ONCE_MAX: Final = 200
+_AT_ONCE_MAX: Final = 64
 _WAITS: Final = "10s"
 _LOCK: Final = 0x2EB111D
 """An arbitrary number that must never change: two rebuilds at once would change the counters twice."""
@@ -218,7 +219,7 @@ class _Repair:
         self._at_once = 8
 
     async def write(self, wrong: Sequence[Wrong]) -> None:
-        """Writes what differs of these streams, in pages."""
+        """Writes what differs of these streams, in pages with a pause after each: commits have half of the time."""
         at = 0
         while at < len(wrong):
             some = wrong[at : at + self._at_once]
@@ -226,6 +227,7 @@ class _Repair:
                 await self._write(some)
             spent = time.perf_counter() - began
             at += len(some)
+            await asyncio.sleep(spent)
             self._at_once = max(1, min(_AT_ONCE_MAX, 2 * len(some), int(len(some) * _LOCKED_S / max(spent, 1e-3))))
 
     async def write_counters(self, changes: Sequence[Row], *, counts_customers: bool) -> None:
