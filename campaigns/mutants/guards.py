@@ -1235,8 +1235,8 @@ SECRETS: Final = (
         "application-changes-events",
         "the database role of the service cannot change or delete events",
         _PREPARE,
-        '_INSERT_ONLY: Final = ("event", "claim", "log_tile", "schema_migration", "master_key_fingerprint")',
-        '_INSERT_ONLY: Final = ("claim", "log_tile", "schema_migration", "master_key_fingerprint")',
+        '_INSERT_ONLY: Final = ("event", "claim", "log_tile", "schema_migration", "master_key_fingerprint", "operator_command")',
+        '_INSERT_ONLY: Final = ("claim", "log_tile", "schema_migration", "master_key_fingerprint", "operator_command")',
         ("tests/postgres/test_prepare.py",),
     ),
     Mutant(

@@ -20,6 +20,7 @@ from tests.invoicing.s3_server import BUCKET, s3
 from tests.service.trees import environment
 
 from ledger.backup.restoration import restore
+from ledger.journal.operator import Operator
 from ledger.postgres.embedded.cluster import locate_cluster, open_cluster
 from ledger.postgres.embedded.server import start, url_of
 from ledger.settings import CannotRun, Settings
@@ -152,7 +153,7 @@ def test_what_was_acknowledged_before_the_backups_end_is_restored_elsewhere_and_
 
     key = {"master_key_file": place / "data" / "master.key"}
     there = Settings(data_dir=place / "there", **key)
-    restored = restore(there, backup, None)
+    restored = restore(there, backup, None, operator=Operator(name="ana", command="restore"))
     assert restored.audit.violations == []
     assert restored.audit.events > len(before_end)
 
@@ -168,7 +169,9 @@ def test_what_was_acknowledged_before_the_backups_end_is_restored_elsewhere_and_
     with Serving(there.data_dir, LEDGER_MASTER_KEY_FILE=str(key["master_key_file"])) as service:
         with psycopg.connect(url_of(locate_cluster(there.data_dir))) as connection:
             found = {str(order_id) for (order_id,) in connection.execute("select order_id from payment_order")}
+            recorded = connection.execute("select operator, command, subject from operator_command").fetchall()
         assert before_end <= found
+        assert recorded == [("ana", "restore", str(backup))]
         again = Client(service, api_key)
         again.create()
         assert not issued & {number for _, _, number in again.acknowledged}

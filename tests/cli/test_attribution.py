@@ -10,7 +10,10 @@ import sys
 
 import psycopg
 import pytest
+from tests.cli.shapes import leaves
 from tests.service.trees import environment
+
+from ledger.postgres.migrate import migrations
 
 ASKS = (
     "from ledger.cli.attribution import require_confirmation;"
@@ -55,6 +58,61 @@ def test_every_change_is_recorded_with_its_operator(ledger, merchant, operators)
 def test_without_by_the_operator_is_the_account_and_its_host(ledger, merchant, operators):
     ledger("merchants", "rename", merchant, "La Parroquia")
     assert operators()[-1][1]["name"] == f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def test_a_command_without_events_is_recorded_with_its_operator(ledger, merchant):
+    ledger("jobs", "retry", "--all", "--by", "ana", "--reason", "the processor is back")
+    ledger("messages", "fetch", "--by", "luis")
+    ledger("merchants", "set-logo", merchant)
+    recorded = ledger("operations", "list", "--json").json
+    account = f"{getpass.getuser()}@{socket.gethostname()}"
+    assert [(each["operator"], each["command"], each["subject"], each["reason"]) for each in recorded] == [
+        (account, "merchants set-logo", merchant, None),
+        ("luis", "messages fetch", "", None),
+        ("ana", "jobs retry", "all", "the processor is back"),
+    ]
+    assert "the processor is back" in ledger("operations", "list").out
+    assert len(ledger("operations", "list", "--limit", "2", "--json").json) == 2
+
+
+def test_a_command_that_fails_is_recorded_too(ledger):
+    assert "no such job has failed" in ledger("jobs", "retry", "999999", "--by", "ana").one_line
+    (recorded,) = ledger("operations", "list", "--json").json
+    assert (recorded["operator"], recorded["subject"]) == ("ana", "999999")
+
+
+def test_a_rebuild_that_only_compares_is_not_recorded(ledger, merchant):
+    ledger("rebuild", "--check")
+    assert ledger("operations", "list", "--json").json == []
+    ledger("rebuild", "payment_order", "--merchant", merchant, "--by", "ana")
+    (recorded,) = ledger("operations", "list", "--json").json
+    assert (recorded["command"], recorded["subject"]) == ("rebuild", f"payment_order of merchant {merchant}")
+
+
+def test_a_migration_and_a_rewrap_are_recorded(ledger):
+    ledger("migrate", "--by", "ana")
+    ledger("keys", "rewrap", "--by", "ana")
+    recorded = ledger("operations", "list", "--json").json
+    assert [each["command"] for each in recorded] == ["keys rewrap", "migrate"]
+    assert recorded[1]["subject"].startswith(f"{migrations()[-1].number:04} ")
+
+
+READING = {
+    ("api",), ("audit",), ("backup",), ("demo",), ("doctor",), ("events", "follow"), ("export",), ("jobs", "list"), ("keys", "list"),
+    ("log", "export"), ("log", "verify"), ("merchants", "list"), ("merchants", "month-end"), ("merchants", "show"), ("messages", "list"),
+    ("operations", "list"), ("payouts",), ("processors", "check"),
+    ("processors", "list"), ("replay",), ("serve",), ("settings",), ("worker",),
+}  # fmt: skip
+"""The commands that change nothing of the database by themselves, or run the service."""
+
+
+def test_every_command_that_changes_something_takes_its_operator():
+    without = {
+        path for path, command in leaves() if "--by" not in [name for each in command.params for name in each.opts]
+    }
+    assert without == READING
+    for path, command in leaves():
+        assert path in READING or "--reason" in [name for each in command.params for name in each.opts], path
 
 
 def test_a_wrong_operator_or_reason_is_one_line_and_changes_nothing(ledger, merchant, log):

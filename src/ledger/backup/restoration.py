@@ -5,6 +5,7 @@ Give the cluster its final name last: until then a start on the directory finds 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import shutil
@@ -22,6 +23,8 @@ from ledger.backup.manifest import check_backup
 from ledger.backup.programs import SERVER, find_programs
 from ledger.backup.record import CHECKPOINTS, CLUSTER, FILES, BackupRecord, read_record
 from ledger.backup.recovery import recovered
+from ledger.journal.operator import Operator
+from ledger.journal.operator_commands import record_command
 from ledger.operations.context import order_numbers
 from ledger.postgres.embedded.account import Account
 from ledger.postgres.embedded.archiving import require_access
@@ -45,8 +48,16 @@ class Restored(Struct, frozen=True):
     audit: Report
 
 
-def restore(settings: Settings, backup: Path, at: datetime | None, progress: Progress = unreported) -> Restored:
+def restore(
+    settings: Settings,
+    backup: Path,
+    at: datetime | None,
+    progress: Progress = unreported,
+    operator: Operator | None = None,
+) -> Restored:
     """Restores a backup into the data directory of the settings, up to a moment or to the end of the log.
+
+    The restored database has a record of the command of an `operator`.
 
     Raises CannotRun: no complete backup, a damaged file, the wrong master key, a directory in use, or a log that does
     not reach the moment.
@@ -65,6 +76,8 @@ def restore(settings: Settings, backup: Path, at: datetime | None, progress: Pro
     progress("recovering from the write-ahead log", 0, None)
     with recovered(unfinished, record, settings.wal_archive, at) as url:
         last_commit = _complete(url)
+        if operator is not None:
+            asyncio.run(record_command(url, operator, str(backup)))
         report = audit(structs.replace(settings, database_vault_url=url), url, progress=progress)
     if (backup / FILES).exists():
         shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)

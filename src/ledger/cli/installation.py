@@ -15,22 +15,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from msgspec import Struct
+
+from ledger.journal.operator import Operator
 from ledger.settings import CannotRun, Settings, likely_typos, read_settings
 
 if TYPE_CHECKING:
-    from ledger.journal.operator import Operator
     from ledger.operations.context.ledger import Ledger
     from ledger.postgres.connection import Connection
 
 T = TypeVar("T")
 
 
+class Recorded(Struct, frozen=True):
+    """What is recorded of a command that changes something without an event: its operator, and what it is about."""
+
+    operator: Operator
+    subject: str = ""
+
+
 def on_ledger(
-    data_dir: Path | None, work: Callable[[Ledger, Settings], Awaitable[T]], operator: Operator | None = None
+    data_dir: Path | None,
+    work: Callable[[Ledger, Settings], Awaitable[T]],
+    operator: Operator | None = None,
+    *,
+    recorded: Recorded | None = None,
 ) -> T:
     """Runs `work` on a ledger of the installation and returns its result. Raises CannotRun with one line.
 
-    A command that changes something passes its `operator`, whom the log keeps beside each event.
+    A command that appends events passes its `operator`, whom the log keeps beside each. One that changes something else
+    passes what is `recorded` of it before.
     """
     from ledger.telemetry.logs import configure_logs
     from ledger.wiring import open_ledger
@@ -41,10 +55,12 @@ def on_ledger(
         async with open_ledger(settings, operator=operator) as ledger:
             return await work(ledger, settings)
 
-    return with_database(data_dir, opened)
+    return with_database(data_dir, opened, recorded=recorded)
 
 
-def on_connection(data_dir: Path | None, query: Callable[[Connection], Awaitable[T]]) -> T:
+def on_connection(
+    data_dir: Path | None, query: Callable[[Connection], Awaitable[T]], *, recorded: Recorded | None = None
+) -> T:
     """Runs `query` on a connection to the installation's database and returns its result. Raises CannotRun with one
     line.
     """
@@ -55,20 +71,35 @@ def on_connection(data_dir: Path | None, query: Callable[[Connection], Awaitable
         async with await connect(settings.database_url, "ledger-cli") as connection:
             return await query(connection)
 
-    return with_database(data_dir, opened)
+    return with_database(data_dir, opened, recorded=recorded)
 
 
-def with_database(data_dir: Path | None, work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
+def with_database(
+    data_dir: Path | None, work: Callable[[Settings], Coroutine[Any, Any, T]], *, recorded: Recorded | None = None
+) -> T:
     """Runs `work` while the installation's database is up, with the settings that name it, and returns its result.
 
-    Raises CannotRun with one line.
+    What is `recorded` of a command is written before. Raises CannotRun with one line.
     """
     import asyncio
 
     from ledger.postgres.prepare import ready_database
 
+    async def run(settings: Settings) -> T:
+        if recorded is not None:
+            await record(settings, recorded)
+        return await work(settings)
+
     with ready_database(settings_from(data_dir=data_dir)) as settings, errors_as_cannot_run():
-        return asyncio.run(work(settings))
+        return asyncio.run(run(settings))
+
+
+async def record(settings: Settings, recorded: Recorded) -> None:
+    """Records a command in the database of the settings. Raises psycopg.OperationalError."""
+    from ledger.journal.operator_commands import record_command
+
+    assert settings.database_url is not None, "the installation's settings name its database"
+    await record_command(settings.database_url, recorded.operator, recorded.subject)
 
 
 @contextmanager

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ledger.cli.installation import on_connection
+from ledger.cli.attribution import By, Reason, operator_of
+from ledger.cli.installation import Recorded, on_connection
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
 from ledger.settings import CannotRun
@@ -47,6 +48,8 @@ def list_(
 def retry(
     jobs: Annotated[list[int] | None, typer.Argument(metavar="JOB…", help="The jobs, as `list` names them.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All jobs that `list` shows.")] = False,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("{retried}, the jobs")] = False,
 ) -> None:
@@ -55,7 +58,9 @@ def retry(
 
     if bool(jobs) == every:
         raise CannotRun("name the jobs that `ledger jobs list` shows, or --all of them")
-    retried = on_connection(data_dir, partial(retry_jobs, jobs=None if every else jobs))
+    subject = "all" if every else ", ".join(map(str, jobs or ()))
+    recorded = Recorded(operator_of("jobs retry", by, reason), subject)
+    retried = on_connection(data_dir, partial(retry_jobs, jobs=None if every else jobs), recorded=recorded)
     unknown = set(jobs or ()) - set(retried)
     if unknown:
         raise CannotRun(f"no such job has failed: {', '.join(map(str, sorted(unknown)))}")

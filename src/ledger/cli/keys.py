@@ -13,7 +13,7 @@ from uuid import UUID
 import typer
 
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
-from ledger.cli.installation import on_connection, on_ledger, time_of, uuid_of, with_database
+from ledger.cli.installation import Recorded, on_connection, on_ledger, time_of, uuid_of, with_database
 from ledger.cli.options import DataDir, MerchantId, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_table
 from ledger.security.api_keys import OVERLAP_MAX_S, OVERLAP_S, Scope
@@ -169,6 +169,8 @@ def revoke(
 
 @app.command(name="rewrap")
 def rewrap_(
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("{keys, cards, sealingKey}, how many are under that sealing key now")] = False,
 ) -> None:
@@ -209,7 +211,7 @@ def rewrap_(
         except (KeyUnavailable, SealBroken) as fault:
             raise CannotRun(str(fault)) from None
 
-    count, cards, newest = with_database(data_dir, work)
+    count, cards, newest = with_database(data_dir, work, recorded=Recorded(operator_of("keys rewrap", by, reason)))
     if json:
         echo_json({"keys": count, "cards": cards, "sealingKey": newest})
         return

@@ -23,6 +23,7 @@ from ledger.cli import (
     log,
     merchants,
     messages,
+    operations,
     payouts,
     processors,
     rebuild,
@@ -66,6 +67,7 @@ app.add_typer(jobs.app, name="jobs")
 app.add_typer(messages.app, name="messages")
 app.add_typer(events.app, name="events")
 app.add_typer(log.app, name="log")
+app.add_typer(operations.app, name="operations")
 app.command()(seed.seed)
 app.command()(demo.demo)
 app.command()(replay.replay)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
-from ledger.cli.installation import on_connection, on_ledger, uuid_of
+from ledger.cli.installation import Recorded, on_connection, on_ledger, uuid_of
 from ledger.cli.options import DataDir, MerchantId, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_table, written
 from ledger.domain.merchants.settings import CHOICES
@@ -204,6 +204,7 @@ def set_(
 @app.command(name="set-issuer")
 def set_issuer(
     merchant_id: MerchantId,
+    *,
     rfc: Annotated[str, typer.Option(metavar="RFC", help="The RFC of the issuer.")],
     tax_system: Annotated[str, typer.Option(metavar="CODE", help="The tax regime (SAT c_RegimenFiscal), as 601.")],
     zip_code: Annotated[str, typer.Option(metavar="CODE", help="The postal code of the place of issue.")],
@@ -217,6 +218,8 @@ def set_issuer(
     public_in_general: Annotated[
         bool, typer.Option("--public-in-general", help="Invoice orders without an RFC to the public in general.")
     ] = False,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("{rfc, legalName, certificateNumber, validFrom, validUntil}")] = False,
 ) -> None:
@@ -248,7 +251,8 @@ def set_issuer(
         assert ledger.invoicing is not None, "every ledger that is opened has access to stamping"
         return await ledger.invoicing.issuers.set(merchant, issuer, csd)
 
-    found = on_ledger(data_dir, store)
+    recorded = Recorded(operator_of("merchants set-issuer", by, reason), str(merchant))
+    found = on_ledger(data_dir, store, recorded=recorded)
     if json:
         echo_json(
             {
@@ -271,6 +275,8 @@ def set_logo(
         Path | None,
         typer.Argument(metavar="[FILE]", help="A PNG. Without one, the logo is removed.", show_default=False),
     ] = None,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("{width, height, bytes}, or null without a logo")] = False,
 ) -> None:
@@ -289,7 +295,7 @@ def set_logo(
         assert ledger.invoicing is not None, "every ledger that is opened has access to stamping"
         await ledger.invoicing.issuers.set_logo(merchant, logo)
 
-    on_ledger(data_dir, store)
+    on_ledger(data_dir, store, recorded=Recorded(operator_of("merchants set-logo", by, reason), str(merchant)))
     if json:
         echo_json(logo and {"width": logo.width, "height": logo.height, "bytes": len(logo.png)})
     else:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ledger.cli.attribution import By, operator_of
-from ledger.cli.installation import on_connection, on_ledger, uuid_of
+from ledger.cli.attribution import By, Reason, operator_of
+from ledger.cli.installation import Recorded, on_connection, on_ledger, uuid_of
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import day_and_time, echo_json, echo_retried, echo_table
 from ledger.settings import CannotRun, Settings
@@ -78,6 +78,8 @@ def list_(
 def retry(
     messages: Ids = None,
     every: Annotated[bool, typer.Option("--all", help="All messages that `list` shows.")] = False,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("{retried}, the messages")] = False,
 ) -> None:
@@ -86,7 +88,8 @@ def retry(
 
     if bool(messages) == every:
         raise CannotRun("name the messages that `ledger messages list` shows, or --all of them")
-    retried = on_connection(data_dir, partial(retry_messages, messages=None if every else messages))
+    recorded = Recorded(operator_of("messages retry", by, reason), "all" if every else ", ".join(messages or ()))
+    retried = on_connection(data_dir, partial(retry_messages, messages=None if every else messages), recorded=recorded)
     unknown = set(messages or ()) - set(retried)
     if unknown:
         raise CannotRun(f"no such message waits: {', '.join(sorted(unknown))}")
@@ -95,6 +98,8 @@ def retry(
 
 @app.command()
 def fetch(
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("{fetched, unread}; each of unread is {merchantId, account}")] = False,
 ) -> None:
@@ -112,7 +117,7 @@ def fetch(
         async with open_delivery(url, ledger) as delivery, ReadMarks(url) as marks:
             return await MissedMessages(ledger, delivery.inbox, marks).fetch()
 
-    fetched = on_ledger(data_dir, work)
+    fetched = on_ledger(data_dir, work, recorded=Recorded(operator_of("messages fetch", by, reason)))
     if json:
         echo_json(
             {"fetched": fetched.missing, "unread": [{"merchantId": str(m), "account": a} for m, a in fetched.unread]}

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ledger.cli.installation import uuid_of, with_database
+from ledger.cli.attribution import By, Reason, operator_of
+from ledger.cli.installation import Recorded, uuid_of, with_database
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import echo_json, echo_table
 from ledger.cli.progress_bar import progress_bar
@@ -29,6 +30,8 @@ def rebuild(
     explain: Annotated[
         bool, typer.Option("--explain", help="With --check: name the first 20 orders whose status or money differs.")
     ] = False,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[
         bool,
@@ -62,8 +65,10 @@ def rebuild(
         reader = log_reader(settings, url)
         return await run(url, reader, tables=chosen, merchant_id=merchant_id, writes=not check, progress=progress)
 
+    subject = " ".join([*(tables or ()), *([] if merchant_id is None else [f"of merchant {merchant_id}"])])
+    recorded = None if check else Recorded(operator_of("rebuild", by, reason), subject)
     with progress_bar() as progress:
-        found = with_database(data_dir, work)
+        found = with_database(data_dir, work, recorded=recorded)
     orders = found.orders if explain else []
     if json:
         echo_json({"tables": found.tables, "orders": orders})

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ledger.cli.attribution import By, Reason, operator_of
 from ledger.cli.audit import line_of
-from ledger.cli.installation import errors_as_cannot_run, settings_from, time_of
+from ledger.cli.installation import Recorded, errors_as_cannot_run, record, settings_from, time_of
 from ledger.cli.options import DataDir, Host, Port, Workers, json_option
 from ledger.cli.output import day_and_time, echo_json
 from ledger.cli.progress_bar import progress_bar
@@ -65,16 +66,22 @@ def worker(
 
 
 def migrate(
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("{number, name} of the newest migration")] = False,
 ) -> None:
     """Bring the database's schema up to date. Safe to run twice, and several times at once."""
+    import asyncio
+
     from ledger.postgres.migrate import migrations
     from ledger.postgres.prepare import owners_database, prepare
 
     settings = settings_from(data_dir=data_dir)
+    recorded = Recorded(operator_of("migrate", by, reason), f"{migrations()[-1].number:04} {migrations()[-1].name}")
     with owners_database(settings) as owner_url, progress_bar() as progress:
-        prepare(settings, owner_url, progress)
+        ready = prepare(settings, owner_url, progress)
+        asyncio.run(record(ready, recorded))  # afterwards: before the first migration there is no table for it
     newest = migrations()[-1]
     if json:
         echo_json({"number": newest.number, "name": newest.name})
@@ -170,6 +177,8 @@ def restore(
             show_default="the end of the log",
         ),
     ] = None,
+    by: By = None,
+    reason: Reason = None,
     data_dir: DataDir = None,
     json: Annotated[
         bool, json_option("{cluster, lastCommitAt, audit}; audit is what `ledger audit --json` prints")
@@ -183,8 +192,9 @@ def restore(
 
     settings = settings_from(data_dir=data_dir)
     moment = None if at is None else time_of(at)
+    operator = operator_of("restore", by, reason)
     with errors_as_cannot_run(), progress_bar() as progress:
-        restored = run(settings, directory.absolute(), moment, progress)
+        restored = run(settings, directory.absolute(), moment, progress, operator)
     found = restored.audit
     if json:
         echo_json({"cluster": str(restored.cluster), "lastCommitAt": restored.last_commit, "audit": found})
