@@ -60,7 +60,7 @@ def announced(commands: Sequence[Sequence[Any]]) -> list[PublicEvent]:
     return found
 
 
-@pytest.mark.parametrize("stories", [150, pytest.param(2_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stories", [150, pytest.param(10_000, marks=pytest.mark.long)])
 def test_each_change_of_an_order_is_announced_once_however_its_events_form_commands(stories: int) -> None:
     rng = Random(28)
     for _ in range(stories):

@@ -20,7 +20,7 @@ from campaigns.chaos.clients import Load, Merchant
 from campaigns.chaos.evidence import gather
 from campaigns.chaos.rounds import settle
 from campaigns.chaos.service import Service
-from campaigns.chaos.wire import Wire
+from campaigns.chaos.wire import Lost, Wire
 from campaigns.chaos.witness import Witness
 from campaigns.webhooks import consumer
 from campaigns.webhooks.comparison import Feed, violations
@@ -192,6 +192,10 @@ async def _ask(
         await wire.open(service.port)
         try:
             answer = await wire.ask(method, path, merchant.api_key, body)
+        except Lost:
+            if method != "GET" or time.monotonic() > deadline:
+                raise
+            continue  # a read may be made again
         finally:
             await wire.close()
         if answer.status != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:

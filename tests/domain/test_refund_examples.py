@@ -20,6 +20,7 @@ from tests.domain.builders import (
 )
 from tests.domain.scenario import given
 
+from ledger.audit.invariants.orders import broken_order
 from ledger.domain.fold import fold
 from ledger.domain.orders.commands import RecordRefundOutcome, RefundOrder, ReverseRefund
 from ledger.domain.orders.decide.outcomes import decide_outcome
@@ -163,6 +164,21 @@ def test_a_late_refund_of_a_payment_that_was_refunded_otherwise_is_recorded_and_
     payment = order.payments[0]
     assert (payment.status, payment.refunded, payment.refundable) == (PaymentStatus.REFUNDED, 4120, 0)
     assert [refund.status for refund in order.refunds] == [RefundStatus.SUCCEEDED, RefundStatus.SUCCEEDED]
+
+
+def test_a_refund_that_comes_back_from_a_payment_that_was_refunded_twice_moves_nothing():
+    given_up = CallAbandoned(
+        payment_id=payment_id(1), call=ProcessorCall.REFUND, because=AbandonedBecause.NOT_FOUND, at=NOON
+    )
+    history = [*COVERED, refund_requested(1, 4120), given_up, refund_requested(1, 1000, 2), refunded(1, 1000, 2)]
+    order = folded(history)
+    order = fold(evolve, order, decide_outcome(order, late(4120)))
+    assert (order.payments[0].status, order.payments[0].refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 4120)
+    command = ReverseRefund(refund_id=refund_id(2), payment_id=payment_id(1), code="UNKNOWN", at=NOON)
+    [back] = decide_refund_reversal(order, command)
+    after = evolve(order, back)
+    assert list(broken_order(order, back, after)) == []
+    assert (after.payments[0].status, after.payments[0].refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 4120)
 
 
 def test_a_refund_that_comes_back_is_held_again_and_never_succeeds_later():

@@ -217,6 +217,8 @@ def _with_money_back(payment: Payment, refunded: Decimal) -> Payment:
         return replace(payment, status=PaymentStatus.DISPUTED, returns_to=status)
     if payment.refunding:
         return replace(payment, status=PaymentStatus.PENDING_REFUND, returns_to=status)
+    if status is PaymentStatus.REFUNDED:  # more had been reported than was captured: nothing is held again
+        return payment
     return replace(payment, status=status)
 
 
