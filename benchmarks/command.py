@@ -15,14 +15,16 @@ def bench(
         str | None,
         typer.Argument(
             help="journal, peers, http, profile, growth, search, ceiling, documents, renewals, renewal-day, processors, "
-            "webhooks, rebuild, replica, past or sealing; without it, all of them."
+            "webhooks, rebuild, audit, replica, past or sealing; without it, all of them."
         ),
     ] = None,
     data_dir: DataDir = None,
     json: Annotated[bool, json_option("what was measured")] = False,
     seconds: Annotated[float, typer.Option(min=0.2, help="How long each sample takes.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="How many samples of each are taken, in turns.")] = 3,
-    events: Annotated[int, typer.Option(min=1, help="How many events the largest size of `growth` has.")] = 1_000_000,
+    events: Annotated[
+        int, typer.Option(min=1, help="How many events the largest size of `growth` has, and the log of `audit`.")
+    ] = 1_000_000,
     subscriptions: Annotated[
         int | None, typer.Option(min=1, help="How many subscriptions are due at one moment. [default: 1000 and 10000]")
     ] = None,

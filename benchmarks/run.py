@@ -17,6 +17,7 @@ from benchmarks.measure import report
 from benchmarks.measure.report import Report
 from benchmarks.scratch import scratch_database, scratch_server
 from benchmarks.suites import (
+    audit,
     ceiling,
     documents,
     growth,
@@ -129,12 +130,17 @@ def _processors(server_url: str, settings: Settings, seconds: float, rounds: int
     return processors.reports(server_url, settings, seconds, rounds)
 
 
+def _audit(server_url: str, _settings: Settings, _seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
+    return [audit.report(server_url, rounds, sizes.events)]
+
+
 BENCHMARKS: Final[dict[str, Run]] = {
     "journal": _journal,
     "peers": _peers,
     "http": _http,
     "profile": _profile,
     "growth": _growth,
+    "audit": _audit,
     "search": _search,
     "ceiling": _ceiling,
     "documents": _documents,

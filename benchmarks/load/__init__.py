@@ -9,7 +9,7 @@ In reading order:
   echo). `echo`: the server of E.
 - `stripe_answers`: a server that answers as Stripe does. `authorizations`: card payments there, by the adapter and by a
   bare client.
-- `rebuilding`: a rebuild in a process of its own.
+- `rebuilding`, `auditing`: a rebuild, and an audit, in a process of its own.
 - `webhook_receiver`: counts webhooks. `posts`: a bare client that posts to it. `event_rendering`: folds and renders public
   events in one process.
 """

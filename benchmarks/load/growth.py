@@ -7,6 +7,7 @@ only the worker reads: the names of payments at their processors, and deadlines.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -22,6 +23,7 @@ from benchmarks.load.history import PENDING_EACH, HistoryPlan, LogPlan, external
 from benchmarks.load.processes import run_together
 from benchmarks.measure.samples import show_progress
 from ledger.background.reactions.registry import REACTIONS
+from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.journal import Journal
 from projections.inline import Inline
 from projections.search.compaction import SearchCompactor
@@ -63,13 +65,16 @@ def mark_handled(connection: psycopg.Connection) -> None:
     connection.execute(_HANDLED, [[reaction.name for reaction in REACTIONS]])
 
 
-def fill(url: str, merchant_id: UUID, events: int) -> Filled:
-    """Writes so many events, nearly, of this merchant and of new ones. The merchant's log exists."""
+def fill(url: str, merchant_id: UUID, events: int, keys: Callable[[str], DataKeys] = throwaway_keys) -> Filled:
+    """Writes so many events, nearly, of this merchant and of new ones. The merchant's log exists.
+
+    `keys` returns those that seal the customers' data in a database.
+    """
     orders = max(1, events // 10)
     others = [uuid7() for _ in range(max(OTHERS_MIN, events // EVENTS_PER_MERCHANT - 1))]
     each = max(1, round((events / _EVENTS_PER_ORDER - orders) / len(others)))
     show_progress(f"filling {events:,} events: customers")
-    customers = asyncio.run(_customers(url, merchant_id, -(-orders // _ORDERS_PER_CUSTOMER), others))
+    customers = asyncio.run(_customers(url, merchant_id, -(-orders // _ORDERS_PER_CUSTOMER), others, keys))
     with psycopg.connect(url, autocommit=True) as connection:
         positions: dict[UUID, int] = dict(
             connection.execute("select merchant_id, position from merchant_head").fetchall()
@@ -123,12 +128,14 @@ def _parts(logs: list[LogPlan]) -> list[list[LogPlan]]:
     return parts
 
 
-async def _customers(url: str, merchant_id: UUID, count: int, others: list[UUID]) -> dict[UUID, list[UUID]]:
+async def _customers(
+    url: str, merchant_id: UUID, count: int, others: list[UUID], keys: Callable[[str], DataKeys]
+) -> dict[UUID, list[UUID]]:
     """Creates customers through the journal, so many of the merchant and one of each other; returns their ids."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await connection.execute("insert into merchant_head (merchant_id) select unnest(%s::uuid[])", [others])
     counts = {merchant_id: count, **dict.fromkeys(others, 1)}
-    return await create_customers(Journal(url, Inline(), throwaway_keys(url)), counts)
+    return await create_customers(Journal(url, Inline(), keys(url)), counts)
 
 
 async def _pack(url: str) -> None:

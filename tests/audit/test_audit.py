@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import psycopg
@@ -19,14 +21,17 @@ from ledger.audit.auditor import read_saved
 from ledger.audit.page import render_page
 from ledger.audit.tables import MERGED, STREAM_COLUMNS
 from ledger.background.log_sealing import LogSealer
+from ledger.domain.orders.terms import BillingAddress
 from ledger.operations.context.inputs import Actor, CustomerInput, RefundInput
 from ledger.operations.context.ledger import Ledger
+from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
 from ledger.operations.orders.refund import refund_order
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import log_origin
 from ledger.tlog.checkpoint_files import CheckpointFiles
 from ledger.tlog.keys import LogKeys
+from projections.erasures import Erasures
 
 pytestmark = pytest.mark.anyio
 
@@ -278,3 +283,49 @@ async def test_a_cut_tail_and_an_older_database_are_found_by_the_checkpoints_out
     assert "TREE" not in {each.invariant for each in audit_of(filled).violations}
     found = {(each.invariant, each.position) for each in audit_of(filled, saved=saved).violations}
     assert ("TREE", head - 2) in found
+
+
+async def test_audits_beside_writes_and_erasures_are_clean(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+    """What is between two commits of an erasure is no violation, nor is a charge without an outcome."""
+    ended = asyncio.Event()
+
+    async def write(n: int) -> None:
+        for turn in range(12):
+            name = f"customer-{n}-{turn}"
+            customer = CustomerInput(external_id=name, first_name="Eva", email=f"{name}@example.com")
+            order = an_order(f"{n}-{turn}", by_card(persist=True), customer=customer)
+            await create_order(ledger, merchant, order)
+            if turn % 2:
+                await delete_customer(ledger, merchant, name, erasures.orders_of)
+
+    async def keep_sealing() -> None:
+        while not ended.is_set():
+            await seal(database_url)
+
+    async with Erasures(database_url) as erasures:
+        sealing = asyncio.create_task(keep_sealing())
+        writing = asyncio.gather(*[write(n) for n in range(4)])
+        audits = []
+        while not writing.done():
+            audits.append(await asyncio.to_thread(audit_of, database_url))
+        await writing
+        ended.set()
+        await sealing
+    audits.append(audit_of(database_url))
+    assert [wrong_in(report) for report in audits] == [[]] * len(audits)
+    assert len({report.events for report in audits}) > 2
+
+
+async def test_an_erasure_that_is_not_finished_is_no_violation(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    async def no_orders(*_: object) -> Sequence[UUID]:
+        return ()
+
+    address = BillingAddress(address="Casa 1")
+    await create_order(ledger, merchant, an_order("1", by_card(), billing_address=address))
+    await delete_customer(ledger, merchant, "ana", no_orders)
+    assert wrong_in(audit_of(database_url)) == []
+    execute(database_url, "update data_key set forgotten_at = now()")  # as if the order had been rendered again
+    found = {(each.table, each.column) for each in audit_of(database_url).violations}
+    assert ("payment_order", "head.billingAddressLine") in found

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +29,12 @@ class LeafFile:
 
     def close(self) -> None:
         os.close(self._file)
+
+    def write_page(self, events: Sequence[tuple[Any, ...]], sealed: Mapping[bytes, int]) -> None:
+        """Writes the leaf hashes of rows of events, of those up to the position `sealed` of each log."""
+        for merchant, stream, version, position, command, recorded_at, topic, data, context in events:
+            if position <= sealed.get(merchant, 0):
+                self.write(merchant, stream, version, position, command, recorded_at, topic, data, context)
 
     def write(
         self,

@@ -5,7 +5,7 @@ Never keep anything for each stream or event: the log of a merchant has no bound
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -105,7 +105,7 @@ class StreamAuditor:
         self._merchants: dict[UUID, MerchantPart] = {}
         self._part = MerchantPart()
         self._merchant_id = UUID(int=0)
-        self._merchant = b""
+        self._merchant = self._context = b""
 
     def audit(self, within: KeyRange, progress: Callable[[int], None]) -> StreamsAudited:
         """Audits the streams of a range. `progress` takes how many events were read.
@@ -148,8 +148,9 @@ class StreamAuditor:
             what = f"version {version} follows {current.version}"
             self._report(current, Broken("I10", f"in stream {UUID(bytes=current.stream)} {what}"), position)
         current.version = version
-        if has_card_number(data) or has_card_number(context):
+        if has_card_number(data) or (context != self._context and has_card_number(context)):
             self._report(current, Broken("I13", "the event has a card number"), position)
+        self._context = context  # the events of a command have one
         if current.is_broken or not current.is_ours:
             return
         before = current.state
@@ -165,22 +166,25 @@ class StreamAuditor:
             self._unreadable(current, position, f"the event cannot be read or folded: {type(fault).__name__}")
         else:
             current.state = after
-            for broken in self._broken(before, event, after):
-                self._report(current, broken, position)
+            self._check(current, before, event, after, position)
 
     def _unreadable(self, current: _Stream, position: int, what: str) -> None:
         self._report(current, Broken(EVENT, what), position)
         current.is_broken = True
 
-    def _broken(self, before: Any, event: Any, after: Any) -> Iterator[Broken]:
+    def _check(self, current: _Stream, before: Any, event: Any, after: Any, position: int) -> None:
+        """Checks the rules of a stream after an event."""
+        found: Iterable[Broken] = ()
         if type(after) is Order:
-            yield from broken_order(before, event, after)
+            found = broken_order(before, event, after)
             if after.invoices is not None and (
                 before is None or before.invoices is not after.invoices or before.payments is not after.payments
             ):
-                yield from broken_documents(after)
+                found = (*found, *broken_documents(after))
         elif type(after) is Subscription:
-            yield from broken_subscription(before, event, after)
+            found = broken_subscription(before, event, after)
+        for broken in found:
+            self._report(current, broken, position)
 
     def _event(self, current: _Stream, version: int, position: int, topic: bytes, data: bytes) -> Any:
         name = _TOPICS.get(topic) or topic.decode()

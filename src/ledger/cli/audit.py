@@ -41,8 +41,9 @@ def audit(
     json: Annotated[
         bool,
         json_option(
-            "{snapshotAt, merchants, events, orders, rows, seconds, sealedTo, violationsTotal, violations: [{invariant, "
-            "merchantId, message, orderId, streamId, position, table, column, expected, found}]}"
+            "{snapshotAt, merchants, events, orders, rows, seconds, sealedTo, violationsTotal, violations}; sealedTo is a "
+            "list of {merchantId, size, checkpoint}, violations of {invariant, merchantId, message} with what applies of "
+            "orderId, streamId, position, table, column, expected, found"
         ),
     ] = False,
 ) -> None:
@@ -76,12 +77,13 @@ def _audited(
     import asyncio
 
     from ledger.audit.auditor import audit as run
-    from ledger.audit.auditor import read_saved
+    from ledger.audit.auditor import read_saved, tune_process
     from ledger.audit.processors import with_processors
     from ledger.postgres.prepare import ready_database
     from ledger.telemetry.logs import configure_logs
 
     configure_logs("critical")
+    tune_process()
     with ready_database(settings_from(data_dir=data_dir)) as settings, errors_as_cannot_run():
         assert settings.database_url is not None, "the installation's settings name its database"
         saved = asyncio.run(read_saved(settings))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
-from uuid import UUID
 
 from ledger.audit.invariants.broken import Broken
 from ledger.domain.money import ZERO
@@ -27,6 +26,7 @@ from ledger.domain.orders.statuses import (
 
 _BRINGS: Final = (events.PaymentCaptured, events.LateCaptureReported, events.DepositReceived)
 _GIVES_BACK: Final = (events.PaymentRefunded, events.LateRefundReported, events.DisputeLost)
+_MOVES: Final = frozenset({*_BRINGS, *_GIVES_BACK, events.RefundReversed})
 _WAITING: Final = {
     NextAction.DEVICE_DATA: OrderStatus.PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED,
     NextAction.CHALLENGE: OrderStatus.PAYER_AUTHENTICATION_CHALLENGE_REQUIRED,
@@ -36,87 +36,126 @@ _WAITING: Final = {
 }
 
 
-def broken_order(before: Order | None, event: Any, after: Order) -> Iterator[Broken]:
-    """Yields the rules that an order breaks after an event. `before` is None for its first event."""
+def broken_order(before: Order | None, event: Any, after: Order) -> Sequence[Broken]:
+    """Returns the rules that an order breaks after an event. `before` is None for its first event."""
+    found: list[Broken] = []
+    status, now = None if before is None else before.status, after.status
+    if status is not now and not is_legal_move(status, now, split=after.terms.allow_partials):
+        found.append(Broken("I7", f"the order moved from {status} to {now}"))
     if before is None or before.payments is not after.payments:
-        yield from _broken_payments(before, event, after)
-    status = None if before is None else before.status
-    if status is not after.status and not is_legal_move(status, after.status, split=after.terms.allow_partials):
-        yield Broken("I7", f"the order moved from {status} to {after.status}")
-    if before is not None and before.payments is after.payments and before.terms.amount == after.terms.amount:
-        if after.status is not status:  # no money moved
-            yield from _broken_status(after)
-        return
-    yield from broken_sums(after)
+        _check_payments(found, before, event, after)
+    if before is None or _has_other_money(before, after):
+        found += broken_sums(after)
+    else:
+        found += _broken_status(after)
+    return found
 
 
-def broken_sums(order: Order) -> Iterator[Broken]:
-    """Yields the rules about sums and the status that an order breaks: I1, I2, I3, I5 and I6."""
+def broken_sums(order: Order) -> list[Broken]:
+    """Returns the rules about sums and the status that an order breaks: I1, I2, I3, I5 and I6."""
+    found: list[Broken] = []
     paid, refunded = _captured(order.payments), _refunded(order.payments)
     if order.amount != order.terms.amount + (order.surcharge_amount or 0):
-        yield Broken("I1", f"the amount {order.amount} is not the subtotal {order.terms.amount} plus the surcharge")
-    if order.amount_pending != max(ZERO, order.amount - (paid - refunded)):
-        yield Broken(
-            "I2", f"{order.amount_pending} is pending of {order.amount}, with {paid} paid, {refunded} refunded"
-        )
+        what = f"the amount {order.amount} is not the subtotal {order.terms.amount} plus the surcharge"
+        found.append(Broken("I1", what))
+    pending = order.amount_pending
+    if pending != max(ZERO, order.amount - (paid - refunded)):
+        what = f"{pending} is pending of {order.amount}, with {paid} paid, {refunded} refunded"
+        found.append(Broken("I2", what))
     if order.amount_paid != paid:
-        yield Broken("I3", f"the amount paid {order.amount_paid} is not what was captured, {paid}")
+        found.append(Broken("I3", f"the amount paid {order.amount_paid} is not what was captured, {paid}"))
     if order.amount_refunded != refunded:
-        yield Broken("I3", f"the amount refunded {order.amount_refunded} is not what was given back, {refunded}")
-    if order.terms.allow_partials and order.amount_pending and order.amount_pending != (open_ := _open_subtotal(order)):
-        yield Broken("I5", f"{order.amount_pending} is pending, and {open_} of the subtotal is not paid")
-    yield from _broken_status(order)
+        what = f"the amount refunded {order.amount_refunded} is not what was given back, {refunded}"
+        found.append(Broken("I3", what))
+    if order.terms.allow_partials and pending and pending != (open_ := _open_subtotal(order)):
+        found.append(Broken("I5", f"{pending} is pending, and {open_} of the subtotal is not paid"))
+    return found + _broken_status(order)
 
 
 def status_of(order: Order) -> OrderStatus:
     """Returns an order's status by the list of contract 2.2, line by line."""
-    paid, refunded = _captured(order.payments), _refunded(order.payments)
-    net, split = paid - refunded, order.terms.allow_partials
-    covered = OrderStatus.COMPLETED if net >= order.amount else OrderStatus.PARTIALLY_PAID
+    paid = refunded = ZERO
+    is_refunding, live = False, None
+    for payment in order.payments:
+        if payment.captured:
+            paid += payment.captured
+            refunded += payment.refunded
+        status = payment.status
+        is_refunding = is_refunding or status is PaymentStatus.PENDING_REFUND
+        live = payment if status in LIVE else live
+    net = paid - refunded
     if order.closed and net <= 0:
         return OrderStatus.REFUNDED if refunded else OrderStatus.CANCELLED
     if order.cancel_requested:
         return OrderStatus.CANCELLATION_REQUESTED
-    if any(payment.status is PaymentStatus.PENDING_REFUND for payment in order.payments):
+    if is_refunding:
         return OrderStatus.REFUND_PROCESSING
-    if split and paid > 0:
-        return covered
-    if not split and refunded > 0:
+    if not order.terms.allow_partials and refunded > 0:
         return OrderStatus.REFUNDED if net <= 0 else OrderStatus.PARTIALLY_REFUNDED
-    if net > 0:
-        return covered
-    live = [payment for payment in order.payments if payment.status in LIVE]
-    return _status_with_live_payment(live[-1]) if live else _status_without_live_payment(order)
+    if net > 0 or (order.terms.allow_partials and paid > 0):
+        return OrderStatus.COMPLETED if net >= order.amount else OrderStatus.PARTIALLY_PAID
+    return _status_without_live_payment(order) if live is None else _status_with_live_payment(live)
 
 
-def _broken_status(order: Order) -> Iterator[Broken]:
+def _has_other_money(before: Order, after: Order) -> bool:
+    """Returns whether what the sums of an order follow from has changed: its terms, or the money of its payments."""
+    if before.payments is after.payments:
+        return before.terms is not after.terms
+    is_quoted = after.terms.surcharge is not None and len(before.payments) != len(after.payments)
+    if before.terms is not after.terms or is_quoted or len(before.payments) > len(after.payments):
+        return True
+    for stood, payment in zip(before.payments, after.payments, strict=False):
+        if stood is not payment and (stood.captured is not payment.captured or stood.refunded is not payment.refunded):
+            return True
+    return any(payment.captured for payment in after.payments[len(before.payments) :])
+
+
+def _broken_status(order: Order) -> list[Broken]:
     expected = status_of(order)
-    if order.status is not expected:
-        yield Broken("I6", f"the order is {order.status}, and {expected} by its payments")
+    if order.status is expected:
+        return []
+    return [Broken("I6", f"the order is {order.status}, and {expected} by its payments")]
 
 
-def _broken_payments(before: Order | None, event: Any, after: Order) -> Iterator[Broken]:
-    known: dict[UUID, Payment] = {}
-    if before is not None:
-        known = {payment.started.payment_id: payment for payment in before.payments}
-    edges = PAYMENT_EDGES | REPORTED_PAYMENT_EDGES if isinstance(event, events.RefundReversed) else PAYMENT_EDGES
-    for payment in after.payments:
-        stood = known.pop(payment.started.payment_id, None)
+def _check_payments(found: list[Broken], before: Order | None, event: Any, after: Order) -> None:
+    """Adds the rules that payments break, of those that the event changed."""
+    known = () if before is None else before.payments
+    for n, payment in enumerate(after.payments):  # payments keep their places
+        stood = known[n] if n < len(known) else None
         if stood is payment:
             continue
-        name = payment.started.payment_id
-        move = (None if stood is None else stood.status, payment.status)
-        if move[0] is not move[1] and move not in edges:
-            yield Broken("I7", f"payment {name} moved from {move[0]} to {move[1]}")
-        if not ZERO <= payment.refunded + payment.refunding <= payment.captured <= payment.authorized:
-            yield Broken(
-                "I4",
-                f"payment {name} has {payment.refunded} refunded and {payment.refunding} to refund, "
-                f"{payment.captured} captured, {payment.authorized} authorised",
-            )
-        yield from _broken_moves_of_money(stood, event, payment)
-    for payment_id in known:
-        yield Broken("I3", f"payment {payment_id} is no longer among those of the order")
+        if stood is not None and stood.started is not payment.started and stood.payment_id != payment.payment_id:
+            found.append(Broken("I3", f"payment {stood.payment_id} is no longer in its place, {payment.payment_id} is"))
+            stood = None
+        origin, status = None if stood is None else stood.status, payment.status
+        if origin is not status and (origin, status) not in PAYMENT_EDGES:
+            is_reported = isinstance(event, events.RefundReversed) and (origin, status) in REPORTED_PAYMENT_EDGES
+            if not is_reported:
+                found.append(Broken("I7", f"payment {payment.payment_id} moved from {origin} to {status}"))
+        if stood is None or type(event) in _MOVES or not _has_same_amounts(stood, payment):
+            found += _broken_amounts(stood, event, payment)
+    for payment in known[len(after.payments) :]:
+        found.append(Broken("I3", f"payment {payment.payment_id} is no longer among those of the order"))
+
+
+def _broken_amounts(stood: Payment | None, event: Any, payment: Payment) -> Iterator[Broken]:
+    if not ZERO <= payment.refunded + payment.refunding <= payment.captured <= payment.authorized:
+        yield Broken(
+            "I4",
+            f"payment {payment.payment_id} has {payment.refunded} refunded and {payment.refunding} to refund, "
+            f"{payment.captured} captured, {payment.authorized} authorised",
+        )
+    yield from _broken_moves_of_money(stood, event, payment)
+
+
+def _has_same_amounts(stood: Payment, payment: Payment) -> bool:
+    """Returns whether no amount of a payment has changed: amounts that an event leaves alone stay the same objects."""
+    return (
+        stood.captured is payment.captured
+        and stood.refunded is payment.refunded
+        and stood.refunding is payment.refunding
+        and stood.authorized is payment.authorized
+    )
 
 
 def _broken_moves_of_money(stood: Payment | None, event: Any, payment: Payment) -> Iterator[Broken]:

@@ -1,0 +1,50 @@
+"""`ledger audit`: its exit statuses, its JSON and its page."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+from tests.seeding.conftest import APPROVED, line, opening, order
+
+NOON = "2026-03-02T12:00:00-06:00"
+
+
+def test_an_audit_exits_by_what_it_finds(ledger, write, database_url, tmp_path):
+    assert ledger("seed", write(opening(), line("create", NOON, order("A/1", APPROVED)))).code == 0
+    clean = ledger("audit", "--json").json
+    assert (clean["merchants"], clean["orders"], clean["violationsTotal"], clean["violations"]) == (1, 1, 0, [])
+    assert clean.keys() >= {"snapshotAt", "events", "rows", "seconds", "sealedTo"}
+    assert "no violation" in ledger("audit", "--processor").done
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        (order_id, merchant_id) = connection.execute(
+            "update payment_order set status = 'PENDING' returning order_id, merchant_id"
+        ).fetchone()
+    found = ledger("audit", "--json", "--merchant", merchant_id, "--workers", "2", "--html", tmp_path / "page.html")
+    assert found.code == 1
+    (violation,) = json.loads(found.out)["violations"]
+    assert violation == {
+        "invariant": "ROW",
+        "merchantId": str(merchant_id),
+        "orderId": str(order_id),
+        "message": "status of payment_order does not follow from the log",
+        "table": "payment_order",
+        "column": "status",
+        "expected": "COMPLETED",
+        "found": "PENDING",
+    }
+    assert f"/v2/payment-orders/{order_id}/events" in (tmp_path / "page.html").read_text()
+    listed = ledger("audit")
+    assert listed.code == 1
+    assert "(expected COMPLETED, found PENDING)" in listed.out
+
+
+def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
+    for arguments, reason in (
+        (("--merchant", "x"), "is not the id of a merchant"),
+        (("--merchant", "01980d1e-3b5c-7cc0-9d5a-6f1f0d9a2b44"), "there is no merchant"),
+        (("--html", tmp_path / "none" / "page.html"), "cannot be written"),
+    ):
+        ended = ledger("audit", *arguments)
+        assert ended.code == 2
+        assert reason in ended.err
