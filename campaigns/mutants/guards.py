@@ -2474,6 +2474,14 @@ WEBHOOKS: Final = (
         (f"{_ATTEMPTS}::test_a_connection_whose_receiver_answered_before_it_read_the_message_is_not_kept",),
     ),
     Mutant(
+        "webhook-answered-by-what-came-before-it",
+        "what a receiver sends between two messages is not taken for the answer to the second one",
+        f"{_WEBHOOKS}/connections.py",
+        "        if self._rests:",
+        "        if False:",
+        (f"{_ATTEMPTS}::test_an_answer_to_no_message_is_not_taken_for_that_to_the_next_one",),
+    ),
+    Mutant(
         "webhook-answered-without-end",
         "a receiver that never stops sending occupies neither the loop nor the memory of the process",
         f"{_WEBHOOKS}/connections.py",

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import socket
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_network
@@ -14,6 +15,7 @@ from tests.webhooks.conftest import certificate
 
 from ledger.domain.rejections import InvalidField
 from ledger.webhooks import client as client_module
+from ledger.webhooks import connections
 from ledger.webhooks.addresses import Destinations
 from ledger.webhooks.attempts import Outcome, retry_after
 from ledger.webhooks.client import WebhookClient
@@ -174,6 +176,91 @@ async def test_a_connection_whose_receiver_answered_before_it_read_the_message_i
     forever.set()
     assert [attempt.outcome for attempt in attempts] == [Outcome.DELIVERED] * 2
     assert receiver.connections == 2
+
+
+async def test_an_answer_to_no_message_is_not_taken_for_that_to_the_next_one(receive, local):
+    """The second answer comes while the connection rests, whole or not: what follows it is not read."""
+    late = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstale", b"HTTP/1.1 200 OK\r\nContent-Len"]
+
+    async def twice(reader, writer):
+        await receiver.read(reader)
+        writer.write(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")
+        await released.wait()
+        writer.write(late[receiver.connections - 1] if receiver.connections <= len(late) else b"")
+        await reader.read()
+
+    receiver = await receive(twice)
+    found = []
+    for n in range(3):
+        released = asyncio.Event()
+        attempt = await local.post(f"http://127.0.0.1:{receiver.port}/", f"e-{n}", BODY, [SECRET])
+        found.append((attempt.response_status, attempt.response_body))
+        released.set()
+        await asyncio.sleep(0.05)  # what was sent arrives
+    assert found == [(503, "busy")] * 3
+    assert receiver.connections == len(receiver.requests) == 3
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 204 No Content\r\n\r\n"])
+async def test_a_receiver_that_reads_nothing_keeps_no_connection_open(receive, local, monkeypatch, answer):
+    monkeypatch.setattr(connections, "_CLOSING_MAX_S", 0.2)
+    is_over, has_ended = asyncio.Event(), asyncio.Event()
+    got = []
+
+    async def late(reader, writer):
+        writer.write(answer)
+        await is_over.wait()
+        with suppress(OSError):
+            while piece := await reader.read(1 << 20):
+                got.append(len(piece))
+        has_ended.set()
+
+    receiver = await receive(late)
+    large = b" " * (32 << 20)  # more than the kernel takes
+    attempt = await local.post(f"http://127.0.0.1:{receiver.port}/", "e-1", large, [SECRET], timeout_s=0.5)
+    assert attempt.outcome is (Outcome.DELIVERED if answer else Outcome.TIMED_OUT)
+    await asyncio.sleep(0.4)
+    is_over.set()
+    async with asyncio.timeout(30):
+        await has_ended.wait()
+    assert sum(got) < len(large)
+
+
+async def test_a_receiver_that_answered_early_still_gets_the_rest_of_the_message(receive, local):
+    async def early(reader, writer):
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await answered.wait()
+        await receiver.read(reader)
+        is_read.set()
+
+    answered, is_read = asyncio.Event(), asyncio.Event()
+    receiver = await receive(early)
+    large = b" " * (32 << 20)  # more than the kernel takes
+    attempt = await local.post(f"http://127.0.0.1:{receiver.port}/", "e-1", large, [SECRET])
+    assert attempt.is_delivered
+    answered.set()
+    async with asyncio.timeout(30):
+        await is_read.wait()
+    assert receiver.requests[0][1] == large
+
+
+async def test_a_name_that_changes_its_address_beside_a_kept_connection_reaches_nothing(receive):
+    async def once(reader, writer):
+        await receiver.read(reader)
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        await reader.read(1)  # the next message, unread
+
+    receiver = await receive(once)
+    client = WebhookClient(
+        Destinations(networks=(ip_network("127.0.0.1"),)), look_up=resolving("127.0.0.1", "10.0.0.1")
+    )
+    url = f"http://shop.test:{receiver.port}/"
+    first = await client.post(url, "e-1", BODY, [SECRET])
+    client._connections._connector.clear_dns_cache()  # which lasts for seconds
+    second = await client.post(url, "e-2", BODY, [SECRET])
+    await client.close()
+    assert (first.outcome, second.outcome) == (Outcome.DELIVERED, Outcome.NOT_ALLOWED)
+    assert "leads to 10.0.0.1, an address to which no messages may be sent" in second.error
 
 
 def status(line, *headers, body=b"", length=None):

@@ -31,6 +31,8 @@ from ledger.webhooks.urls import parse_url
 RECEIVED_MAX: Final = 8 * BODY_READ_MAX
 """How many bytes a receiver may send to one message, with heads and the framing of chunks."""
 _TARGETS_MAX: Final = 1_000
+_CLOSING_MAX_S: Final = 15.0
+"""How long a connection may take to close: it is open until the receiver has read what was sent, perhaps for ever."""
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _HEAD: Final = (
     "POST {path} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nContent-Type: application/json\r\n"
@@ -104,25 +106,31 @@ class Connections:
 
         Raises aiohttp.ClientError, HttpProcessingError and OSError.
         """
-        progress.is_reused = False
+        progress.is_connected = progress.is_reused = False
         token = _progress.set(progress)
         try:
             connection = await self._connector.connect(target.request, [], _NO_TIMEOUT)
         finally:
             _progress.reset(token)
+        handler = cast("_BoundedHandler", connection.protocol)
         try:
-            handler = cast("_BoundedHandler", connection.protocol)
             progress.is_connected, progress.is_reused = True, handler.is_used
             lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
             handler.send(b"%b%bContent-Length: %d\r\n\r\n%b" % (target.head, lines.encode("ascii"), len(body), body))
             is_whole = await _read_answer(handler, progress)
         except BaseException:
+            handler.abort()
             connection.close()
             raise
         if is_whole and handler.has_sent:
+            handler.rest()
             connection.release()
-        else:  # more of this answer or of this message is to come
-            connection.close()
+            return True
+        if is_whole:  # the rest of the message is still to leave: the receiver may want it, although it has answered
+            handler.abort_later()
+        else:
+            handler.abort()
+        connection.close()
         return is_whole
 
     def _socket(self, info: tuple[Any, ...]) -> socket.socket:
@@ -150,13 +158,18 @@ async def _read_answer(handler: _BoundedHandler, progress: Progress) -> bool:
 
 
 class _BoundedHandler(ResponseHandler):
-    """A connection that ends when a receiver sends too much. `is_used` is whether it has carried a message.
+    """A connection that ends when a receiver sends too much, or sends anything between two messages. `is_used` is
+    whether it has carried a message.
 
     aiohttp holds interim answers (100 Continue) without a limit, and reads those that wait in one go: a receiver that
-    sends nothing else would occupy the event loop and the memory of the process.
+    sends nothing else would occupy the event loop and the memory of the process. What comes between two messages, it
+    takes for the answer to the next one: that would count as delivered, with an answer that perhaps is another
+    merchant's, whose endpoint is at the same host.
     """
 
     _received = 0
+    _rests = False
+    _aborting: asyncio.TimerHandle | None = None
     is_used = False
 
     def send(self, message: bytes) -> None:
@@ -164,9 +177,24 @@ class _BoundedHandler(ResponseHandler):
         if self.transport is None:
             raise aiohttp.ServerDisconnectedError
         self.is_used = True
+        self._rests = False
         self._received = 0
         self.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=BODY_READ_MAX)
         self.transport.write(message)
+
+    def rest(self) -> None:
+        """Notes that the answer has been read: until the next message, none is expected."""
+        self._rests = True
+
+    def abort_later(self) -> None:
+        """Ends the connection, which is closed now, if the receiver does not read what is still to be sent."""
+        if self.transport is not None:
+            self._aborting = self._loop.call_later(_CLOSING_MAX_S, self.transport.abort)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._aborting is not None:
+            self._aborting.cancel()
+        super().connection_lost(exc)
 
     @property
     def has_sent(self) -> bool:
@@ -174,6 +202,9 @@ class _BoundedHandler(ResponseHandler):
         return self.transport is not None and not self.transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
+        if self._rests:
+            self.abort()
+            return
         room = RECEIVED_MAX - self._received
         self._received += len(data)
         if room > 0:
