@@ -2641,11 +2641,19 @@ STANDBY: Final = (
         ("tests/api/system/test_replica.py::test_a_replica_that_is_behind_answers_nothing",),
     ),
     Mutant(
+        "replica-of-another-timeline",
+        "a standby that has more of the old log than the one that was promoted answers nothing",
+        "src/ledger/postgres/replica.py",
+        "        if found.timeline != position.timeline:\n",
+        "        if False:\n",
+        ("tests/api/system/test_replica.py::test_a_standby_of_the_old_timeline_answers_nothing",),
+    ),
+    Mutant(
         "position-of-no-primary",
         "a replica is compared with what the primary has when a list is asked for",
         "src/ledger/postgres/replica.py",
         "position = await self._written()",
-        "position = 0",
+        "position = Position((await self._written()).timeline, 0)",
         ("tests/api/system/test_replica.py::test_a_replica_that_is_behind_answers_nothing",),
     ),
     Mutant(

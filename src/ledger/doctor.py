@@ -38,6 +38,7 @@ from ledger.postgres.registration import CLOCK, CLOCK_MAX_S, CLOCK_WARN_S, RUNNI
 from ledger.postgres.replica import (
     WRITTEN,
     ReplicaBehind,
+    TimelineApart,
     connect_replica,
     reason_of,
     replayed,
@@ -278,9 +279,11 @@ async def _replica(primary: Connection, settings: Settings, url: str) -> Finding
         async with await connect_replica(url, "ledger-doctor") as replica:
             (row,) = await (await primary.execute(WRITTEN, binary=True)).fetchall()
             written = written_in(row)
-            behind = max(0, written - await replayed(replica))
+            behind = max(0, written.byte - (await replayed(replica)).byte)
             await require_replayed(replica, written)
         allowed = await asyncio.to_thread(connections_allowed, url)
+    except TimelineApart as fault:
+        return Finding("replica", "warn", f"{unused}: {fault}; look at its replication, and let it follow the primary")
     except ReplicaBehind:
         return Finding("replica", "warn", f"{unused}: it is {behind:,} bytes of log behind; look at its replication")
     except (CannotRun, psycopg.Error) as fault:

@@ -25,7 +25,7 @@ from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.faults import ReadModelBehind
 from ledger.postgres.registration import COUNT as COUNT_PROCESSES
-from ledger.postgres.replica import WRITTEN, ReplicaUse, written_in
+from ledger.postgres.replica import WRITTEN, Position, ReplicaUse, written_in
 from ledger.postgres.replication import STANDBYS, Standbys
 from projections import (
     customers,
@@ -355,9 +355,9 @@ class Queries:
         found: int | None = await self.points.get((_HEAD, merchant_id.bytes))
         return found or 0
 
-    async def written(self) -> int:
+    async def written(self) -> Position:
         """Returns the position of the primary, which a replica has to show (see `ledger.postgres.replica`)."""
-        found: int | None = await self.points.get((_WRITTEN, None))
+        found: Position | None = await self.points.get((_WRITTEN, None))
         assert found is not None, "every primary has a position"
         return found
 

@@ -1,7 +1,11 @@
 """A standby that answers reads: how its connections are opened, and how far it must have got to answer one.
 
-The position is the byte of the primary's write-ahead log up to which it is on disk. What was acknowledged before the
-position was read, by any process on any machine, is before it. Never ask for the position before the request is there.
+The position is the byte of the primary's write-ahead log up to which it is on disk, and the log's timeline, which each
+promotion increases. What was acknowledged before the position was read, by any process on any machine, is before it.
+Never ask for the position before the request is there.
+
+Never compare bytes of two timelines. A standby that had received more than the one that was promoted goes on with the
+old log: it has the bytes up to the new primary's position, and they are other commits.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 import structlog
@@ -34,14 +38,22 @@ _ANSWERED, _BEHIND, _FAILED, _UNUSED = [
 ANSWER_MAX_S: Final = 6.0
 """How long a read waits for a replica that is silent: longer than the replica's own time-out for a statement."""
 
-# Up to where the primary's log is on disk. A commit that waits for no disk may be acknowledged before it is there.
+# Up to where the primary's log is on disk, and its timeline: the first eight digits of the name of a file of the log. A
+# commit that waits for no disk may be acknowledged before it is there.
 WRITTEN: Final = """
 select 0, case when current_setting('synchronous_commit') = 'off' then pg_current_wal_insert_lsn()
-               else pg_current_wal_flush_lsn() end
+               else pg_current_wal_flush_lsn() end,
+       left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
 """
 
-# Whether the server is a standby, and up to where a read shows the primary's log.
-_REPLAYED: Final = "select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::int8"
+# Whether the server is a standby, up to where a read shows the primary's log, and the timeline that it follows: that of
+# the newest restart point or flushed page, which is late after a promotion, or that which it receives, which a role
+# without `pg_read_all_stats` does not see. A standby receives a timeline only if it has replayed nothing else.
+_REPLAYED: Final = """
+select pg_is_in_recovery(), (pg_last_wal_replay_lsn() - '0/0')::int8,
+       greatest((select min_recovery_end_timeline from pg_control_recovery()),
+                (select received_tli from pg_stat_wal_receiver))
+"""
 
 _CATCH_UP_MAX_S: Final = 0.1
 _CATCH_UP_LOOK_S: Final = 0.002
@@ -49,9 +61,16 @@ _LOOK_S: Final = 1.0
 _LOG_S: Final = 60.0
 
 
-def written_in(row: Sequence[Any]) -> int:
+class Position(NamedTuple):
+    """A place in a primary's log. Of two positions, that of the newer timeline is the greater one."""
+
+    timeline: int
+    byte: int
+
+
+def written_in(row: Sequence[Any]) -> Position:
     """Returns the position from a row of WRITTEN that was read in binary: psycopg leaves a pg_lsn as its bytes."""
-    return int.from_bytes(row[1], "big")
+    return Position(int(row[2], 16), int.from_bytes(row[1], "big"))
 
 
 class NoStandby(psycopg.OperationalError):
@@ -64,8 +83,15 @@ class NoStandby(psycopg.OperationalError):
 class ReplicaBehind(Fault):
     """The replica does not show the primary's log up to this position yet."""
 
+    def __init__(self, reason: str = "it is behind the primary") -> None:
+        super().__init__(reason)
+
+
+class TimelineApart(ReplicaBehind):
+    """The replica follows another timeline than the primary's, or is not known to follow that one yet."""
+
     def __init__(self) -> None:
-        super().__init__("it is behind the primary")
+        super().__init__("it follows another timeline than the primary, or has no restart point since the promotion")
 
 
 async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -94,27 +120,33 @@ async def connect_replica(url: str, name: str) -> Connection:
     return connection
 
 
-async def replayed(connection: psycopg.AsyncConnection[Any]) -> int:
-    """Returns up to which position of the primary's log the replica shows it.
+async def replayed(connection: psycopg.AsyncConnection[Any]) -> Position:
+    """Returns up to which position of the log that it follows the replica shows it.
 
     Raises NoStandby at a server that was promoted; its connection is closed, and the next one may meet a standby.
     """
     row = await (await connection.execute(_REPLAYED)).fetchone()
     assert row is not None, "a select without from has one row"
-    is_standby, position = row
+    is_standby, byte, timeline = row
     if not is_standby:
         connection.pgconn.finish()
         raise NoStandby
-    return int(position or 0)
+    return Position(int(timeline or 0), int(byte or 0))
 
 
-async def require_replayed(connection: psycopg.AsyncConnection[Any], position: int) -> None:
+async def require_replayed(connection: psycopg.AsyncConnection[Any], position: Position) -> None:
     """Returns once the session's replica shows the primary's log up to a position; its next statements show it too.
 
-    Raises ReplicaBehind if it does not within a tenth of a second, and NoStandby.
+    Raises ReplicaBehind if it does not within a tenth of a second, at once if it follows another timeline, and
+    NoStandby.
     """
     until = time.monotonic() + _CATCH_UP_MAX_S
-    while await replayed(connection) < position:
+    while True:
+        found = await replayed(connection)
+        if found.timeline != position.timeline:
+            raise TimelineApart
+        if found.byte >= position.byte:
+            return
         if time.monotonic() > until:
             raise ReplicaBehind
         await asyncio.sleep(_CATCH_UP_LOOK_S)
@@ -128,12 +160,12 @@ class ReplicaUse:
     primary's position.
     """
 
-    def __init__(self, url: str, written: Callable[[], Awaitable[int]]) -> None:
+    def __init__(self, url: str, written: Callable[[], Awaitable[Position]]) -> None:
         self.url = url
         self._written = written
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
-        self._behind = 0  # the last position that the replica did not show in time
+        self._behind = Position(0, 0)  # the greatest position that the replica did not show in time
         self._logged: bool | None = None  # whether the last line in the log was that it is used
         self._logged_at = float("-inf")
         self.reason = "it has not answered yet"
@@ -148,7 +180,7 @@ class ReplicaUse:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._disconnect()
 
-    async def ask(self, read: Callable[[int], Awaitable[T]]) -> T | None:
+    async def ask(self, read: Callable[[Position], Awaitable[T]]) -> T | None:
         """Returns what `read` reads at the replica for the position that it has to show; None if the primary has to
         answer.
 
@@ -190,7 +222,11 @@ class ReplicaUse:
             await self._disconnect()
             self._note(reason_of(fault))
         else:
-            self._note(reason_of(ReplicaBehind()) if position < self._behind else "")
+            if position >= self._behind:
+                self._note("")
+            else:
+                is_apart = position.timeline < self._behind.timeline
+                self._note(reason_of(TimelineApart() if is_apart else ReplicaBehind()))
 
     async def _run(self) -> None:
         while True:

@@ -13,7 +13,7 @@ from psycopg import IsolationLevel
 
 from ledger.domain.rejections import ReportTooLarge
 from ledger.postgres.connection import Connection, SharedClient
-from ledger.postgres.replica import ReplicaUse, connect_replica, require_replayed
+from ledger.postgres.replica import Position, ReplicaUse, connect_replica, require_replayed
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class ReportClient(SnapshotClient):
     def _turn_of(self, merchant_id: UUID) -> asyncio.Lock:
         return self._of_merchants.setdefault(merchant_id, asyncio.Lock())
 
-    async def _read_at_replica(self, position: int, read: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _read_at_replica(self, position: Position, read: Callable[[Connection], Awaitable[T]]) -> T:
         assert self._at_replica is not None, "there is a replica"
         async with self._at_replica.turn() as connection:
             await require_replayed(connection, position)

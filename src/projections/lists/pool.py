@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from ledger.postgres.connection import LIST_SETTINGS, QueryTimeout, apply_settings, connect_arguments
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
-from ledger.postgres.replica import require_replayed
+from ledger.postgres.replica import Position, require_replayed
 
 _CONNECTIONS_MAX: Final = 4
 _QUEUE_MAX: Final = 200
@@ -79,7 +79,7 @@ class ListPool:
                 await connection.execute(statement, parameters)
 
     async def first_rows(
-        self, statements: Iterable[str], parameters: Mapping[str, Any], position: int | None = None
+        self, statements: Iterable[str], parameters: Mapping[str, Any], position: Position | None = None
     ) -> list[tuple[Any, ...]]:
         """Returns all rows of the first query that has any. Each query has its own time limit.
 

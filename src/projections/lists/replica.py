@@ -12,6 +12,7 @@ from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
 from ledger.postgres.replica import (
     ANSWER_MAX_S,
+    Position,
     ReplicaBehind,
     ReplicaUse,
     configure,
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 _RETRY_MAX_S: Final = 2.0  # the state of the replica is looked at every second, and is what lets queries come
 
-_PlacedKey = tuple[PageKey, int]
+_PlacedKey = tuple[PageKey, Position]
 """A page, and the position that it has to show."""
 
 
@@ -70,7 +71,7 @@ class ListReplica:
     async def page(self, key: PageKey) -> SharedPage | None:
         """Returns a page of orders."""
 
-        async def read(position: int) -> SharedPage:
+        async def read(position: Position) -> SharedPage:
             page = await self._pages.get((key, position))
             if page is None:
                 raise ReplicaBehind
@@ -86,7 +87,7 @@ class ListReplica:
 class _ListsAt:
     """The lists of a replica that shows a position."""
 
-    def __init__(self, lists: ListPool, position: int) -> None:
+    def __init__(self, lists: ListPool, position: Position) -> None:
         self._lists = lists
         self._position = position
 

@@ -12,11 +12,12 @@ from typing import Any
 import psycopg
 import pytest
 from benchmarks.scratch import running_standby, start_standby
+from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict
 from structlog.testing import capture_logs
 from tests.api.bodies import order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront, opened
-from tests.streaming import running_primary
+from tests.streaming import running_primary, wait_until
 
 from ledger import doctor
 from ledger.postgres import replica
@@ -24,7 +25,15 @@ from ledger.postgres.connection import connect
 from ledger.postgres.embedded.server import EmbeddedServer
 from ledger.postgres.migrate import migrate
 from ledger.postgres.prepare import prepare
-from ledger.postgres.replica import NoStandby, ReplicaUse, connect_replica, replayed
+from ledger.postgres.replica import (
+    WRITTEN,
+    NoStandby,
+    ReplicaUse,
+    connect_replica,
+    replayed,
+    require_replayed,
+    written_in,
+)
 from ledger.settings import Settings
 from ledger.telemetry.metrics import REPLICA_READS
 
@@ -264,6 +273,39 @@ async def test_the_primary_answers_once_its_replica_was_promoted(
 
 
 @pytest.mark.usefixtures("patient")
+async def test_a_standby_of_the_old_timeline_answers_nothing(
+    primary: EmbeddedServer, standby: EmbeddedServer, short_dir: Path, tmp_path: Path
+) -> None:
+    """Loses the first primary: one standby is promoted, and the other one has more of the old log than that."""
+    with (
+        running_standby(short_dir / "fork", primary) as promoted,
+        running_standby(short_dir / "follower", promoted) as follower,
+    ):
+        with psycopg.connect(promoted.url, autocommit=True) as operator:
+            operator.execute("select pg_promote()")
+        with psycopg.connect(primary.url, autocommit=True) as operator:
+            operator.execute("select pg_logical_emit_message(true, 'test', repeat('x', 32_000_000))")
+            row = operator.execute("select pg_current_wal_flush_lsn()").fetchone()
+            assert row is not None
+        with psycopg.connect(standby.url, autocommit=True) as operator:
+            wait_until(operator, f"select pg_last_wal_replay_lsn() >= '{row[0]}'", value=True)
+        settings = Settings(database_url=promoted.url, data_dir=tmp_path, master_key="11" * 32)
+        async with opened(replace(settings, read_database_url=standby.url)) as store:
+            await until(lambda: warning_of(store), "")
+            merchant = await store.register()
+            created = (await merchant.create(order())).json()["id"]
+            for path in (ORDERS, f"{ORDERS}?customerId=ana"):
+                assert await ids(merchant, path) == [created]
+            await until(lambda: warning_of(store), "it follows another timeline")
+        async with used(replace(settings, read_database_url=follower.url)) as store:
+            merchant = Merchant(merchant.merchant_id, merchant.secret, store.client)
+            before = counted()
+            for path in (ORDERS, f"{ORDERS}?customerId=ana"):
+                assert await ids(merchant, path) == [created]
+            assert counted()["answered"] == before["answered"] + 2
+
+
+@pytest.mark.usefixtures("patient")
 def test_doctor_reports_what_becomes_of_the_replica(
     settings: Settings,
     primary: EmbeddedServer,
@@ -295,12 +337,24 @@ def test_doctor_reports_what_becomes_of_the_replica(
         assert (state, "bytes of log behind" in text) == ("warn", True)
 
 
-def test_the_application_reads_the_replica_as_its_own_role(settings: Settings, primary: EmbeddedServer) -> None:
-    ready = prepare(settings, primary.url)
+@pytest.mark.usefixtures("patient")
+async def test_the_application_reads_the_replica_as_its_own_role(settings: Settings, primary: EmbeddedServer) -> None:
+    ready = await asyncio.to_thread(prepare, settings, primary.url)
     own, at_replica = [conninfo_to_dict(str(url)) for url in (ready.database_url, ready.read_database_url)]
     assert str(own["user"]).startswith("ledger_app_")
     assert (at_replica["user"], at_replica["password"]) == (own["user"], own["password"])
     assert at_replica["host"] == conninfo_to_dict(str(settings.read_database_url))["host"]
+    async with await connect(str(ready.database_url), "test") as connection:
+        (row,) = await (await connection.execute(WRITTEN, binary=True)).fetchall()
+    await until(lambda: is_role_replayed(str(own["user"]), settings), "yes")
+    async with await connect_replica(str(ready.read_database_url), "test") as connection:
+        await require_replayed(connection, written_in(row))
+
+
+async def is_role_replayed(role: str, settings: Settings) -> str:
+    async with await connect_replica(str(settings.read_database_url), "test") as connection:
+        found = await connection.execute("select from pg_roles where rolname = %s", (role,))
+        return "yes" if await found.fetchone() is not None else "no"
 
 
 async def test_the_sessions_at_a_replica_have_their_settings(standby: EmbeddedServer) -> None:
