@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 import structlog
+from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import tuple_row
 
@@ -94,6 +95,16 @@ class TimelineApart(ReplicaBehind):
         super().__init__("it follows another timeline than the primary, or has no restart point since the promotion")
 
 
+class _ReplicaConnection(Connection):
+    """A connection whose statements each end within ANSWER_MAX_S, and then break it: a server that is stopped keeps its
+    connections, and a report of several statements has no limit as a whole.
+    """
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
+        with QueryTimeout(self, ANSWER_MAX_S):
+            return await super().wait(gen, interval, timeout)
+
+
 async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
     """Gives a new session at a replica its settings. Raises psycopg.Error, which is NoStandby at a primary."""
     answer = await connection.execute(SET, (list(LIST_SETTINGS), list(LIST_SETTINGS.values())), prepare=False)
@@ -107,13 +118,12 @@ async def connect_replica(url: str, name: str) -> Connection:
     """Opens a connection to a replica, named `name` in its activity view. Raises psycopg.Error, which is NoStandby at a
     primary.
     """
-    connection = await Connection.connect(url, row_factory=tuple_row, **connect_arguments(name))
+    connection = await _ReplicaConnection.connect(url, row_factory=tuple_row, **connect_arguments(name))
     connection.prepare_threshold = 0
     connection.prepared_max = None
     arrays.register(connection)
     try:
-        with QueryTimeout(connection, ANSWER_MAX_S):
-            await configure(connection)
+        await configure(connection)
     except BaseException:
         await connection.close()
         raise

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -53,6 +55,9 @@ LISTS = (
     "/api/v1/invoices/month-end?month=2026-03",
     "/api/v1/summary",
 )
+
+REPORTS = "ledger-replica-summaries"
+"""The name of the connection of reports at a replica."""
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +227,26 @@ async def test_the_primary_answers_while_the_replica_is_away(settings: Settings,
             assert counted()["answered"] == before["answered"] + 2
     told = [line["event"] for line in logs if line["event"].startswith("replica_")]
     assert told == ["replica_used", "replica_unused", "replica_used"]
+
+
+@pytest.mark.usefixtures("patient")
+async def test_no_report_waits_for_a_replica_that_is_silent(
+    settings: Settings, standby: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "ANSWER_MAX_S", 1.0)
+    async with used(settings) as store:
+        merchant = await store.register()
+        assert (await merchant.get("/api/v1/summary")).status_code == 200
+        with psycopg.connect(standby.url) as operator:
+            found = operator.execute("select pid from pg_stat_activity where application_name = %s", (REPORTS,))
+            [(pid,)] = found.fetchall()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            before = counted()
+            assert (await merchant.get("/api/v1/summary")).status_code == 200
+            assert counted()["failed"] == before["failed"] + 1
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
 
 async def test_an_application_starts_without_its_replica(primary: EmbeddedServer, tmp_path: Path) -> None:
