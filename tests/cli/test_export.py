@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 
@@ -116,7 +117,17 @@ def test_an_export_that_is_impossible_gives_the_reason(ledger, merchant, tmp_pat
     assert "there is no merchant" in ledger("export", "--to", tmp_path / "x", "--merchant", unknown).one_line
     assert "is not the id of a merchant" in ledger("export", "--to", tmp_path / "x", "--merchant", "A").one_line
     assert "cannot be written" in ledger("export", "--to", tmp_path / "absent" / "x").one_line
-    assert not (tmp_path / "x").exists()
+    assert "Is a directory" in ledger("export", "--to", tmp_path).one_line
+    assert list(tmp_path.glob("*x*")) == []  # nor a part of what was not completed
+
+
+def test_an_export_to_a_pipe_does_not_replace_it(ledger, merchant, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        assert ledger("export", "--to", pipe, "--merchant", merchant).code == 0
+        assert lines(reader.communicate(timeout=30)[0]) != []
+    assert pipe.is_fifo()
 
 
 def test_a_command_ends_in_silence_once_nobody_reads(settings):

@@ -78,10 +78,19 @@ def _opened(to: str) -> Iterator[Callable[[bytes], object]]:
         sys.stdout.buffer.flush()
         return
     place = Path(to)
+    if place.exists() and not place.is_file():  # a pipe or a device, which is never replaced; a folder is refused
+        with place.open("wb") as device:
+            yield device.write
+        return
     unfinished = place.with_name(f"{place.name}.unfinished")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        yield file.write
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(place)
+    unfinished.unlink(missing_ok=True)  # of a command that was ended: it may have other rights
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file.write
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(place)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)  # it has personal data, and may have filled the disk
+        raise

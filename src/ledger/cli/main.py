@@ -5,7 +5,7 @@ Import nothing heavy outside the body of a command, so that `ledger --help` and 
 
 from __future__ import annotations
 
-import os
+import errno
 import signal
 import sys
 from typing import Annotated, Any, Final
@@ -32,10 +32,13 @@ from ledger.cli import (
     seed,
     service,
 )
+from ledger.cli.output import discard_output
 from ledger.settings import CannotRun
 
 _PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 """The exit status of a program that the signal of a closed pipe ends."""
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a full disk."""
 
 
 class _Commands(TyperGroup):
@@ -47,9 +50,13 @@ class _Commands(TyperGroup):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())  # what is left to print is flushed at the end of the process
+            discard_output()
             raise typer.Exit(_PIPE_CLOSED) from None
+        except OSError as refusal:
+            if refusal.errno not in _NO_ROOM:
+                raise
+            discard_output()
+            raise CannotRun(f"{refusal.filename or 'the output'} cannot be written: {refusal.strerror}") from None
         return result
 
 

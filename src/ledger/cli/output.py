@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -13,6 +15,12 @@ def echo_json(content: object) -> None:
     import msgspec
 
     typer.echo(msgspec.json.encode(content).decode())
+
+
+def discard_output() -> None:
+    """Discards what is left to print, which is flushed at the end of the process: it can no longer be written."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
 
 
 def echo_table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
