@@ -17,7 +17,7 @@ from msgspec import structs
 from tests.audit.auditing import audit_of, settings_of, wrong_in
 from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
 
-from ledger.audit.auditor import read_saved
+from ledger.audit.auditor import audit, read_saved
 from ledger.audit.page import render_page
 from ledger.audit.tables import MERGED, STREAM_COLUMNS
 from ledger.background.log_sealing import LogSealer
@@ -48,8 +48,8 @@ async def fill(ledger: Ledger, merchant: Actor) -> None:
     await asyncio.gather(*[create_order(ledger, merchant, an_order(f"many-{n}", by_card())) for n in range(60)])
 
 
-async def seal(url: str, folder: object = "/nowhere") -> None:
-    settings = settings_of(url)
+async def seal(url: str, folder: object = "/nowhere", **changed: Any) -> None:
+    settings = structs.replace(settings_of(url), **changed)
     keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
     async with LogSealer(url, keys, CheckpointFiles(f"file://{folder}"), every_s=1.0) as sealer:
         await sealer.seal(asyncio.Event())
@@ -329,3 +329,60 @@ async def test_an_erasure_that_is_not_finished_is_no_violation(
     execute(database_url, "update data_key set forgotten_at = now()")  # as if the order had been rendered again
     found = {(each.table, each.column) for each in audit_of(database_url).violations}
     assert ("payment_order", "head.billingAddressLine") in found
+
+
+async def test_checkpoints_under_an_earlier_name_of_a_log_are_no_violation(
+    filled: str, merchant: Actor, tmp_path: Path
+) -> None:
+    """A log that contradicts a checkpoint gets another name, under which it is signed from then on."""
+    settings = structs.replace(settings_of(filled), checkpoints_url=str(tmp_path))
+    keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
+    async with LogSealer(filled, keys, CheckpointFiles(f"file://{tmp_path}"), every_s=1.0) as sealer:
+        await sealer.write_checkpoints(datetime.now(UTC))
+    renamed = structs.replace(settings, log_origin="pay.example.com/v1/log-2")
+    await seal(filled, log_origin=renamed.log_origin)
+    saved = await read_saved(renamed)
+    assert saved.sizes
+    assert wrong_in(audit(renamed, filled, saved=saved)) == []
+    execute(filled, "update log_checkpoint set note = replace(note, 'log-2', 'log-3')")
+    assert "TREE" in {each.invariant for each in audit(renamed, filled, saved=saved).violations}
+
+
+async def test_values_that_no_calendar_has_are_named(filled: str) -> None:
+    execute(filled, "update payment_order set created_at = 'infinity'")
+    execute(filled, "update payment_method set created_at = '20000-01-01'")
+    found = {(each.table, each.column): each.found for each in audit_of(filled).violations}
+    assert "no time of the calendar" in (found["payment_order", "created_at"] or "")
+    assert "no time of the calendar" in (found["payment_method", "created_at"] or "")
+
+
+async def test_a_customer_who_is_forgotten_before_the_erasure_is_named(filled: str) -> None:
+    """The worker would take nothing of the person out of the rows once the customer is erased."""
+    execute(filled, "update data_key set forgotten_at = now()")
+    assert {(each.table, each.column) for each in audit_of(filled).violations} == {("data_key", "forgotten_at")}
+
+
+@pytest.mark.parametrize(
+    ("topic", "old", "new"),
+    [
+        ("payment-captured.v1", '"amount":"10000"', '"amount":"NaN"'),
+        ("order-created.v1", '"currency":"MXN"', '"currency":"ZZZ"'),
+        ("order-created.v1", '"at":"2', '"at":"0'),
+        ("payment-authorized.v1", '"validityS":604800', '"validityS":9000000000000000'),
+        ("payment-started.v1", '"surcharge":"0"', '"surcharge":"1e999999"'),
+    ],
+)
+async def test_an_event_of_which_nothing_can_be_computed_is_named(
+    filled: str, merchant: Actor, topic: str, old: str, new: str
+) -> None:
+    with psycopg.connect(filled, autocommit=True) as connection:
+        row = connection.execute(
+            "update event set data = convert_to(replace(convert_from(data, 'UTF8'), %s, %s), 'UTF8')"
+            " where (merchant_id, position) in (select merchant_id, min(position) from event where topic = %s"
+            " and merchant_id = %s group by 1) and position(%s in convert_from(data, 'UTF8')) > 0 returning position",
+            [old, new, topic, merchant.merchant_id, old],
+        ).fetchone()
+    assert row is not None
+    found = [each for each in audit_of(filled).violations if each.invariant != "TREE"]
+    assert found != []
+    assert row[0] in {each.position for each in audit_of(filled).violations if each.invariant == "TREE"}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import psycopg
+from tests.cli.test_log import sealed
 from tests.seeding.conftest import APPROVED, line, opening, order
+from tests.service.trees import environment
 
 NOON = "2026-03-02T12:00:00-06:00"
 
@@ -48,3 +52,44 @@ def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
         ended = ledger("audit", *arguments)
         assert ended.code == 2
         assert reason in ended.err
+    assert "no violation" in ended.out  # what was found is printed all the same
+
+
+def test_an_audit_for_which_there_is_no_room_reports_no_violation_by_its_status(settings):
+    """A full disk under the output, and under the folder for temporary files, of which the hashes need some."""
+    command = f"{sys.executable} -P -c 'from ledger.cli.main import main; main()'"
+    sealed(settings, 10)
+    variables = {"LEDGER_DATABASE_URL": settings.database_url, "LEDGER_DATABASE_APP_URL": settings.database_url}
+    ended = [
+        subprocess.run(
+            ["bash", "-c", shell],
+            env=environment(**variables, LEDGER_DATA_DIR=str(settings.data_dir)),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        for shell in (
+            f"{command} audit --json > /dev/full",
+            f"ulimit -f 0; {command} audit --json",
+            f"{command} settings > /dev/full",
+        )
+    ]
+    assert [each.returncode for each in ended] == [2, 2, 1]
+    for each in ended:
+        assert each.stderr.startswith("ledger: ")
+        assert each.stderr.count("\n") == 1, each.stderr
+
+
+def test_an_audit_of_a_damaged_database_or_without_its_checkpoints_cannot_run(ledger, settings, database_url):
+    place = settings.data_dir / "checkpoints"
+    place.write_text("a file in the place of the folder")
+    refused = ledger("audit")
+    place.unlink()
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert refused.err.startswith("ledger: the store of checkpoints failed")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("alter table log_checkpoint rename column size to entries")
+    damaged = ledger("audit")
+    assert (damaged.code, damaged.err.count("\n")) == (2, 1)
+    assert "the database cannot be read" in damaged.err

@@ -10,12 +10,12 @@ import multiprocessing
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from msgspec import Struct
@@ -292,12 +292,9 @@ def _merchant(
     """Returns what is wrong with a merchant's positions, counters and sums."""
     found = list(_positions(connection, merchant_id, head, part))
     found += _counters(connection, merchant_id, part)
-    methods = [row for page in pages(connection, _METHODS, (merchant_id,)) for row in page]
-    numbers: dict[UUID, bool] = {}
-    if vault is not None:
-        numbers = dict(vault.execute(_VAULT, (merchant_id,), binary=True).fetchall())
-    settled = sum([id_hash(method_id) for method_id, is_settled in numbers.items() if is_settled])
-    other_methods = sum(map(row_hash, methods)) % HASH_MODULUS != part.methods
+    methods = sum(map(row_hash, _rows(connection, _METHODS, merchant_id)))
+    settled = sum(id_hash(method_id) for method_id, is_settled in _numbers(vault, merchant_id) if is_settled)
+    other_methods = methods % HASH_MODULUS != part.methods
     other_numbers = vault is not None and settled != part.saved
     if not (other_methods or other_numbers or part.paid):
         return found
@@ -306,14 +303,28 @@ def _merchant(
         KeyRange((merchant_id, _NONE), (merchant_id, _ALL)), lambda _: None
     )  # what it finds was found before
     if other_methods:
-        found += _methods(merchant_id, details, methods)
+        found += _methods(merchant_id, details, _rows(connection, _METHODS, merchant_id))
     if other_numbers:
+        numbers = dict(_numbers(vault, merchant_id))
         found += [_violation(merchant_id, broken) for broken in broken_vault(details.saved, numbers)]
     for order_id in part.charging:  # its outcome is not recorded on both sides yet
         details.paid.pop(order_id, None)
         details.captured.pop(order_id, None)
     found += [_violation(merchant_id, broken) for broken in broken_payments(details.paid, details.captured)]
     return found
+
+
+def _rows(connection: Connection, query: LiteralString, merchant_id: UUID) -> Iterator[tuple[Any, ...]]:
+    """Yields rows of a merchant, of which a page is in memory at once."""
+    for page in pages(connection, query, (merchant_id,)):
+        yield from page
+
+
+def _numbers(vault: Connection | None, merchant_id: UUID) -> Iterator[tuple[UUID, bool]]:
+    """Yields the numbers of the vault by the ids of their payment methods, with whether each is settled."""
+    if vault is not None:
+        for method_id, is_settled in _rows(vault, _VAULT, merchant_id):
+            yield UUID(bytes=method_id), is_settled
 
 
 def _positions(connection: Connection, merchant_id: UUID, head: int, part: MerchantPart) -> Iterator[Violation]:
@@ -351,7 +362,7 @@ def _counter(merchant_id: UUID, table: str, what: str, expected: int, found: int
     )
 
 
-def _methods(merchant_id: UUID, details: Details, stored: Sequence[tuple[object, ...]]) -> Iterator[Violation]:
+def _methods(merchant_id: UUID, details: Details, stored: Iterable[tuple[object, ...]]) -> Iterator[Violation]:
     of_log, of_table = Counter(details.methods), Counter(stored)
     missing, surplus = list((of_log - of_table).elements()), list((of_table - of_log).elements())
     ids = sorted({row[1] for row in (*missing, *surplus)})

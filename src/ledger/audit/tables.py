@@ -204,12 +204,19 @@ _TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
     "uuid": lambda cell: str(UUID(bytes=cell)),
     "text": lambda cell: cell.decode(errors="replace"),
     "bool": lambda cell: str(bool(cell)).lower(),
-    "timestamptz": lambda cell: (_EPOCH + timedelta(microseconds=cell)).isoformat(),
-    "date": lambda cell: (_EPOCH + timedelta(days=cell)).date().isoformat(),
+    "timestamptz": lambda cell: _time(timedelta(microseconds=1), cell).isoformat(),
+    "date": lambda cell: _time(timedelta(days=1), cell).date().isoformat(),
 }
+
+
+def _time(unit: timedelta, count: int) -> datetime:
+    return _EPOCH + unit * count
 
 
 def _text(kind: str, cell: Any) -> str:
     if cell is None:
         return "null"
-    return _TEXTS.get(kind, lambda plain: str(int(plain)))(cell)
+    try:
+        return _TEXTS.get(kind, lambda plain: str(int(plain)))(cell)
+    except OverflowError:  # Postgres has times before the year 1 and behind 9999, and infinity
+        return f"{cell} (no time of the calendar)"

@@ -169,11 +169,23 @@ class TreeAuditor:
 def _opened(
     merchant_id: UUID, note: bytes, verifiers: Sequence[Verifier], where: str, found: list[Violation]
 ) -> Checkpoint | None:
+    if _is_of_another_log(merchant_id, note, verifiers):
+        return None
     try:
         return open_checkpoint(note, verifiers)
     except (Malformed, Unverified) as forged:
         found.append(_violation(merchant_id, f"the {where} is not signed by the log's keys: {forged}"))
         return None
+
+
+def _is_of_another_log(merchant_id: UUID, note: bytes, verifiers: Sequence[Verifier]) -> bool:
+    """Returns whether a checkpoint was signed under an earlier name of the merchant's log, which LEDGER_LOG_ORIGIN had.
+
+    It claims nothing of the log that has the name of now. A row or a file that was given another name is as one that
+    was removed: the newest checkpoint must have the name of now in any case.
+    """
+    origin = note.partition(b"\n")[0].decode(errors="replace")
+    return origin.endswith(f"/{merchant_id}") and all(verifier.name != origin for verifier in verifiers)
 
 
 def _other_leaves(merchant_id: UUID, first: int, events: bytes, tile: bytes) -> Iterator[Violation]:

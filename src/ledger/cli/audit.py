@@ -10,7 +10,7 @@ import typer
 
 from ledger.cli.installation import errors_as_cannot_run, settings_from, uuid_of
 from ledger.cli.options import DataDir, json_option
-from ledger.cli.output import echo_json
+from ledger.cli.output import discard_output, echo_json
 from ledger.cli.progress_bar import progress_bar
 from ledger.settings import CannotRun, SettingWrong
 
@@ -56,19 +56,26 @@ def audit(
         chosen = None if merchant is None else uuid_of(merchant, "merchant")
         with progress_bar() as progress:
             report = _audited(data_dir, chosen, workers, progress, processor=processor)
-        if html is not None:
-            from ledger.audit.page import render_page
-
-            try:
-                html.write_text(render_page(report))
-            except OSError as refusal:
-                raise CannotRun(f"{html} cannot be written: {refusal.strerror}") from refusal
-    if json:
-        echo_json(report)
-    else:
-        _echo(report)
+        refused = None if html is None else _write_page(html, report)
+        if json:
+            echo_json(report)
+        else:
+            _echo(report)
+        if refused is not None:  # what was found is printed before
+            raise CannotRun(refused)
     if not report.is_clean:
         raise typer.Exit(_VIOLATIONS)
+
+
+def _write_page(place: Path, report: Report) -> str | None:
+    """Writes the report as a page. Returns why it cannot be written, None if it is."""
+    from ledger.audit.page import render_page
+
+    try:
+        place.write_text(render_page(report), encoding="utf-8")
+    except OSError as refusal:
+        return f"{place} cannot be written: {refusal.strerror}"
+    return None
 
 
 def _audited(
@@ -84,19 +91,40 @@ def _audited(
 
     configure_logs("critical")
     tune_process()
-    with ready_database(settings_from(data_dir=data_dir)) as settings, errors_as_cannot_run():
-        assert settings.database_url is not None, "the installation's settings name its database"
+    with ready_database(settings_from(data_dir=data_dir)) as settings:
+        url = settings.database_url
+        assert url is not None, "the installation's settings name its database"
         saved = asyncio.run(read_saved(settings))
-        report = run(settings, settings.database_url, merchant_id, workers=workers, saved=saved, progress=progress)
-        return asyncio.run(with_processors(settings, report, merchant_id)) if processor else report
+        with errors_as_cannot_run():
+            report = run(settings, url, merchant_id, workers=workers, saved=saved, progress=progress)
+            return asyncio.run(with_processors(settings, report, merchant_id)) if processor else report
 
 
 @contextmanager
 def _exits_2_if_it_cannot_run() -> Iterator[None]:
+    """Ends with 2, because 1 is for violations."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    import psycopg
+
+    from ledger.tlog.checkpoint_files import CheckpointsUnavailable
+
     try:
         yield
     except (CannotRun, SettingWrong) as reason:
         _end(str(reason))
+    except CheckpointsUnavailable as unread:
+        _end(str(unread))
+    except BrokenProcessPool:
+        _end("a process of the audit was ended, as by a lack of memory: audit with fewer --workers")
+    except psycopg.Error as failure:  # one that is no lost connection: a damaged page, a missing right
+        _end(f"the database cannot be read: {' '.join(str(failure).split())}")
+    except BrokenPipeError:
+        raise
+    except OSError as refusal:
+        discard_output()  # if it is what cannot be written
+        where = refusal.filename or "the output, or a file in the folder for temporary files (TMPDIR),"
+        _end(f"{where} cannot be written: {refusal.strerror or refusal}")
 
 
 def _end(reason: str) -> NoReturn:
