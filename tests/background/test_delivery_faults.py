@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -20,7 +21,8 @@ from ledger.background.deliveries import health, sender, session
 from ledger.background.deliveries import outcomes as outcomes_module
 from ledger.background.deliveries import rendered as rendered_module
 from ledger.background.deliveries import store as store_module
-from ledger.background.deliveries.outcomes import Outcomes, OutcomeWriter
+from ledger.background.deliveries.delivery import DeliveryStatus
+from ledger.background.deliveries.outcomes import DeliveryRow, Outcomes, OutcomeWriter
 from ledger.background.deliveries.rendered import RenderedBodies
 from ledger.background.deliveries.store import DeliveryStore, Lease
 from ledger.domain.webhooks.terms import Ordering
@@ -364,6 +366,43 @@ async def test_leases_are_locked_in_one_order(database_url: str, renews: bool) -
         await waiting
     await store.stop()
     await writer.stop()
+
+
+async def test_outcomes_of_large_bodies_are_written_in_several_transactions(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcomes_module, "_BYTES_MAX", 1_000)
+    write, written = OutcomeWriter._write, list[int]()
+
+    async def noted(self: OutcomeWriter, some: Sequence[Outcomes]) -> dict[UUID, int]:
+        written.append(len(some))
+        return await write(self, some)
+
+    monkeypatch.setattr(OutcomeWriter, "_write", noted)
+    row = DeliveryRow(
+        id=uuid4(),
+        event_id=uuid4(),
+        sequence=1,
+        kind="payment_order.created",
+        stream_id=uuid4(),
+        resource_id=None,
+        is_repeat=False,
+        status=DeliveryStatus.PENDING,
+        next_attempt_at=None,
+        first_failed_at=None,
+        attempts=(),
+        body=b" " * 500,
+        has_answers=False,
+        is_new=True,
+    )
+    writer = OutcomeWriter(database_url)
+    handed_in = [writer.write(Outcomes(Lease(uuid4(), uuid4(), uuid4()), 1, health.Health(), [row])) for _ in range(5)]
+    running = asyncio.create_task(writer.run())
+    assert await asyncio.gather(*handed_in) == [None] * 5, "nobody has these leases"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await writer.stop()
+    assert written == [2, 2, 1]
 
 
 async def test_an_outcome_waits_for_the_disk_whatever_the_connection_does(

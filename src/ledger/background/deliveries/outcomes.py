@@ -28,6 +28,8 @@ _log = structlog.get_logger()
 _AGAIN_S: Final = 0.25
 _ROWS_MAX: Final = 2_000
 """How many deliveries one transaction writes, beyond which the next one takes the other endpoints."""
+_BYTES_MAX: Final = 8 << 20
+"""The same for the bytes of bodies, which are encoded at once: an event of hundreds of payments has a megabyte."""
 
 # Moves the cursors of the endpoints whose leases are held, and writes their deliveries. The parameter is a JSON array
 # of outcomes. The commit waits for the disk, whatever the settings of the connection are. What the texts of a delivery
@@ -185,12 +187,14 @@ class OutcomeWriter:
                 written.set_result(versions.get(outcomes.lease.holder))
 
     def _next(self) -> list[_Waiting]:
-        """Takes what waits, up to about so many rows."""
+        """Takes what waits, up to about so many rows and bytes."""
         some: list[_Waiting] = []
-        rows = 0
-        while self._waiting and rows < _ROWS_MAX:
+        rows = size = 0
+        while self._waiting and rows < _ROWS_MAX and size < _BYTES_MAX:
             some.append(self._waiting.pop(0))
-            rows += len(some[-1][0].rows)
+            added = some[-1][0].rows
+            rows += len(added)
+            size += sum(len(row.body or b"") for row in added)
         if not self._waiting:
             self._wake.clear()
         return some
