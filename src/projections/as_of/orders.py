@@ -9,7 +9,6 @@ that existed, all of these are folded instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,7 +18,6 @@ from msgspec.structs import replace
 from ledger.domain.customers.state import Customer
 from ledger.domain.money import scaled
 from ledger.domain.orders.state import Order
-from ledger.postgres.connection import Connection
 from ledger.postgres.faults import ReadModelBehind
 from projections.as_of.points import around, find_position, page_stated_at
 from projections.as_of.reads import sources_then
@@ -88,15 +86,13 @@ class PastOrderReader:
         Raises InvalidField if a filter refers to too many customers or cards, ReadModelBehind like `Queries.orders`.
         """
         assert query.as_of is not None, "the present has no place in the past"
-        async with self._turn(merchant_id, query) as connection:
+        is_short = query.is_of_fixed_fields and query.email is None and not query.related
+        client = self._client if is_short else self._reports
+        async with client.snapshot(merchant_id) as connection:
             point = await find_position(connection, merchant_id, query.as_of, query.as_of)
             snapshot = Snapshot(connection, self._states, merchant_id, point)
             rows = [(0, None)] if point.position == 0 else await _rows(snapshot, query)
         return page_stated_at(page_body(query, rows, query.as_of), point)
-
-    def _turn(self, merchant_id: UUID, query: OrderQuery) -> AbstractAsyncContextManager[Connection]:
-        is_short = query.is_of_fixed_fields and query.email is None and not query.related
-        return self._client.snapshot() if is_short else self._reports.report(merchant_id)
 
 
 class _Named(Struct, frozen=True):
@@ -165,9 +161,16 @@ async def _listed_by_state(
 
 
 async def _passing(snapshot: Snapshot, query: OrderQuery, rows: Sequence[Sequence[Any]]) -> list[Place]:
-    """Returns the places of the orders that passed the filters as they were, from rows of places."""
+    """Returns the places of the orders that passed the filters as they were, from rows of places.
+
+    One that was recorded much later than it was created may not be among `not_yet`, and did not exist.
+    """
     orders = await snapshot.folded([order_id for _, order_id in rows])
-    return [(created_at, order_id) for created_at, order_id in rows if _passes(query, orders[order_id])]
+    return [
+        (created_at, order_id)
+        for created_at, order_id in rows
+        if order_id in orders and _passes(query, orders[order_id])
+    ]
 
 
 def _passes(query: OrderQuery, order: Order) -> bool:

@@ -1,4 +1,4 @@
-"""What reports of the past share: they may fold very many streams, and so one of them runs at a time in a process."""
+"""The connections at which the past is read. A report may fold very many streams: one runs at a time in a process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ FOLDED_MAX: Final = 50_000
 
 
 class SnapshotClient(SharedClient):
-    """A connection for several tasks in turn, whose transactions each see the database at one moment."""
+    """A connection for several tasks in turn, whose transactions each see the database at one moment.
+
+    The tasks of a merchant wait for each other first, so that many of them delay another merchant by one alone.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        super().__init__(url, name)
+        self._of_merchants = WeakValueDictionary[UUID, asyncio.Lock]()
 
     async def _open(self) -> Connection:
         connection = await self._connect()
@@ -33,8 +40,16 @@ class SnapshotClient(SharedClient):
         return await super()._open()
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Connection]:
+    async def snapshot(self, merchant_id: UUID) -> AsyncIterator[Connection]:
         """Yields the connection in a transaction to one task at a time. Raises DatabaseUnavailable."""
+        async with self._turn_of(merchant_id), self._transaction() as connection:
+            yield connection
+
+    def _turn_of(self, merchant_id: UUID) -> asyncio.Lock:
+        return self._of_merchants.setdefault(merchant_id, asyncio.Lock())
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[Connection]:
         async with self.turn() as connection, connection.transaction():
             yield connection
 
@@ -47,28 +62,18 @@ class _ReplicaClient(SnapshotClient):
 
 
 class ReportClient(SnapshotClient):
-    """The connection of reports, at which merchants take turns. A `replica` answers those that it can.
-
-    The requests of a merchant wait for each other first, so that many of them delay another merchant by one alone.
-    """
+    """The connection of reports. A `replica` answers those that it can."""
 
     def __init__(self, url: str, replica: ReplicaUse | None = None) -> None:
         super().__init__(url, "ledger-summaries")
         self._replica = replica
         self._at_replica = None if replica is None else _ReplicaClient(replica.url, "ledger-replica-summaries")
-        self._of_merchants = WeakValueDictionary[UUID, asyncio.Lock]()
 
     async def stop(self) -> None:
         """Disconnects."""
         await super().stop()
         if self._at_replica is not None:
             await self._at_replica.stop()
-
-    @asynccontextmanager
-    async def report(self, merchant_id: UUID) -> AsyncIterator[Connection]:
-        """Yields the connection in a transaction to one report at a time. Raises DatabaseUnavailable."""
-        async with self._turn_of(merchant_id), self.snapshot() as connection:
-            yield connection
 
     async def read(self, merchant_id: UUID, read: Callable[[Connection], Awaitable[T]]) -> T:
         """Returns what `read` reads in a transaction, one report at a time, at the replica if that can answer.
@@ -80,12 +85,9 @@ class ReportClient(SnapshotClient):
             if self._replica is not None:
                 found = await self._replica.ask(lambda position: self._read_at_replica(position, read))
             if found is None:
-                async with self.snapshot() as connection:
+                async with self._transaction() as connection:
                     found = await read(connection)
         return found
-
-    def _turn_of(self, merchant_id: UUID) -> asyncio.Lock:
-        return self._of_merchants.setdefault(merchant_id, asyncio.Lock())
 
     async def _read_at_replica(self, position: Position, read: Callable[[Connection], Awaitable[T]]) -> T:
         assert self._at_replica is not None, "there is a replica"

@@ -103,7 +103,7 @@ class PastSubscriptionReader:
         """
         assert query.as_of is not None, "the present has no place in the past"
         plan_ids = None if query.plan is None else [] if plan is None else [plans.plan_id_in(plan)]
-        async with self._reports.report(merchant_id) as connection:
+        async with self._reports.snapshot(merchant_id) as connection:
             point = await find_position(connection, merchant_id, query.as_of, query.as_of)
             listing = _Listing(Snapshot(connection, self._states, merchant_id, point), query, plan_ids)
             rows = [(0, None)] if point.position == 0 else await listing.rows()

@@ -14,7 +14,12 @@ from tests.api.bodies import by_card, charge, order, paid_order
 from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.api.subscriptions.billing import made, shown
 
+from ledger.domain.orders.statuses import OrderStatus
+from projections.as_of.orders import PastOrderReader
+from projections.as_of.reports import ReportClient, SnapshotClient
+from projections.events.states import StateReader
 from projections.formats import moment
+from projections.lists.pages import OrderQuery
 
 pytestmark = pytest.mark.anyio
 
@@ -228,6 +233,25 @@ async def test_a_list_that_would_take_too_long_is_refused(merchant: Merchant, mo
     assert "ledger export" in answer.json()["message"]
     assert (await as_of_list(merchant, ORDERS, at))["pagination"]["total"] == 3, "it needs no fold of all"
     assert (await as_of_list(merchant, f"{ORDERS}?status=PENDING&customerId=nobody", at))["data"] == []
+
+
+@pytest.mark.parametrize("statuses", [(), (OrderStatus.PENDING,)])
+async def test_many_lists_of_one_merchant_delay_another_by_one_alone(
+    store: Storefront, merchant: Merchant, statuses: tuple[OrderStatus, ...]
+):
+    url, ledger = store.settings.database_url or "", store.ledger
+    past, reports = SnapshotClient(url, "ledger-past"), ReportClient(url)
+    orders = PastOrderReader(past, reports, StateReader(ledger.journal.reader, ledger.slices))
+    other, answered = await store.register(), list[Merchant]()
+
+    async def ask(one: Merchant) -> None:
+        await orders.page(one.merchant_id, OrderQuery(statuses=statuses, as_of=ledger.clock.now(one.merchant_id)))
+        answered.append(one)
+
+    await asyncio.gather(*[ask(one) for one in (merchant, merchant, merchant, other)])
+    for client in (past, reports):
+        await client.stop()
+    assert answered == [merchant, other, merchant, merchant]
 
 
 async def test_an_erased_customer_is_erased_on_every_page(merchant: Merchant):

@@ -78,3 +78,21 @@ async def test_everything_of_one_time_agrees_whichever_process_recorded_it(merch
             if each["status"] == "PENDING"
         )
     assert lacking, "an order of the late process comes behind later events, and is not there before them"
+
+
+async def test_an_order_recorded_by_a_clock_that_is_far_behind_fails_no_list(
+    merchant: Merchant, late: Storefront, monkeypatch: pytest.MonkeyPatch
+):
+    """So far that it is not looked for: it was created before the time, and its event lies behind the place of it."""
+    monkeypatch.setitem(globals(), "BEHIND", timedelta(seconds=30))
+    by_late = Merchant(merchant.merchant_id, merchant.secret, late.client)
+    await merchant.create(order(externalId="first"))
+    await asyncio.sleep(0.01)
+    at = datetime.now(UTC)
+    await asyncio.sleep(0.01)
+    await merchant.create(order(externalId="second"))
+    created = (await by_late.create(order(externalId="late"))).json()
+    assert datetime.fromisoformat(created["createdAt"]) < at
+    for query in ("status=PENDING", "amountMin=1&sortOrder=asc"):
+        page = await as_of_list(merchant, f"{ORDERS}?{query}", at)
+        assert ([each["externalId"] for each in page["data"]], page["pagination"]["total"]) == (["first"], 1), query
