@@ -36,6 +36,8 @@ _LOOK_S: Final = 0.05
 _DRAINED_S: Final = 1.0
 _PATIENCE_S: Final = 3600.0
 _OPEN: Final = "nothing is left open"
+_SETTINGS: Final = {"LEDGER_PROCESSOR_TIMEOUT_S": "10", "LEDGER_NOT_FOUND_FINAL_S": "20"}
+"""Calls may take longer than the clocks are apart: the recovery of a machine takes over what is late by its own clock."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -75,7 +77,7 @@ async def run(plan: Plan, home: Path) -> Result:
         path = {"PYTHONPATH": str(home / "former" / "src")}
         former, this = (
             stack.enter_context(Service(workers=1, settings=settings, database_url=url, files=home / "files"))
-            for settings in ({**behind, **path}, ahead)
+            for settings in ({**behind, **path, **_SETTINGS}, {**ahead, **_SETTINGS})
         )
         former.start()
         witness = Witness(home / "record.jsonl")
