@@ -107,8 +107,9 @@ class _ReplicaConnection(Connection):
 
 async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
     """Gives a new session at a replica its settings. Raises psycopg.Error, which is NoStandby at a primary."""
-    answer = await connection.execute(SET, (list(LIST_SETTINGS), list(LIST_SETTINGS.values())), prepare=False)
-    row = await answer.fetchone()
+    with QueryTimeout(connection, ANSWER_MAX_S):
+        answer = await connection.execute(SET, (list(LIST_SETTINGS), list(LIST_SETTINGS.values())), prepare=False)
+        row = await answer.fetchone()
     assert row is not None, "every session has settings"
     if not row[0]:
         raise NoStandby

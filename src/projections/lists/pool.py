@@ -24,6 +24,12 @@ _CONNECTION_WAIT_S: Final = 1.5
 _ANSWER_MAX_S: Final = 8.0
 
 
+async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raises psycopg.OperationalError if a connection was lost, also at a server that is silent."""
+    with QueryTimeout(connection, _ANSWER_MAX_S):
+        await AsyncConnectionPool.check_connection(connection)
+
+
 _configure: Final = partial(apply_settings, settings=LIST_SETTINGS)
 
 
@@ -49,7 +55,7 @@ class ListPool:
             max_waiting=_QUEUE_MAX,
             timeout=_CONNECTION_WAIT_S,
             reconnect_timeout=retry_max_s,
-            check=AsyncConnectionPool.check_connection,
+            check=_check,
             open=False,
             name=name,
         )
