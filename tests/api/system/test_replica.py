@@ -314,7 +314,7 @@ async def test_a_standby_of_the_old_timeline_answers_nothing(
         with psycopg.connect(promoted.url, autocommit=True) as operator:
             operator.execute("select pg_promote()")
         with psycopg.connect(primary.url, autocommit=True) as operator:
-            operator.execute("select pg_logical_emit_message(true, 'test', repeat('x', 32_000_000))")
+            operator.execute("select pg_logical_emit_message(true, 'test', repeat('x', 8_000_000))")
             row = operator.execute("select pg_current_wal_flush_lsn()").fetchone()
             assert row is not None
         with psycopg.connect(standby.url, autocommit=True) as operator:
@@ -327,6 +327,9 @@ async def test_a_standby_of_the_old_timeline_answers_nothing(
             for path in (ORDERS, f"{ORDERS}?customerId=ana"):
                 assert await ids(merchant, path) == [created]
             await until(lambda: warning_of(store), "it follows another timeline")
+            with psycopg.connect(promoted.url) as operator:
+                shows_as_much = operator.execute(f"select pg_current_wal_insert_lsn() < '{row[0]}'").fetchone()
+            assert shows_as_much == (True,), "the bytes alone would not tell the two logs apart"
         async with used(replace(settings, read_database_url=follower.url)) as store:
             merchant = Merchant(merchant.merchant_id, merchant.secret, store.client)
             before = counted()
