@@ -10,10 +10,10 @@ from msgspec import structs
 
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.data_dir import make_data_dir
-from ledger.postgres.prepare import prepare, ready_database, require_durability
+from ledger.postgres.prepare import prepare, ready_database, replica_url, require_durability
 from ledger.postgres.replication import Standbys
 from ledger.security.secrets import Purpose, load_secrets
-from ledger.settings import CannotRun, Settings
+from ledger.settings import CannotRun, Settings, SettingWrong
 
 
 @pytest.fixture(scope="module")
@@ -301,3 +301,13 @@ def test_the_first_start_records_the_fingerprint_and_a_change_of_sealing_keys_le
         ((recorded,),) = connection.execute("select fingerprint from master_key_fingerprint").fetchall()
     assert recorded == fingerprint_of(settings)
     assert len(recorded) == 16
+
+
+def test_a_replica_is_not_read_as_the_owner_where_the_application_has_a_role_of_its_own():
+    owner, application, other = [f"postgresql://{user}:x@db/ledger" for user in ("owner", "app", "reader")]
+    settings = Settings(database_url=owner, database_app_url=application, read_database_url=owner)
+    with pytest.raises(SettingWrong, match=r"LEDGER_READ_DATABASE_URL.*names the owner"):
+        replica_url(settings, application, owner)
+    for url in (application, other):
+        assert replica_url(structs.replace(settings, read_database_url=url), application, owner) == url
+    assert replica_url(structs.replace(settings, database_app_url=owner), owner, owner) == owner

@@ -127,13 +127,20 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
 def replica_url(settings: Settings, application_url: str, owner_url: str) -> str | None:
     """Returns the connection string of the replica, None if there is none.
 
-    It is as the application's role if the owner made that role, whose password the operator does not know. The owner
-    could read the vault there.
+    It is as the application's role if the owner made that role, whose password the operator does not know. Raises
+    SettingWrong if it names the owner, who could read the vault there, although the application has another role.
     """
     url = settings.read_database_url
-    if url is None or settings.database_app_url is not None or application_url == owner_url:
+    if url is None or application_url == owner_url:
         return url
     role = conninfo_to_dict(application_url)
+    if settings.database_app_url is not None:
+        owner, user = conninfo_to_dict(owner_url).get("user"), conninfo_to_dict(url).get("user")
+        if user is not None and user == owner and user != role.get("user"):
+            raise SettingWrong(
+                "LEDGER_READ_DATABASE_URL", "names the owner: name the role of LEDGER_DATABASE_APP_URL, as there"
+            )
+        return url
     return make_conninfo(url, user=role["user"], password=role["password"])
 
 
