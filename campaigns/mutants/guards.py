@@ -1211,7 +1211,7 @@ SECRETS: Final = (
         "restored-log-signed-again",
         "a log that is shorter than what was signed of it gets no further checkpoint",
         "src/ledger/background/log_sealing.py",
-        "                        self._refused[merchant_id] = signed\n",
+        "                        refused[merchant_id] = signed\n",
         "",
         ("tests/tlog/test_checkpoint_files.py",),
     ),

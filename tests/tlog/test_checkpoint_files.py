@@ -243,6 +243,67 @@ async def test_a_connection_to_an_older_server_signs_nothing(database_url: str, 
     assert [each.size for each in checkpoints(database_url, merchant)] == [10]
 
 
+async def test_the_next_day_begins_with_what_an_older_server_lacks(database_url: str, tmp_path: Path) -> None:
+    """So that a worker that starts on that day does not sign again what was signed the day before."""
+    merchant = uuid4()
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        for _ in range(2):
+            append(database_url, merchant, 10)
+            await sealer.round(asyncio.Event(), NOON)
+        older(database_url, merchant, 10)
+        append(database_url, merchant, 30)
+        await sealer.round(asyncio.Event(), NOON + timedelta(days=1))
+    assert [each.size for _, each in kept(tmp_path)[-1]] == [20]
+    async with sealer_of(database_url, folder=tmp_path) as restarted:
+        await restarted.round(asyncio.Event(), NOON + timedelta(days=1))
+    assert [each.size for each in checkpoints(database_url, merchant)] == [10]
+
+
+async def test_a_lost_connection_has_the_logs_compared_again(database_url: str, tmp_path: Path) -> None:
+    """A standby may have been promoted that lacks what another worker has signed."""
+    merchant = uuid4()
+    append(database_url, merchant, 10)
+    async with sealer_of(database_url, folder=tmp_path) as sealer, sealer_of(database_url, folder=tmp_path) as other:
+        await sealer.round(asyncio.Event(), NOON)
+        append(database_url, merchant, 10)
+        await other.round(asyncio.Event(), NOON)
+        assert sealer._connection is not None
+        await sealer._connection.close()
+        older(database_url, merchant, 10)
+        append(database_url, merchant, 30)
+        await sealer.round(asyncio.Event(), NOON)
+        assert [each.size for each in checkpoints(database_url, merchant)] == [10]
+
+
+async def test_nothing_is_written_before_it_was_compared(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that answers a write and did not answer a read just before."""
+    merchant = uuid4()
+    append(database_url, merchant, 10)
+    async with sealer_of(database_url, folder=tmp_path) as sealer:
+        await sealer.round(asyncio.Event(), NOON)
+    older(database_url, merchant, 5)
+    counted = Counted()
+    async with sealer_of(database_url, folder=tmp_path) as restarted:
+
+        async def unavailable(*_: Any) -> None:
+            raise CheckpointsUnavailable("it does not answer")
+
+        with monkeypatch.context() as fails:
+            fails.setattr(restarted._files, "saved", unavailable)
+            await restarted.round(asyncio.Event(), NOON + timedelta(days=1))
+        assert len(kept(tmp_path)) == 1
+        append(database_url, merchant, 1)
+        await restarted.round(asyncio.Event(), NOON + timedelta(days=1))
+    assert checkpoints(database_url, merchant) == []
+    assert [[each.size for _, each in file] for file in kept(tmp_path)] == [[10], [10]]
+    assert {key[1]: value for key, value in counted("ledger_checkpoint_files_total").items()} == {
+        "failed": 1,
+        "written": 1,
+    }
+
+
 async def test_checkpoints_of_others_and_damaged_lines_stop_nothing(database_url: str, tmp_path: Path) -> None:
     merchant = uuid4()
     append(database_url, merchant, 3)

@@ -64,21 +64,31 @@ class LogSealer(DatabaseClient):
         self._day: date | None = None  # the last one that began with a file of all checkpoints
         self._thinned: date | None = None
         self._is_compared = False
-        self._sizes: dict[UUID, int] = {}  # up to which each log is known to be signed
+        self._known: dict[UUID, SignedCheckpoint] = {}  # the largest one of each log that was signed or read
         self._refused: dict[UUID, SignedCheckpoint] = {}  # what is outside of a log that is older, or another one
 
     async def run(self, stop: asyncio.Event) -> None:
         """Seals every `every_s` seconds until `stop` is set; never if that is 0."""
         if self._every_s:
+            await run_periodically(
+                lambda: self.round(stop, datetime.now(UTC)), stop, pause_s=self._every_s, log_waiting=_log_waiting
+            )
 
-            async def seal() -> None:
-                await self.compare()
-                await self.seal(stop)
-                now = datetime.now(UTC)
-                await self.write_checkpoints(now)
-                await self.thin(now, stop)
+    async def round(self, stop: asyncio.Event, now: datetime) -> None:
+        """Compares, seals, and writes what was signed outside the database. Raises a Fault of the database.
 
-            await run_periodically(seal, stop, pause_s=self._every_s, log_waiting=_log_waiting)
+        Nothing is written or thinned outside before it was compared with what is there: the first file of a day with
+        the sizes of an older database would hide the larger ones of the day before.
+        """
+        await self.compare()
+        await self.seal(stop)
+        if self._is_compared:
+            await self.write_checkpoints(now)
+            await self.thin(now, stop)
+
+    async def _open(self) -> Connection:
+        self._is_compared = False  # the server may be another one, whose log is older
+        return await super()._open()
 
     def sample(self) -> None:
         """Sets the metric of the logs that were changed."""
@@ -123,7 +133,7 @@ class LogSealer(DatabaseClient):
                 await write_checkpoints(connection, checkpoints)
         LOG_SEALED.inc(sum(until - tree.size for tree, until in taken if tree.merchant_id not in changed))
         signed |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
-        self._sizes |= {checkpoint.merchant_id: checkpoint.size for checkpoint in checkpoints}
+        self._known |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
         self._unwritten |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
         return trees
 
@@ -147,37 +157,40 @@ class LogSealer(DatabaseClient):
 
     def _continues(self, tree: Tree, changed: set[UUID]) -> bool:
         """Returns whether a tree may grow; if not, adds its merchant to `changed`."""
-        signed = self._sizes.get(tree.merchant_id, 0)
-        if tree.size < signed and tree.merchant_id not in self._refused:  # the connection may be to another server now
-            _log_refused(tree.merchant_id, tree.size, signed)
+        signed = self._known.get(tree.merchant_id)
+        if signed is not None and tree.size < signed.size and tree.merchant_id not in self._refused:
+            _log_refused(tree.merchant_id, tree.size, signed.size)  # the connection may be to another server now
             changed.add(tree.merchant_id)
         return tree.merchant_id not in changed
 
     async def compare(self) -> None:
-        """Compares the trees with the newest checkpoints outside the database, once: while the store of these does not
-        answer, it is tried again. A tree that is smaller, or another one, gets no further checkpoint. Raises a Fault of
-        the database.
+        """Compares the trees with the newest checkpoints outside the database, once for each connection: while their
+        store does not answer, it is tried again. A tree that is smaller, or another one, gets no further checkpoint.
+        Raises a Fault of the database.
         """
-        if self._is_compared:
-            return
+        async with self._connected():
+            if self._is_compared:
+                return
         try:
             saved = await self._files.saved(date.max)
         except CheckpointsUnavailable as fault:
+            CHECKPOINT_FILES.labels("failed").inc()
             _log.warning("checkpoints_not_compared", reason=str(fault))
             return
+        refused: dict[UUID, SignedCheckpoint] = {}
         trees = TreeReader(self._url)
         try:
             sizes = await trees.sizes()
             for merchant_id, some in saved.found.items():
                 if merchant_id in sizes and (outside := self._newest(merchant_id, some)) is not None:
                     signed, root = outside
-                    self._sizes[merchant_id] = signed.size
+                    self._known[merchant_id] = _larger(signed, self._known.get(merchant_id))
                     if not await _has_root(trees, merchant_id, sizes[merchant_id], signed.size, root):
-                        self._refused[merchant_id] = signed
+                        refused[merchant_id] = signed
                         _log_refused(merchant_id, sizes[merchant_id], signed.size)
         finally:
             await trees.stop()
-        self._is_compared = True
+        self._refused, self._is_compared = refused, True
 
     def _newest(
         self, merchant_id: UUID, saved: Sequence[tuple[str, int, str]]
@@ -224,7 +237,8 @@ class LogSealer(DatabaseClient):
         if self._day != now.date():
             async with self._connected() as connection:
                 newest = {each.merchant_id: each for each in await newest_checkpoints(connection)}
-            self._unwritten = newest | self._refused  # so that the newest file has what is newest of each log
+            known = {id_: _larger(each, newest.get(id_)) for id_, each in self._known.items()}
+            self._unwritten = newest | known | self._refused  # so that the newest file has what is newest of each log
         if not self._unwritten:
             return
         try:
@@ -268,6 +282,11 @@ async def _has_root(trees: TreeReader, merchant_id: UUID, size: int, signed: int
     except LogChanged:
         return False
     return found == root
+
+
+def _larger(one: SignedCheckpoint, other: SignedCheckpoint | None) -> SignedCheckpoint:
+    """Returns the checkpoint of more entries; the other one of two of the same size."""
+    return one if other is None or one.size > other.size else other
 
 
 def _log_refused(merchant_id: UUID, size: int, signed: int) -> None:
