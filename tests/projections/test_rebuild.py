@@ -235,6 +235,42 @@ async def test_lines_of_searches_are_corrected(full: Shop, database_url: str, co
             assert await (await connection.execute(counters)).fetchall() == counted
 
 
+@pytest.mark.parametrize("kind", [1, 2])
+async def test_lines_that_a_compactor_moves_meanwhile_are_corrected(
+    full: Shop, database_url: str, connection: Any, kind: int
+) -> None:
+    """A rebuild that waits for the compactor's transaction takes the lines out of the rows that this one has written,
+    and leaves none of these rows packed without its counters.
+    """
+    for n in range(6):
+        await full.order(f"more-{n}")
+    right = await everything(connection, full.merchant_id)
+    async with SearchCompactor(database_url, rows_min=1, block_bytes=40, counted_from=1_000_000) as before:
+        await before.pack()
+    await connection.execute("update search_block set packed = kind <> %s", [kind])  # it takes those of this kind alone
+    await connection.execute("update search_block set grams = null where kind = 2")
+    edited = "(select ctid from search_block where kind = %s order by texts limit 1)"
+    await connection.execute(f"update search_block set texts = 'x' || texts where ctid = {edited}", [kind])
+    async with SearchCompactor(database_url, rows_min=1, block_bytes=40, counted_from=1) as compactor:
+        packing = compactor._connection
+        assert packing is not None
+        async with packing.transaction():
+            await compactor._compact(packing, full.merchant_id)
+            correcting = asyncio.create_task(rebuild(database_url, full.journal.reader))
+            await waiting_for_a_lock(connection, correcting)
+        await correcting
+    assert await everything(connection, full.merchant_id) == right
+    uncounted = "select count(*) from search_block where packed and kind = 1"
+    assert await (await connection.execute(uncounted)).fetchone() == (0,)
+
+
+async def waiting_for_a_lock(connection: Any, task: asyncio.Task[Rebuild]) -> None:
+    query = "select from pg_stat_activity where application_name = 'ledger-rebuild' and wait_event_type = 'Lock'"
+    while (await connection.execute(query)).rowcount == 0:
+        assert not task.done()
+        await asyncio.sleep(0.01)
+
+
 async def test_a_log_with_a_gap_corrects_nothing(full: Shop, database_url: str, connection: Any) -> None:
     reader = full.journal.reader
     await connection.execute("delete from event where position = 3")

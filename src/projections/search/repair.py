@@ -1,5 +1,8 @@
 """Replaces lines of searches that differ from the log. The caller holds the lock of the merchant's head.
 
+Only the compactor moves lines meanwhile. A statement that waits for its transaction does not see the rows that this one
+has written, so each is repeated until a later statement sees none that is left.
+
 A line is taken out of the row that holds it, and the right one is written to a row of its own, which the compactor
 packs. The counters are of lines that may have been wrong: they go, and the compactor counts again.
 """
@@ -7,7 +10,7 @@ packs. The counters are of lines that may have been wrong: they go, and the comp
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from ledger.journal.inline import Row
@@ -19,6 +22,10 @@ from projections.search.lines import LineKind
 # Rows of orders that are counted become rows that are not. Every row of the merchant is written, so that a compactor
 # that has begun before cannot count by what it has read.
 _UNCOUNT: Final = "update search_block set packed = false where merchant_id = %s and kind = %s"
+# Whether there are rows of orders that this transaction has not written.
+_OTHERS: Final = """
+select exists (select from search_block where merchant_id = %s and kind = %s and xmin <> pg_current_xact_id()::xid)
+"""
 _DROP_COUNTERS: Final = "delete from search_count where merchant_id = %s"
 
 # Takes the rows that hold lines of these orders and customers.
@@ -27,6 +34,11 @@ delete from search_block where merchant_id = %s and kind = any(%s) and ids && %s
 returning kind, ids, ats, texts
 """
 
+# Whether there are rows that hold such lines.
+_LEFT: Final = (
+    "select exists (select from search_block where merchant_id = %s and kind = any(%s) and ids && %s::uuid[])"
+)
+
 _PUT: Final = """
 insert into search_block (merchant_id, kind, first_id, ids, ats, texts) values (%s, %s, %s, %s, %s, %s)
 """
@@ -34,21 +46,30 @@ insert into search_block (merchant_id, kind, first_id, ids, ats, texts) values (
 
 async def forget_counts(connection: Connection, merchant_id: UUID) -> None:
     """Has the compactor count the merchant's lines again."""
-    await connection.execute(_UNCOUNT, (merchant_id, LineKind.ORDER.value))
+    orders = (merchant_id, LineKind.ORDER.value)
+    while await _is_true(connection, _OTHERS, orders):
+        await connection.execute(_UNCOUNT, orders)
     await connection.execute(_DROP_COUNTERS, (merchant_id,))
 
 
 async def replace_lines(connection: Connection, merchant_id: UUID, ids: Collection[UUID], lines: Sequence[Row]) -> None:
     """Replaces all lines of these orders and customers, by rows of the table of lines."""
     kinds = [LineKind.ORDER.value, LineKind.CUSTOMER.value]
-    cursor = await connection.execute(_TAKE, (merchant_id, kinds, list(ids)), binary=True)
-    for kind, of_block, ats, texts in await cursor.fetchall():
+    about = (merchant_id, kinds, list(ids))
+    blocks: list[tuple[Any, ...]] = []
+    while await _is_true(connection, _LEFT, about):
+        blocks += await (await connection.execute(_TAKE, about, binary=True)).fetchall()
+    for kind, of_block, ats, texts in blocks:
         block = zip(of_block, ats, texts.split("\n"), strict=False)
         kept = [(each, None if at is None else micros(at), text) for each, at, text in block if each not in ids]
         await _put(connection, merchant_id, kind, kept)
     for kind in kinds:
         new = [(UUID(bytes=bytes(row[2])), row[3], bytes(row[4]).decode()) for row in lines if row[1] == kind]
         await _put(connection, merchant_id, kind, new)
+
+
+async def _is_true(connection: Connection, query: LiteralString, parameters: Sequence[Any]) -> bool:
+    return await (await connection.execute(query, parameters)).fetchone() == (True,)
 
 
 async def _put(
