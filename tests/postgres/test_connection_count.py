@@ -42,9 +42,9 @@ pytestmark = pytest.mark.anyio
 
 SRC = Path(__file__).parents[2] / "src"
 OF_OTHERS = {
-    "ledger-bench", "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-export", "ledger-follower", "ledger-open-log",
-    "ledger-rebuild", "ledger-rebuild-snapshot", "ledger-recorder", "ledger-replay", "ledger-scenario",
-    "ledger-verification",
+    "ledger-audit", "ledger-bench", "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-export", "ledger-follower",
+    "ledger-open-log", "ledger-rebuild", "ledger-rebuild-snapshot", "ledger-recorder", "ledger-replay",
+    "ledger-scenario", "ledger-verification",
 }  # fmt: skip
 """The names of connections that no process of a service opens: those of commands, and of programs with the library."""
 
@@ -157,6 +157,7 @@ async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Set
         "ledger-webhook-secrets",
         "ledger-feed",
         "ledger-delivery-outcomes",
+        "ledger-log-proofs",
     }
     ready, stop = asyncio.Event(), asyncio.Event()
     async with observed(database_url) as seen, asyncio.timeout(120):

@@ -58,6 +58,7 @@ _WORKER: Final = Counter(
         "ledger-search-packing": 1,
         "ledger-jobs": 5,  # a pool of four, and the listener
         "ledger-log-sealing": 1,
+        "ledger-log-proofs": 1,  # while logs are compared with their checkpoints outside
         "ledger-dispatcher": 1,
         "ledger-numbering": 1,
         "ledger-due-times": 1,
