@@ -71,7 +71,8 @@ class TreeAuditor:
         note = None if newest is None else newest[2]
         if stored is not None and stored.size and (newest is None or newest[0].size != stored.size):
             at = "none" if newest is None else f"the newest is of {newest[0].size}"
-            found.append(_violation(merchant_id, f"the tree has {stored.size} entries without a checkpoint: {at}"))
+            what = f"the tree has {stored.size} entries without a checkpoint under the name {verifiers[0].name}: {at}"
+            found.append(_violation(merchant_id, what))
         return Sealed(merchant_id=merchant_id, size=0 if newest is None else newest[0].size, checkpoint=note), found
 
     def _tiles(self, merchant_id: UUID, size: int) -> Iterator[Violation]:
