@@ -324,9 +324,10 @@ def test_only_the_wiring_and_the_rotation_of_keys_open_the_vault():
     }
     assert importing == {"ledger.wiring", "ledger.cli.keys"}
     naming = {module for module, path in MODULES.items() if re.search(r"\bvault_card\b", path.read_text())}
-    # doctor counts under which sealing keys its rows are, and whether its role is there
+    # doctor counts under which sealing keys its rows are, and whether its role is there; a restore asks which role that is
     assert naming == {
         "ledger.audit.auditor",
+        "ledger.backup.restoration",
         "ledger.vault.vault",
         "ledger.vault.rewrapping",
         "ledger.postgres.prepare",

@@ -15,6 +15,7 @@ from typing import Final
 
 import psycopg
 from msgspec import Struct, structs
+from psycopg.conninfo import make_conninfo
 
 from ledger.audit.auditor import audit
 from ledger.audit.report import Report
@@ -37,6 +38,14 @@ from ledger.security.secrets import generates_master_key, load_secrets, master_k
 from ledger.settings import CannotRun, Settings, SettingWrong
 
 _UNFINISHED: Final = "restoring"
+
+# The role that reads the numbers of saved cards, which the owner of their table may not.
+_VAULT_ROLE: Final = """
+select r.rolname
+  from pg_class c, aclexplode(c.relacl) a join pg_roles r on r.oid = a.grantee
+ where c.oid = to_regclass('vault_card') and a.privilege_type = 'SELECT' and r.rolcanlogin
+ order by r.rolname limit 1
+"""
 
 
 class Restored(Struct, frozen=True):
@@ -78,7 +87,7 @@ def restore(
         last_commit = _complete(url)
         if operator is not None:
             asyncio.run(record_command(url, operator, str(backup)))
-        report = audit(structs.replace(settings, database_vault_url=url), url, progress=progress)
+        report = audit(structs.replace(settings, database_vault_url=_vault_url(url)), url, progress=progress)
     if (backup / FILES).exists():
         shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
     if (backup / CHECKPOINTS).exists():  # beside newer ones, which show what the restored database lacks
@@ -138,6 +147,13 @@ def _give(directory: Path, account: Account | None) -> None:
         return
     for path in (directory, *directory.rglob("*")):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def _vault_url(url: str) -> str | None:
+    """Returns the connection string of the vault's role, None if no role was given the vault: it is empty then."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(_VAULT_ROLE).fetchone()
+    return None if row is None else make_conninfo(url, user=row[0])
 
 
 def _complete(url: str) -> datetime | None:
