@@ -44,6 +44,7 @@ class Server:
         self._trouble = trouble
         self._late_s = late_s
         self._next: deque[Mode] = deque()
+        self._failures: list[Mode] = []
         self._late: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
@@ -121,7 +122,11 @@ class Server:
     def _mode(self) -> Mode:
         if self._next:
             return self._next.popleft()
-        return self._random.choice(_FAILURES) if self._random.random() < self._trouble else Mode.OK
+        if self._random.random() >= self._trouble:
+            return Mode.OK
+        if not self._failures:  # in any order, but each one before one comes again: a short run has all of them
+            self._failures = self._random.sample(_FAILURES, len(_FAILURES))
+        return self._failures.pop()
 
 
 async def main(arguments: Sequence[str]) -> None:
