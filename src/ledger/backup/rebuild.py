@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from msgspec import MsgspecError, Struct
+from psycopg import sql
 
 from ledger.backup.comparison import EXPLAINED_MAX, ChangedOrder, Comparison, LogIncomplete, Wrong, render_streams
 from ledger.domain.customers.events import CustomerErased
@@ -59,6 +60,8 @@ _CHANGED: Final = "select distinct stream_id, topic from event where merchant_id
 
 # The merchants of a table that have no log.
 _STRAY: Final = "select value from found where not exists (select from merchant_head h where h.merchant_id = value)"
+_REMOVE: Final = "delete from {} where merchant_id = %s"
+_COUNT: Final = "select from {} where merchant_id = %s"
 
 # Brings the number of a merchant's customers up to date.
 _COUNT_CUSTOMERS: Final = """
@@ -193,9 +196,9 @@ class _Work:
             table = "search_block" if name == LINES else name
             statement = skip_scan(table=table, column="merchant_id", where="true", then=_STRAY)
             strays = [stray for (stray,) in await (await connection.execute(statement)).fetchall()]
+            rows = sql.SQL(_REMOVE if writes else _COUNT).format(sql.Identifier(table))
             for stray in strays:
-                beginning = "delete from" if writes else "select from"
-                done = await connection.execute(f"{beginning} {table} where merchant_id = %s", (stray,))
+                done = await connection.execute(rows, (stray,))
                 self._differing[name] += done.rowcount
 
     def result(self) -> Rebuild:
