@@ -396,38 +396,6 @@ async def test_both_batches_are_sent_before_the_writer_waits_for_anything(log_ur
         assert await outcomes_of(pending) == [2, 3]
 
 
-@pytest.mark.parametrize("size", [2, 2_000_000], ids=["small", "larger than the socket's buffer"])
-async def test_answers_are_read_while_one_turn_of_the_loop_submits_many_commands(log_url: str, size: int) -> None:
-    merchant = open_log(log_url)
-    async with started(log_url) as writer:
-        await writer.submit(one(merchant))
-        large = command(merchant, (uuid7(), 0, 1), data=b'"%s"' % (b"x" * size))
-        pending = submit(writer, large, one(merchant))
-        until = time.monotonic() + PATIENCE_S
-        while not pending[1].done():
-            assert time.monotonic() < until
-            time.sleep(0.01)  # noqa: ASYNC251 - the loop has no turn
-            pending.append(writer.submit(one(merchant)))
-        assert await outcomes_of(pending) == list(range(2, 2 + len(pending)))
-    assert_log_is_whole(log_url)
-
-
-async def test_a_connection_that_is_lost_within_a_turn_of_the_loop_leaves_its_batches_to_the_log(log_url: str) -> None:
-    merchant = open_log(log_url)
-    async with started(log_url) as writer:
-        await writer.submit(one(merchant))
-        with locked(log_url, merchant):
-            pending = submit(writer, one(merchant), one(merchant))
-            writer._send_due()
-            fetch(log_url, "select pg_terminate_backend(%s, 60000)", writer._backend[0])
-            pending.append(writer.submit(one(merchant)))  # it reads that the connection has ended
-            assert not writer._is_overlapping
-        assert await outcomes_of(pending) == [DatabaseUnavailable] * 3
-        assert await writer.submit(one(merchant)) == 2
-    assert writer.looked_up == [2]
-    assert_log_is_whole(log_url)
-
-
 @pytest.mark.long
 async def test_a_batch_that_exceeds_the_sockets_buffer_is_sent_as_the_server_reads(log_url: str) -> None:
     merchant = open_log(log_url)

@@ -52,8 +52,7 @@ class Pipeline:
     long as `QueryTimeout` waits has its connection cut, and so has one that acknowledges a commit without its standby.
 
     libpq holds back the bytes after the last full 8 kB: a larger transaction takes two sends, the second without a turn
-    of the event loop after the first. If the socket's buffer is full, further sends follow as the server reads, in
-    turns of the event loop or by `receive`.
+    of the event loop after the first. If the socket's buffer is full, further sends follow as the server reads.
     """
 
     def __init__(self, connection: Connection, on_lost: Callable[[], object]) -> None:
@@ -99,15 +98,6 @@ class Pipeline:
         if len(self._in_flight) == 1:
             self._timeout.start()
         return transaction.future
-
-    def receive(self) -> None:
-        """Reads the answers that have arrived, and sends what the socket's buffer had no room for, within this turn of
-        the event loop.
-        """
-        if self._is_writing:
-            self._send_rest()
-        if self._is_open:
-            self._receive()
 
     def close(self, fault: BaseException | None = None) -> None:
         """Stops reading and closes the connection. Unanswered transactions raise an OperationalError."""

@@ -17,6 +17,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import psycopg
@@ -130,7 +131,7 @@ class GroupCommitter(ABC):
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._enough = min(ENOUGH, batch_max)
-        self._in_flight: dict[asyncio.Future[Rows], _Taken] = {}  # in the order in which they were sent
+        self._in_flight: set[asyncio.Future[Rows]] = set()
         self._faulted: list[_Faulted] = []
         self._is_overlapping = self._is_send_due = False
 
@@ -204,10 +205,6 @@ class GroupCommitter(ABC):
         """Commits the commands in one transaction. The result is the statement's rows."""
 
     @abstractmethod
-    def _receive(self) -> None:
-        """Reads the answers that have arrived, and resolves the futures of their batches, within this turn."""
-
-    @abstractmethod
     def _results(self, commands: Sequence[Append], rows: Rows) -> Sequence[int | Exception]:
         """Returns, by the statement's rows, each committed command's result or the exception to raise."""
 
@@ -246,8 +243,6 @@ class GroupCommitter(ABC):
         if not self._is_overlapping:
             self._wake.set()
         elif self._in_flight or len(self._queue) >= self._enough:
-            if len(self._in_flight) == IN_FLIGHT_MAX and len(self._queue) % self._enough == 0:
-                self._read_answers()
             self._send_due()
         elif not self._is_send_due:  # what else this turn of the event loop submits joins the batch
             self._is_send_due = True
@@ -261,16 +256,6 @@ class GroupCommitter(ABC):
                 return
             self._send(self._take())
 
-    def _read_answers(self) -> None:
-        """Settles the batches that are answered by now.
-
-        A turn of the event loop that has hundreds of requests takes longer than a commit. The server would have nothing
-        to do until it ends, or would wait for the rest of a large batch and hold the heads meanwhile.
-        """
-        self._receive()
-        for answer in [answer for answer in self._in_flight if answer.done()]:
-            self._answered(answer)
-
     def _send(self, batch: Sequence[PendingAppend]) -> None:
         assert self._connection is not None, "only the task closes the connection, with nothing in flight"
         self._taken.append(taken := _Taken(batch, time.monotonic()))
@@ -280,13 +265,11 @@ class GroupCommitter(ABC):
         except Exception as fault:  # noqa: BLE001 - one command's fault must not end the caller of another one
             self._fail(batch, fault, is_unknown=self._is_unknown(fault))
         else:
-            self._in_flight[answer] = taken
-            answer.add_done_callback(self._answered)
+            self._in_flight.add(answer)
+            answer.add_done_callback(partial(self._answered, taken, commands))
 
-    def _answered(self, answer: asyncio.Future[Rows]) -> None:
-        taken = self._in_flight.pop(answer, None)
-        if taken is None:  # `_read_answers` has settled it
-            return
+    def _answered(self, taken: _Taken, commands: Sequence[Append], answer: asyncio.Future[Rows]) -> None:
+        self._in_flight.discard(answer)
         batch = taken.batch
         if fault := answer.exception():
             assert isinstance(fault, Exception)
@@ -294,7 +277,7 @@ class GroupCommitter(ABC):
             return
         self._send_due()  # before the callers of this batch have their turn: the server waits for nothing
         try:
-            results = self._results([pending.command for pending in batch], answer.result())
+            results = self._results(commands, answer.result())
         except Exception as fault:  # noqa: BLE001 - whatever it is, the batch is committed
             self._fail(batch, fault, is_unknown=True)
         else:

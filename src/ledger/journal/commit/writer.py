@@ -146,9 +146,6 @@ class Writer(GroupCommitter):
         self._by_rare[rare] = made = _append_to(tables, b"ledger_append_%d" % len(self._by_rare))
         return made
 
-    def _receive(self) -> None:
-        self._pipeline.receive()
-
     def _committed(self, began: float, commands: int, results: Sequence[Rows]) -> Rows:
         heads, rows = results
         COMMIT_SECONDS.observe(time.perf_counter() - began)
