@@ -13,7 +13,8 @@ from tests.clusters import lay_cluster
 from ledger.postgres.embedded import cluster, server
 from ledger.postgres.embedded.server import EmbeddedServer
 
-SETTINGS = {"shared_buffers": "32MB", "wal_init_zero": "off"}
+# The primary keeps its log for a standby that a test has stopped: nothing else would let it follow again.
+SETTINGS = {"shared_buffers": "32MB", "wal_init_zero": "off", "wal_keep_size": "256MB"}
 
 
 @contextmanager

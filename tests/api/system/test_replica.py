@@ -103,11 +103,12 @@ async def warning_of(store: Storefront) -> str:
 
 
 async def until(ask: Callable[[], Any], part: str) -> None:
-    """Returns once the answer is this text, or contains it."""
-    while not (  # noqa: ASYNC110 - no event
-        (answer := await ask()) == part or (part and part in answer)
-    ):
-        await asyncio.sleep(0.02)
+    """Returns once the answer is this text, or contains it. Raises TimeoutError instead of waiting for ever."""
+    async with asyncio.timeout(60):
+        while not (  # noqa: ASYNC110 - no event
+            (answer := await ask()) == part or (part and part in answer)
+        ):
+            await asyncio.sleep(0.02)
 
 
 @contextlib.contextmanager
