@@ -10,6 +10,7 @@ from tests.api.bodies import paid_order
 from tests.api.payer import CHALLENGED, FRICTIONLESS, REDIRECTED, opened_session, path_of, validated
 from tests.api.storefront import ORDERS, Storefront, opened
 from tests.browser.test_reference_page import watched
+from tests.browser.words import broken_words
 from tests.invoicing.documents import issuer_body
 from tests.invoicing.kept_keys import kept_keys
 
@@ -114,3 +115,24 @@ async def test_the_facts_of_an_order_are_in_one_piece_on_a_phone(
     shown = await page.evaluate(heights)
     assert (len(shown), max(shown) < 30) == (4, True), "no order number, date or amount is broken"
     assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+async def test_no_word_breaks_on_a_phone(browser: Browser, address: str, store: Storefront, kept_keys: None):
+    merchant = await store.register()
+    await merchant.put("/api/v1/merchant/fiscal-issuer", issuer_body())
+    assert (await merchant.create(paid_order(externalId="words"))).status_code == 201
+    context = await browser.new_context(locale="es-MX", viewport={"width": 360, "height": 740})
+    page = await context.new_page()
+    session = await opened_session(store, merchant, CHALLENGED)
+    paths = [
+        path_of(session.step_up_url),
+        path_of((await merchant.get(f"{ORDERS}/words/self-invoice-url")).json()["url"]),
+    ]
+    paths += [f"{ORDERS}/words/events", f"{ORDERS}/words/explain?field=amountPending"]
+    for path in paths:
+        await page.set_extra_http_headers(merchant.key if path.startswith(ORDERS) else {})
+        await page.goto(address + path)
+        await expect(page.get_by_role("heading").first).to_be_visible()
+        assert (path, await broken_words(page)) == (path, [])
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    await context.close()

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from playwright.async_api import Browser, Page, expect
+from tests.browser.words import broken_words
 
 from api.app import describe_interface
 from api.orders import create as create_order
@@ -94,6 +95,18 @@ async def test_the_page_is_dark_where_the_browser_prefers_dark(reference: Opened
     await page.locator(".close-modal").click()
     await expect(page.locator(".modal-ux")).to_have_count(0)
     assert complaints == []
+
+
+async def test_no_error_code_breaks_within_a_word_on_a_phone(browser: Browser, address: str):
+    page = await browser.new_page(viewport={"width": 360, "height": 740})
+    for path in ("/", "/docs/errors"):
+        await page.goto(f"{address}{path}")
+        assert await broken_words(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert await page.locator("code", has_text="REFUND_AMOUNT_EXCEEDS_BALANCE").count() > 0
+    await page.add_style_tag(content="code { overflow-wrap: anywhere; display: inline-block; width: 4em; }")
+    assert "EXCEEDS" in await broken_words(page), "a code that did break would be found"
+    await page.close()
 
 
 async def test_the_pages_policy_stops_a_request_to_another_host(browser: Browser, address: str):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import threading
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.api.bodies import encoded
-from tests.api.storefront import Merchant, Storefront
+from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.invoicing.documents import LEGAL_NAME, NUMBER, RFC, issuer_body, issuer_body_of
+from tests.invoicing.test_certificates import locked
 
 from api.errors import ApiError
 from api.merchant.fiscal_issuer import parse_issuer
 from ledger.invoicing.certificates import generate_csd
+from ledger.invoicing.locked_keys import ROUNDS_MAX
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +96,50 @@ def test_an_expired_certificate_is_refused():
 def test_a_null_rate_makes_lines_without_taxes_no_object_of_tax():
     issuer, _ = parse_issuer(encoded(issuer_body() | {"ivaRate": None}), NOW)
     assert issuer.iva_rate is None
+
+
+LONGEST = {"privateKey": b64encode(locked(ROUNDS_MAX)).decode()}
+"""A key whose derivation takes as long as any that is tried. It opens to nothing."""
+
+
+async def test_other_requests_are_answered_while_a_key_is_derived(
+    store: Storefront, merchant: Merchant, monkeypatch: pytest.MonkeyPatch
+):
+    """The derivation ends only once they are answered."""
+    derive, begun, others_are_answered = hashlib.pbkdf2_hmac, asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def in_parts(*terms: Any) -> bytes:
+        loop.call_soon_threadsafe(begun.set)
+        assert others_are_answered.wait(60), "the requests of others wait for the derivation"
+        return derive(*terms)
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", in_parts)
+    deriving = asyncio.create_task(merchant.put(PATH, issuer_body() | LONGEST))
+    await begun.wait()
+    other = await store.register()
+    assert (await other.get(ORDERS)).status_code == (await merchant.get(PATH)).status_code == 200
+    assert not deriving.done()
+    others_are_answered.set()
+    answer = await deriving
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "privateKey")
+
+
+async def test_the_event_loop_turns_while_a_key_is_derived(merchant: Merchant, monkeypatch: pytest.MonkeyPatch):
+    """The derivation lets other threads have the interpreter: a thread that held it would stop the loop all the same."""
+    derive, turns, during = hashlib.pbkdf2_hmac, 0, -1
+
+    def counted(*terms: Any) -> bytes:
+        nonlocal during
+        before = turns
+        derived = derive(*terms)
+        during = turns - before
+        return derived
+
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", counted)
+    deriving = asyncio.create_task(merchant.put(PATH, issuer_body() | LONGEST))
+    while not deriving.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert (await deriving).status_code == 400
+    assert during > 10

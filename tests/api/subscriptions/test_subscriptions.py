@@ -337,6 +337,28 @@ async def test_the_lines_that_wait_are_shown_and_previewed_on_the_next_invoice(m
     assert (await shown(merchant, path))["pendingLines"] == []
 
 
+async def test_a_period_that_a_bank_took_back_is_shown_on_its_invoice_and_gives_no_credit(merchant: Merchant):
+    new = await subscribed(merchant)
+    path = f"{SUBSCRIPTIONS}/{new['id']}"
+    (paid,) = (await shown(merchant, f"{path}/invoices"))["data"]
+    payment = (await shown(merchant, f"{ORDERS}/{paid['paymentOrderId']}"))["payments"][0]
+    await planned(merchant, amount="77800", externalId="doble")
+    before = (await merchant.put(path, {"planId": "doble"})).json()["pendingLines"]
+    assert int(before[0]["amount"]) < -20000, "unused time was paid"
+    await made(merchant, CLOCK, {"advanceBy": "PT1S"})
+    await made(merchant, "/api/sandbox/disputes", {"paymentId": payment["id"], "outcome": "OPENED"})
+    await made(merchant, CLOCK, {"advanceBy": "PT1S"})
+    assert (await shown(merchant, f"{path}/invoices"))["data"] == [paid], "an open dispute has taken nothing"
+    for lost, taken, credit in ((20000, "20000", int(before[0]["amount"]) + 20000), (None, "38900", 0)):
+        report = {"paymentId": payment["id"], "outcome": "LOST"}
+        await made(merchant, "/api/sandbox/disputes", report if lost is None else report | {"amount": lost})
+        await made(merchant, CLOCK, {"advanceBy": "PT1S"})
+        (invoice,) = (await shown(merchant, f"{path}/invoices"))["data"]
+        assert (invoice["status"], invoice["amountRefunded"]) == ("PAID", taken)
+        owed = sum(int(line["amount"]) for line in (await shown(merchant, path))["pendingLines"])
+        assert owed == credit + int(before[1]["amount"])
+
+
 async def test_a_preview_without_a_next_invoice_is_refused(merchant: Merchant):
     path = f"{SUBSCRIPTIONS}/{(await subscribed(merchant))['id']}"
     assert (await made(merchant, f"{path}/cancel", {}))["nextBillingDate"] is None
