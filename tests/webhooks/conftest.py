@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -16,7 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from ledger.webhooks.addresses import Destinations
+from ledger.webhooks.attempts import Attempt
 from ledger.webhooks.client import WebhookClient
+from ledger.webhooks.signing import new_secret
 
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -97,4 +100,30 @@ async def receive() -> AsyncIterator[Start]:
 async def local() -> AsyncIterator[WebhookClient]:
     client = WebhookClient(Destinations(is_local=True))
     yield client
+    await client.close()
+
+
+Post = Callable[..., Awaitable[Attempt]]
+
+
+@pytest.fixture(params=["http", "https"])
+async def reach(
+    request: pytest.FixtureRequest, receive: Start, tmp_path: Path
+) -> AsyncIterator[Callable[[Behaviour], Awaitable[tuple[Receiver, Post]]]]:
+    """Starts receivers, in the clear or over TLS, each with a function that posts a body to it."""
+    options, tls = {}, None
+    if request.param == "https":
+        options["ssl"] = certificate(tmp_path / "shop.pem", "shop.test")
+        tls = ssl.create_default_context(cafile=tmp_path / "shop.pem")
+    client = WebhookClient(
+        Destinations(is_local=True), look_up=lambda _, *about: socket.getaddrinfo("127.0.0.1", *about), tls=tls
+    )
+
+    async def start(behave: Behaviour) -> tuple[Receiver, Post]:
+        receiver = await receive(behave, **options)
+        url = f"{request.param}://shop.test:{receiver.port}/"
+        secrets = [new_secret()]
+        return receiver, lambda body, timeout_s=15.0: client.post(url, "e-1", body, secrets, timeout_s=timeout_s)
+
+    yield start
     await client.close()

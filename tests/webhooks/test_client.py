@@ -148,6 +148,20 @@ async def test_a_receiver_verifies_what_it_got(receive, local):
     assert receiver.connections == 1
 
 
+async def test_a_receiver_that_read_the_message_keeps_its_connection(reach):
+    async def serve(reader, writer):
+        for _ in range(3):
+            await receiver.read(reader)
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    receiver, post = await reach(serve)
+    bodies = [BODY, b" " * (32 << 10), BODY]
+    attempts = [await post(body) for body in bodies]
+    assert [attempt.outcome for attempt in attempts] == [Outcome.DELIVERED] * 3
+    assert [body for _, body in receiver.requests] == bodies
+    assert receiver.connections == 1
+
+
 async def test_a_kept_connection_that_the_receiver_closed_is_replaced_at_once(receive, local):
     async def once(reader, writer):
         await receiver.read(reader)
@@ -161,7 +175,7 @@ async def test_a_kept_connection_that_the_receiver_closed_is_replaced_at_once(re
     assert receiver.connections == 3
 
 
-async def test_a_connection_whose_receiver_answered_before_it_read_the_message_is_not_kept(receive, local):
+async def test_a_connection_whose_receiver_answered_before_it_read_the_message_is_not_kept(reach):
     forever = asyncio.Event()
 
     async def hasty(reader, writer):
@@ -169,10 +183,9 @@ async def test_a_connection_whose_receiver_answered_before_it_read_the_message_i
         writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         await forever.wait()
 
-    receiver = await receive(hasty)
-    url = f"http://127.0.0.1:{receiver.port}/"
+    receiver, post = await reach(hasty)
     large = b" " * (32 << 20)  # more than the kernel takes
-    attempts = [await local.post(url, "e-1", body, [SECRET]) for body in (large, BODY)]
+    attempts = [await post(body) for body in (large, BODY)]
     forever.set()
     assert [attempt.outcome for attempt in attempts] == [Outcome.DELIVERED] * 2
     assert receiver.connections == 2
@@ -202,7 +215,7 @@ async def test_an_answer_to_no_message_is_not_taken_for_that_to_the_next_one(rec
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 204 No Content\r\n\r\n"])
-async def test_a_receiver_that_reads_nothing_keeps_no_connection_open(receive, local, monkeypatch, answer):
+async def test_a_receiver_that_reads_nothing_keeps_no_connection_open(reach, monkeypatch, answer):
     monkeypatch.setattr(connections, "_CLOSING_MAX_S", 0.2)
     is_over, has_ended = asyncio.Event(), asyncio.Event()
     got = []
@@ -215,9 +228,9 @@ async def test_a_receiver_that_reads_nothing_keeps_no_connection_open(receive, l
                 got.append(len(piece))
         has_ended.set()
 
-    receiver = await receive(late)
+    _, post = await reach(late)
     large = b" " * (32 << 20)  # more than the kernel takes
-    attempt = await local.post(f"http://127.0.0.1:{receiver.port}/", "e-1", large, [SECRET], timeout_s=0.5)
+    attempt = await post(large, timeout_s=30 if answer else 2)
     assert attempt.outcome is (Outcome.DELIVERED if answer else Outcome.TIMED_OUT)
     await asyncio.sleep(0.4)
     is_over.set()
@@ -226,7 +239,7 @@ async def test_a_receiver_that_reads_nothing_keeps_no_connection_open(receive, l
     assert sum(got) < len(large)
 
 
-async def test_a_receiver_that_answered_early_still_gets_the_rest_of_the_message(receive, local):
+async def test_a_receiver_that_answered_early_still_gets_the_rest_of_the_message(reach):
     async def early(reader, writer):
         writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         await answered.wait()
@@ -234,9 +247,9 @@ async def test_a_receiver_that_answered_early_still_gets_the_rest_of_the_message
         is_read.set()
 
     answered, is_read = asyncio.Event(), asyncio.Event()
-    receiver = await receive(early)
+    receiver, post = await reach(early)
     large = b" " * (32 << 20)  # more than the kernel takes
-    attempt = await local.post(f"http://127.0.0.1:{receiver.port}/", "e-1", large, [SECRET])
+    attempt = await post(large)
     assert attempt.is_delivered
     answered.set()
     async with asyncio.timeout(30):

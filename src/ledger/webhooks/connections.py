@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import select
 import socket
 import ssl
 from contextvars import ContextVar
@@ -31,6 +32,8 @@ from ledger.webhooks.urls import parse_url
 RECEIVED_MAX: Final = 8 * BODY_READ_MAX
 """How many bytes a receiver may send to one message, with heads and the framing of chunks."""
 _TARGETS_MAX: Final = 1_000
+_ENCRYPTED_MAX: Final = 64 << 10
+"""How long a message may be whose TLS connection is kept: the kernel takes so much at once, or soon."""
 _CLOSING_MAX_S: Final = 15.0
 """How long a connection may take to close: it is open until the receiver has read what was sent, perhaps for ever."""
 _NO_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=None)
@@ -157,6 +160,13 @@ async def _read_answer(handler: _BoundedHandler, progress: Progress) -> bool:
     return True
 
 
+def _is_writable(descriptor: int) -> bool:
+    """Returns whether the kernel takes more bytes of a connection."""
+    looking = select.poll()
+    looking.register(descriptor, select.POLLOUT)
+    return bool(looking.poll(0))
+
+
 class _BoundedHandler(ResponseHandler):
     """A connection that ends when a receiver sends too much, or sends anything between two messages. `is_used` is
     whether it has carried a message.
@@ -168,6 +178,7 @@ class _BoundedHandler(ResponseHandler):
     """
 
     _received = 0
+    _size = 0
     _rests = False
     _aborting: asyncio.TimerHandle | None = None
     is_used = False
@@ -179,6 +190,7 @@ class _BoundedHandler(ResponseHandler):
         self.is_used = True
         self._rests = False
         self._received = 0
+        self._size = len(message)
         self.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=BODY_READ_MAX)
         self.transport.write(message)
 
@@ -198,8 +210,16 @@ class _BoundedHandler(ResponseHandler):
 
     @property
     def has_sent(self) -> bool:
-        """Whether all of the last message has left this process."""
-        return self.transport is not None and not self.transport.get_write_buffer_size()
+        """Whether all of the last message has left this process.
+
+        A TLS transport counts what it has not encrypted yet. The rest waits in the transport below it, which is hidden:
+        something may wait there while the kernel takes no more, and of a large message a moment longer.
+        """
+        if self.transport is None or self.transport.get_write_buffer_size():
+            return False
+        if self.transport.get_extra_info("ssl_object") is None:
+            return True
+        return self._size <= _ENCRYPTED_MAX and _is_writable(self.transport.get_extra_info("socket").fileno())
 
     def data_received(self, data: bytes) -> None:
         if self._rests:
