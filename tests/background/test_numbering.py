@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 from tests.background.conftest import rows
+from tests.background.deliveries import until
 from tests.operations.conftest import an_order, by_card, register
 
 from ledger.background.reactions import numbering
+from ledger.background.reactions.dispatcher import Dispatcher
 from ledger.background.reactions.feed import Feed
 from ledger.background.reactions.numbering import EventNumbers, move_on
+from ledger.background.reactions.runner import ReactionRunner
+from ledger.background.scheduler.jobs import Jobs
 from ledger.operations.context.inputs import Actor
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
@@ -74,6 +79,59 @@ async def test_the_same_log_has_the_same_numbers_in_slices_of_any_size_and_from_
     await asyncio.gather(*[feed.catch_up(merchant_id) for feed in feeds])
     await asyncio.gather(*[feed.stop() for feed in feeds])
     assert rows(database_url, _EVENTS, merchant_id) == expected
+
+
+async def test_a_merchant_without_an_endpoint_that_never_reads_the_feed_costs_a_look_and_no_row(
+    ledger: Ledger,
+    merchant: Actor,
+    dispatcher: Dispatcher,
+    jobs: Jobs,
+    connection: Connection,
+    database_url: str,
+    monkeypatch: Any,
+) -> None:
+    monkeypatch.setattr("ledger.background.reactions.runner._LOOK_EVERYWHERE_S", 3600.0)
+    merchants, numbered = [merchant, *[await register(ledger) for _ in range(2)]], await register(ledger)
+    ids = [each.merchant_id for each in merchants]
+    looked: set[UUID] = set()
+    woken: set[UUID] = set()
+    statements: list[Any] = []
+    execute = Connection.execute
+
+    async def counted(connection: Connection, query: Any, *values: Any, **options: Any) -> Any:
+        statements.append(query)
+        return await execute(connection, query, *values, **options)
+
+    class Numbers(EventNumbers):
+        async def among(self, connection: Connection, merchants: Sequence[UUID]) -> Any:
+            looked.update(merchants)
+            return await super().among(connection, merchants)
+
+    stop, numbers = asyncio.Event(), Numbers(ledger.journal)
+    running = asyncio.create_task(ReactionRunner(database_url, dispatcher, jobs, numbers, woken.update).run(stop))
+    try:
+        await until(lambda: bool(rows(database_url, "select from pg_stat_activity where query like 'listen%%'")))
+        await begun(database_url, ledger, numbered)
+        for each in (*merchants, numbered):
+            await create_order(ledger, each, an_order("0", by_card()))
+        await until(lambda: numbered.merchant_id in woken and looked.issuperset(ids))
+        await until(lambda: bool(rows(database_url, _EVENTS, numbered.merchant_id)))
+    finally:
+        stop.set()
+        await running
+    assert woken == {numbered.merchant_id}
+    monkeypatch.setattr(Connection, "execute", counted)
+    assert await numbers.sweep(connection, ids) is False
+    assert statements == [numbering._NUMBERED]
+    tables = rows(
+        database_url,
+        "select distinct table_name::text from information_schema.columns"
+        " where column_name = 'merchant_id' and table_name ~ '^(webhook|public_event|event_feed)'",
+    )
+    assert len(tables) >= 6
+    for (table,) in tables:
+        query = f"select from {table} where merchant_id = any(%s)"
+        assert rows(database_url, query, ids) == [], table
 
 
 async def test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twice(

@@ -72,11 +72,16 @@ _HIDDEN_TOPICS: Final = sorted(topic for kind in STREAMS if kind not in _SHOWN f
 # quarantine.
 _BEHIND: Final = """
 select f.merchant_id from event_feed f join merchant_head h using (merchant_id)
- where h.position > f.position and f.merchant_id <> all(%(quarantined)s) {some}
+ where h.position > f.position and f.merchant_id <> all(%(quarantined)s)
  order by f.since, f.merchant_id limit %(limit)s
 """
-_ALL_BEHIND: Final = _BEHIND.format(some="")
-_SOME_BEHIND: Final = _BEHIND.format(some="and f.merchant_id = any(%(merchants)s)")
+
+# Those of these merchants that are numbered, those that began first before the others, each with whether its log goes
+# on after what is numbered.
+_NUMBERED: Final = """
+select f.merchant_id, h.position > f.position from event_feed f join merchant_head h using (merchant_id)
+ where f.merchant_id = any(%s) order by f.since, f.merchant_id
+"""
 
 # How far a merchant's log is numbered, the last number, and where the log ends.
 _PLACE: Final = """
@@ -177,20 +182,26 @@ class EventNumbers:
         A merchant whose log cannot be read or numbered is put in quarantine. The connection is in autocommit. Raises
         psycopg.Error, a Fault.
         """
-        behind = await self.behind(connection, merchants)
+        behind = await self.behind(connection) if merchants is None else (await self.among(connection, merchants))[0]
         for merchant_id in behind:
             await self.advance(connection, merchant_id)
         return bool(behind)
 
-    async def behind(self, connection: Connection, merchants: Sequence[UUID] | None = None) -> Sequence[UUID]:
-        """Returns which of these merchants, or of all, have events without a number; without those in quarantine.
-
-        Raises psycopg.Error.
-        """
+    async def behind(self, connection: Connection) -> Sequence[UUID]:
+        """Returns merchants that have events without a number, without those in quarantine. Raises psycopg.Error."""
         quarantined = [merchant_id for _, merchant_id in self.quarantine.now()]
-        values = {"quarantined": quarantined, "merchants": merchants, "limit": _BEHIND_MAX}
-        rows = await connection.execute(_ALL_BEHIND if merchants is None else _SOME_BEHIND, values)
+        rows = await connection.execute(_BEHIND, {"quarantined": quarantined, "limit": _BEHIND_MAX})
         return [merchant_id for (merchant_id,) in await rows.fetchall()]
+
+    async def among(self, connection: Connection, merchants: Sequence[UUID]) -> tuple[Sequence[UUID], Sequence[UUID]]:
+        """Returns those of these merchants that have events without a number, and the others that are numbered: all of
+        whose events another process has numbered, or that are in quarantine. Raises psycopg.Error.
+
+        Those that are not numbered, because they have no endpoint and never read the feed, cost nothing further.
+        """
+        rows = await (await connection.execute(_NUMBERED, (merchants,))).fetchall()
+        behind = [merchant_id for merchant_id, is_behind in rows if is_behind and not self.is_quarantined(merchant_id)]
+        return behind, [merchant_id for merchant_id, _ in rows if merchant_id not in behind]
 
     def is_quarantined(self, merchant_id: UUID) -> bool:
         """Returns whether a merchant's log could not be read, and is not to be read again yet."""

@@ -161,8 +161,8 @@ class ReactionRunner:
                     continue  # a slice of each merchant has been numbered, and there may be more
                 everywhere_at = time.monotonic() + _LOOK_EVERYWHERE_S
             elif grown:
-                behind = await numbers.behind(connection, sorted(grown))
-                if others := grown.difference(behind):  # another process has numbered theirs
+                behind, others = await numbers.among(connection, sorted(grown))
+                if others:
                     self._on_numbered(others)
                 await self._number_all(numbers, connection, behind)
                 await pause(stop, _NUMBERING_REST_S)
