@@ -10,6 +10,7 @@ import httpx
 import pytest
 from tests.api.bodies import order, paid_order
 from tests.api.isolation.objects import objects_of
+from tests.api.orders.test_payer_messages import ENGLISH, POOR, SPANISH
 from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.http.request import ApiRequest
@@ -112,6 +113,22 @@ async def test_a_page_at_a_time_and_each_event_alone_have_the_same_bytes(merchan
     completed = next(event for event in body["data"] if event["type"] == "payment_order.partially_refunded")
     assert completed["previousStatus"] == "REFUND_PROCESSING"
     assert completed["data"]["amountRefunded"] == 1000
+
+
+async def test_the_texts_of_a_body_are_in_the_language_that_the_customer_had_then(merchant: Merchant):
+    new = {"externalId": "ana", "notificationPreferences": {"language": "en"}}
+    ana = (await merchant.post("/api/customers", new)).json()["id"]
+    for n, customer in enumerate(("ana", "bob", "ana")):
+        declined = paid_order(externalId=f"{n}", customer={"externalId": customer}, paymentMethod=POOR)
+        assert (await merchant.create(declined)).status_code == 422
+        if n == 1:
+            spanish = {"notificationPreferences": {"language": "es"}}
+            assert (await merchant.put(f"/api/customers/{ana}", spanish)).status_code == 200
+    events = (await page(merchant))["data"]
+    for kind in ("payment.failed", "payment_order.failed"):
+        shown = [event["data"] for event in events if event["type"] == kind]
+        payments = [data if kind == "payment.failed" else data["payments"][0] for data in shown]
+        assert [payment["payerMessage"] for payment in payments] == [ENGLISH, SPANISH, SPANISH], kind
 
 
 async def test_filters_move_on_although_nothing_matches(store: Storefront, merchant: Merchant, monkeypatch):
