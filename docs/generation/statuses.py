@@ -118,6 +118,7 @@ def page() -> str:
         f"which may take an order {_reported()}. On a split order, the newest live payment determines the status: when it ends, "
         "an older one does, which may give any status that waits for something.",
         "## Payments",
+        "A refund that is reported late may end a PARTIALLY_REFUNDED payment as REFUNDED. "
         "A refund that comes back after it had succeeded takes a payment out of REFUNDED or PARTIALLY_REFUNDED: to "
         "PARTIALLY_REFUNDED, or to the status that it had before its refunds. While another refund or a dispute is open, it is "
         "PENDING_REFUND or DISPUTED.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from tests.domain.builders import (
     DEADLINE,
     NOON,
@@ -166,19 +167,28 @@ def test_a_late_refund_of_a_payment_that_was_refunded_otherwise_is_recorded_and_
     assert [refund.status for refund in order.refunds] == [RefundStatus.SUCCEEDED, RefundStatus.SUCCEEDED]
 
 
-def test_a_refund_that_comes_back_from_a_payment_that_was_refunded_twice_moves_nothing():
+@pytest.mark.parametrize("ends_payment", [True, False])
+def test_a_late_refund_of_all_that_is_held_ends_the_payment_and_a_refund_that_comes_back_then_moves_nothing(
+    ends_payment: bool,
+):
+    """Earlier releases recorded it without an end of the payment, whose status stays as it was then."""
     given_up = CallAbandoned(
         payment_id=payment_id(1), call=ProcessorCall.REFUND, because=AbandonedBecause.NOT_FOUND, at=NOON
     )
     history = [*COVERED, refund_requested(1, 4120), given_up, refund_requested(1, 1000, 2), refunded(1, 1000, 2)]
-    order = folded(history)
-    order = fold(evolve, order, decide_outcome(order, late(4120)))
-    assert (order.payments[0].status, order.payments[0].refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 4120)
+    before = folded(history)
+    [reported] = decide_outcome(before, late(4120))
+    assert reported.ends_payment
+    reported = replace(reported, ends_payment=ends_payment)
+    order = evolve(before, reported)
+    assert list(broken_order(before, reported, order)) == []
+    status = PaymentStatus.REFUNDED if ends_payment else PaymentStatus.PARTIALLY_REFUNDED
+    assert (order.payments[0].status, order.payments[0].refunded) == (status, 4120)
     command = ReverseRefund(refund_id=refund_id(2), payment_id=payment_id(1), code="UNKNOWN", at=NOON)
     [back] = decide_refund_reversal(order, command)
     after = evolve(order, back)
     assert list(broken_order(order, back, after)) == []
-    assert (after.payments[0].status, after.payments[0].refunded) == (PaymentStatus.PARTIALLY_REFUNDED, 4120)
+    assert (after.payments[0].status, after.payments[0].refunded) == (status, 4120)
 
 
 def test_a_refund_that_comes_back_is_held_again_and_never_succeeds_later():

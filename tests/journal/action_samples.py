@@ -184,6 +184,7 @@ ACTIONS: dict[str, Any] = {
         processor_reference="sbx-3",
         at=AT,
         reason="Refunded on the processor's own pages.",
+        ends_payment=True,
     ),
     "refund-reversed.v1": orders.RefundReversed(
         refund_id=REFUND,

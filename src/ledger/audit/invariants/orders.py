@@ -129,8 +129,8 @@ def _check_payments(found: list[Broken], before: Order | None, event: Any, after
             stood = None
         origin, status = None if stood is None else stood.status, payment.status
         if origin is not status and (origin, status) not in PAYMENT_EDGES:
-            is_reported = isinstance(event, events.RefundReversed) and (origin, status) in REPORTED_PAYMENT_EDGES
-            if not is_reported:
+            reports = isinstance(event, events.RefundReversed | events.LateRefundReported)
+            if not reports or (origin, status) not in REPORTED_PAYMENT_EDGES:
                 found.append(Broken("I7", f"payment {payment.payment_id} moved from {origin} to {status}"))
         if stood is None or type(event) in _MOVES or not _has_same_amounts(stood, payment):
             found += _broken_amounts(stood, event, payment)

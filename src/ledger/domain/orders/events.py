@@ -705,8 +705,9 @@ class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The processor reported the refund of a part that had failed, while another refund or a dispute was open or final;
     or a refund that no request has asked for, of money that a lost dispute had taken.
 
-    `amount` is gross. It counts as refunded, and the payment keeps its status: the merchant may have refunded the same
-    money twice, so an alert is raised on this event. `reason` is that of a refund that begins with this event.
+    `amount` is gross. It counts as refunded: the merchant may have refunded the same money twice, so an alert is raised
+    on this event. `reason` is that of a refund that begins with this event. The payment keeps its status, or becomes
+    REFUNDED with `ends_payment`: it was PARTIALLY_REFUNDED, and all that was captured is refunded now.
     """
 
     refund_id: UUID
@@ -715,6 +716,7 @@ class LateRefundReported(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     processor_reference: str
     at: datetime
     reason: str | None = None
+    ends_payment: bool = False
 
 
 class RefundReversed(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -158,9 +158,12 @@ REPORTED_PAYMENT_EDGES: Final = _edges(
     REFUNDED:           CAPTURED PARTIALLY_CAPTURED PENDING_SETTLEMENT SETTLED PARTIALLY_REFUNDED
     REFUNDED:           DISPUTED PENDING_REFUND
     PARTIALLY_REFUNDED: CAPTURED PARTIALLY_CAPTURED PENDING_SETTLEMENT SETTLED PARTIALLY_REFUNDED
+    PARTIALLY_REFUNDED: REFUNDED
     """,
 )
-"""The moves of a payment that only a refund which comes back causes. The money is held again."""
+"""The moves of a payment that only a report of a processor causes: a refund comes back, and the money is held again; or
+a refund is reported late, and nothing is held any more.
+"""
 
 ORDER_EDGES: Final = _edges(
     OrderStatus,

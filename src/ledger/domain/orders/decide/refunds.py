@@ -116,7 +116,7 @@ def decide_refund_outcome(order: Order, command: RecordRefundOutcome) -> list[Or
     if not isinstance(command.outcome, Refunded | RefundPending):
         return []
     if not _can_give_back(payment) or part.amount > payment.refundable:
-        return _late_refund(part, command)
+        return _late_refund(payment, part, command)
     reopened = RefundReopened(refund_id=command.refund_id, payment_id=command.payment_id, at=command.at)
     return with_cancellation_closed(order, [reopened, *_pending_part_outcome(payment, part, command)])
 
@@ -144,6 +144,7 @@ def decide_unrequested_refund(
                 processor_reference=outcome.processor_reference,
                 at=command.at,
                 reason=command.reason,
+                ends_payment=_is_ended_by(payment, command.amount),
             )
         ]
     requested = decide_refund(order, command)
@@ -259,7 +260,7 @@ def _returned(order: Order, payment: Payment, part: RefundPart, command: RecordR
     return [requested, returned]
 
 
-def _late_refund(part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
+def _late_refund(payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:
     if not isinstance(command.outcome, Refunded):
         return []  # accepted only: the processor reports the refund itself with a message
     return [
@@ -269,8 +270,14 @@ def _late_refund(part: RefundPart, command: RecordRefundOutcome) -> list[OrderEv
             amount=part.amount,
             processor_reference=command.outcome.processor_reference,
             at=command.at,
+            ends_payment=_is_ended_by(payment, part.amount),
         )
     ]
+
+
+def _is_ended_by(payment: Payment, amount: Decimal) -> bool:
+    """Returns whether a late refund gives back all that a payment still holds, which no other refund or dispute has."""
+    return payment.status is PaymentStatus.PARTIALLY_REFUNDED and payment.refunded + amount >= payment.captured
 
 
 def _pending_part_outcome(payment: Payment, part: RefundPart, command: RecordRefundOutcome) -> list[OrderEvent]:

@@ -157,6 +157,7 @@ def _refunded_late(order: Order, event: LateRefundReported) -> Order:
     entry = HistoryEntry(EntryAction.REFUND, EntryStatus.SUCCESS, event.amount, event.at, LATE_REASON, event.refund_id)
     after = replace(
         payment,
+        status=PaymentStatus.REFUNDED if event.ends_payment else payment.status,
         refunded=refunded,
         refunding=min(payment.refunding, payment.captured - refunded),
         returns_to=None if payment.returns_to is None else refunded_status(payment.captured, refunded),
