@@ -6,7 +6,7 @@ deadlines of the calls have passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -49,6 +49,10 @@ _OPERATION_OF_MESSAGE = {
 }
 
 
+Edge = tuple[str | None, str]
+"""The statuses before and after a move."""
+
+
 class Move(NamedTuple):
     """A move from one status to the next. `operation` is its name in the tables of `docs.generation.moves`."""
 
@@ -58,17 +62,33 @@ class Move(NamedTuple):
     split: bool
 
 
+class Commit(NamedTuple):
+    """What one command did to an order: from which status to which, and the moves of each payment that made any.
+
+    `version` is that of the stream after it. `announced` are the public events of the command: kind, resource and the
+    status before.
+    """
+
+    version: int
+    edge: Edge
+    payments: Mapping[str, Sequence[Edge]]
+    announced: Sequence[tuple[str, str, str | None]]
+
+
 class OrderMoves(NamedTuple):
     """The moves of one order and its payments.
 
     `by_event` are the order's moves event by event, `by_commit` those that a reader can see, `by_request` those that
-    the client of a request sees. `payments` has the moves of each payment, event by event.
+    the client of a request sees. `payments` has the moves of each payment, event by event. `commits` has all of them
+    command by command.
     """
 
+    order_id: str
     by_event: Sequence[Move]
     by_commit: Sequence[Move]
     by_request: Sequence[Move]
     payments: Sequence[Sequence[Move]]
+    commits: Sequence[Commit]
 
 
 class ScenarioContext:
@@ -155,13 +175,14 @@ class ScenarioContext:
             states.append(evolve(states[-1], recorded.event))
         first = {recorded.command_id: recorded for recorded in reversed(stream)}
         operations = [self._operation(first[recorded.command_id]) for recorded in stream]
-        _check_public_events(stream, states)
         commits, requests = _ends(stream, lambda each: each.command_id), _ends(stream, self._request_key)
         return OrderMoves(
+            order_id=str(stream[0].stream_id),
             by_event=list(_order_moves(states, operations)),
             by_commit=list(_order_moves([states[n] for n in commits], [operations[n - 1] for n in commits[1:]])),
             by_request=list(_order_moves([states[n] for n in requests], [operations[n - 1] for n in requests[1:]])),
             payments=list(_payment_moves(states, operations)),
+            commits=[_commit(stream, states, begin, end) for begin, end in pairwise(commits)],
         )
 
     def _operation(self, first: RecordedEvent) -> str:
@@ -184,10 +205,22 @@ def _request(recorded: RecordedEvent) -> str:
     return str(msgspec.json.decode(recorded.context).get("request"))
 
 
-def _check_public_events(stream: Sequence[RecordedEvent], states: Sequence[Order | None]) -> None:
-    """Checks that each change that a command made to an order is announced once."""
-    for begin, end in pairwise(_ends(stream, lambda each: each.command_id)):
-        check_order(CommandStream(stream[0].stream_id, states[begin], states[end], stream[begin:end]))
+def _commit(stream: Sequence[RecordedEvent], states: Sequence[Order | None], begin: int, end: int) -> Commit:
+    """Returns what a command did, and checks that each change that it made is announced once."""
+    before, after = states[begin], states[end]
+    assert after is not None, "a stream begins with its creation"
+    found = check_order(CommandStream(stream[0].stream_id, before, after, stream[begin:end]))
+    moves = _payment_moves(states[begin : end + 1], ["command"] * (end - begin))
+    return Commit(
+        version=stream[end - 1].version,
+        edge=(before and str(before.status), str(after.status)),
+        payments={
+            str(payment.payment_id): [(move.before, move.after) for move in made]
+            for payment, made in zip(after.payments, moves, strict=True)
+            if made
+        },
+        announced=[(each.kind.name, str(each.resource_id), each.previous_status) for each in found],
+    )
 
 
 def _ends(stream: Sequence[RecordedEvent], key: Callable[[RecordedEvent], Any]) -> list[int]:

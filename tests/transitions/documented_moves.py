@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from docs.generation.moves import ORDER_TAKERS, PAYMENT_TAKERS
-from tests.transitions.context import Move
+from tests.transitions.context import Edge, Move
 from tests.transitions.runner import Outcome
-from tests.transitions.scenario import CHR, DDR, Edge
+from tests.transitions.scenario import CHR, DDR
 
 from ledger.domain.orders.statuses import (
     PAYMENT_EDGES,

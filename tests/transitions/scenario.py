@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from tests.transitions.context import Edge
 from tests.transitions.steps import Step
 
 DDR, CHR = "PAYER_AUTHENTICATION_DEVICE_DATA_REQUIRED", "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED"
-
-Edge = tuple[str | None, str]
 
 
 class Scenario(NamedTuple):

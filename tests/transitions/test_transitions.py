@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.api.storefront import Storefront
+from tests.transitions.context import Edge
 from tests.transitions.documented_moves import (
     DOCUMENTED_ORDER_MOVES,
     DOCUMENTED_PAYMENT_MOVES,
@@ -27,7 +28,7 @@ from tests.transitions.operation_scenarios import OPERATION_SCENARIOS
 from tests.transitions.order_scenarios import ORDER_SCENARIOS
 from tests.transitions.payment_scenarios import PAYMENT_SCENARIOS
 from tests.transitions.runner import Outcome, run_once
-from tests.transitions.scenario import Edge, edges
+from tests.transitions.scenario import edges
 
 from ledger.domain.orders.statuses import OLDER_PART_EDGES, ORDER_EDGES, PAYMENT_EDGES, REPORTED_EDGES
 
