@@ -37,6 +37,7 @@ DATABASE = tuple(
         "registration",
         "replica",
         "replication",
+        "silent_servers",
         "skip_scan",
     )
 )

@@ -2618,6 +2618,10 @@ FEED: Final = (
 )
 
 _STANDBY_TESTS: Final = "tests/journal/test_standby.py"
+_ALL_CUT: Final = (
+    "tests/journal/test_silent_servers.py::"
+    "test_one_statement_without_an_answer_has_all_connections_to_the_silent_server_cut"
+)
 _ANY_END: Final = f"{_STANDBY_TESTS}::test_a_commit_without_its_standby_is_not_answered_whoever_ends_its_wait"
 _LEFT_WAITING: Final = (
     f"{_STANDBY_TESTS}::test_neither_a_cancelled_task_nor_a_lost_connection_ends_a_wait_for_the_standby"
@@ -2632,6 +2636,38 @@ _UNCONFIRMED: Final = (
 )
 
 STANDBY: Final = (
+    Mutant(
+        "silent-server-that-answers-elsewhere",
+        "a server whose commits wait for their standby, and which answers everything else, keeps its connections",
+        "src/ledger/postgres/silent_servers.py",
+        "if not all(each.is_silent_since(since_s) for each in theirs):",
+        "if not connection.is_silent_since(since_s):",
+        ("tests/journal/test_silent_servers.py::test_a_commit_that_waits_for_its_standby_makes_no_server_silent",),
+    ),
+    Mutant(
+        "silent-server-left-by-one-connection",
+        "every connection to a frozen server is cut at once, so that no request waits for the next one's time-out",
+        "src/ledger/postgres/silent_servers.py",
+        "for each in theirs:",
+        "for each in [connection]:",
+        (_ALL_CUT,),
+    ),
+    Mutant(
+        "answers-that-a-stopped-process-has-not-read",
+        "a process that was stopped takes no server for silent whose answers it has not read yet",
+        "src/ledger/postgres/silent_servers.py",
+        " and not _has_unread(self)",
+        "",
+        ("tests/journal/test_silent_servers.py::test_an_answer_that_has_arrived_and_is_not_read_is_one",),
+    ),
+    Mutant(
+        "search-waits-for-a-silent-server",
+        "a frozen server first in the connection string delays no connection",
+        "src/ledger/postgres/primary_search.py",
+        "pause_s = _NEXT_S if later else _AGAIN_S",
+        "pause_s = None",
+        ("tests/postgres/test_primary_search.py",),
+    ),
     Mutant(
         "replica-answers-while-it-is-behind",
         "a list shows every order that was acknowledged before it was asked for",

@@ -17,8 +17,9 @@ from uuid_utils.compat import uuid7
 from ledger.journal.append import Append, CommitUnknown
 from ledger.journal.commit.group_commit import is_rolled_back
 from ledger.journal.commit.writer import Writer
-from ledger.postgres.connection import Connection, abort_connection
+from ledger.postgres.connection import Connection
 from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.silent_servers import abort_connection
 
 pytestmark = pytest.mark.anyio
 

@@ -3,6 +3,7 @@
 In reading order:
 
 - `connection`: how a connection is opened, cut and replaced. `faults`: failures that are answered 503.
+- `primary_search`: which of several servers accepts writes. `silent_servers`: those that answer on no connection.
 - `replication`: commits that a synchronous standby has, and the server's warnings about those that it may lack.
 - `replica`: a standby that answers reads, if it shows what was acknowledged before.
 - `connection_count`: how many of them a service opens. `pooling`: refuses a pooler that shares sessions.

@@ -9,10 +9,8 @@ session, and a lost connection is resolved by ending its backend by pid. `postgr
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, Final, Self, TypeVar
 
@@ -26,6 +24,13 @@ from ledger.back_off import back_off_s
 from ledger.postgres import arrays
 from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable
 from ledger.postgres.replication import CommitWarnings, not_replicated
+from ledger.postgres.silent_servers import (
+    SILENT_S,
+    WAIT_INTERVAL_S,
+    WatchedConnection,
+    abort_connection,
+    cut_if_silent,
+)
 
 T = TypeVar("T")
 
@@ -55,6 +60,8 @@ _HAS_TRANSACTION_TIMEOUT: Final = 170_000
 ANSWER_MAX_S: Final = 15.0
 """How long to wait for a silent server: longer than its own time-outs, so that their errors still arrive."""
 
+_LOOK_AGAIN_S: Final = 1.0
+
 TIMEOUTS: Final[dict[str, Any]] = {
     "connect_timeout": _CONNECT_TIMEOUT_S,
     "keepalives_idle": 5,
@@ -66,9 +73,6 @@ TIMEOUTS: Final[dict[str, Any]] = {
 within eleven (libpq's names; in seconds, the last in ms).
 """
 
-_WAIT_INTERVAL_S: Final = 0.1
-"""psycopg's own pause between looks at an interrupt."""
-
 _LEFT: Final[dict[str, set[int]]] = {}
 """The pids of the server processes, by the names of their connections, whose statement this process no longer waits
 for. One that waits for a synchronous standby goes on waiting without its client.
@@ -78,7 +82,7 @@ for. One that waits for a synchronous standby goes on waiting without its client
 _WAITING: Final = "select pid from pg_stat_activity where pid = any(%s) and wait_event = 'SyncRep'"
 
 
-class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+class Connection(WatchedConnection):
     """A connection whose commits are acknowledged only with their synchronous standby.
 
     A commit that the server acknowledged without it raises an OperationalError without an SQLSTATE, and closes the
@@ -101,7 +105,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """Whether the server acknowledged a commit on this connection that a synchronous standby may lack."""
         return self._warnings.unreplicated
 
-    async def wait(self, gen: PQGen[T], interval: float = _WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
+    async def wait(self, gen: PQGen[T], interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
         try:
             result = await super().wait(gen, interval, timeout)
         except BaseException:
@@ -294,20 +298,24 @@ class SharedClient(DatabaseClient):
 
 class QueryTimeout:
     """A block that ends within `seconds`: a server that is silent for longer has its connection cut, which then breaks.
+    All connections to it are cut before that if it answers on none of them.
 
     Cancelling the query instead would need an answer of the silent server.
     """
 
-    __slots__ = ("_connection", "_seconds", "_timer")
+    __slots__ = ("_connection", "_ends_s", "_seconds", "_timer")
 
     def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float = ANSWER_MAX_S) -> None:
         self._connection = connection
         self._seconds = seconds
+        self._ends_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begins the block, for a caller whose block is no `with` statement."""
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, abort_connection, self._connection)
+        loop = asyncio.get_running_loop()
+        self._ends_s = loop.time() + self._seconds
+        self._timer = loop.call_at(min(self._ends_s, loop.time() + SILENT_S), self._look)
 
     def stop(self) -> None:
         """Ends the block, if it has begun."""
@@ -320,11 +328,12 @@ class QueryTimeout:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-
-def abort_connection(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Breaks a connection while a task waits for its answer."""
-    with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
-        wire.shutdown(socket.SHUT_RDWR)
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._ends_s:
+            abort_connection(self._connection)
+        elif not cut_if_silent(self._connection):
+            self._timer = loop.call_at(min(self._ends_s, loop.time() + _LOOK_AGAIN_S), self._look)
 
 
 # The server process of this connection. Its pid may be reused; with its start time it identifies one process for ever.

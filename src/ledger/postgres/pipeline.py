@@ -158,6 +158,7 @@ class Pipeline:
 
     def _answer(self) -> None:
         """Resolves the oldest transaction with its results."""
+        self._connection.heard()
         if self._connection.is_unreplicated:
             raise not_replicated()
         results, self._results = self._results, []

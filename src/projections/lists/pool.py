@@ -17,6 +17,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 from ledger.postgres.connection import LIST_SETTINGS, QueryTimeout, apply_settings, connect_arguments
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.postgres.replica import Position, require_replayed
+from ledger.postgres.silent_servers import WatchedConnection
 
 _CONNECTIONS_MAX: Final = 4
 _QUEUE_MAX: Final = 200
@@ -48,6 +49,7 @@ class ListPool:
     ) -> None:
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[Any, ...]]] = AsyncConnectionPool(
             url,
+            connection_class=WatchedConnection,
             kwargs={"prepare_threshold": 0, **connect_arguments(name)},
             configure=configure,
             min_size=1,

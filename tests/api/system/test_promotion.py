@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
 from benchmarks.scratch import running_standby, start_standby
+from campaigns.chaos.service import children_of
+from structlog.testing import capture_logs
 from tests.api.bodies import paid_order
 from tests.api.storefront import opened
+from tests.servers import address_of, naming
 from tests.streaming import running_primary, wait_until
 
 from ledger.journal.commit import group_commit
+from ledger.postgres import connection as connections
+from ledger.postgres import silent_servers
 from ledger.postgres.connection import QueryTimeout, TakesNoWrites, connect
 from ledger.postgres.embedded.server import EmbeddedServer
 from ledger.postgres.migrate import migrate
@@ -28,15 +37,23 @@ END = "select pg_terminate_backend(pid) from pg_stat_activity where wait_event =
 
 
 @pytest.fixture
-def primary(short_dir: Path) -> Iterator[EmbeddedServer]:
-    with running_primary(short_dir / "primary") as running:
+def home(short_dir: Path) -> Path:
+    """A new directory for the servers of one test."""
+    made = short_dir / uuid4().hex[:8]
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def primary(home: Path) -> Iterator[EmbeddedServer]:
+    with running_primary(home / "primary") as running:
         yield running
 
 
 @pytest.fixture
-def standby(short_dir: Path, primary: EmbeddedServer) -> Iterator[EmbeddedServer]:
+def standby(home: Path, primary: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """A synchronous standby of the primary."""
-    with running_standby(short_dir / "standby", primary) as running:
+    with running_standby(home / "standby", primary) as running:
         with psycopg.connect(primary.url, autocommit=True) as connection:
             connection.execute("alter system set synchronous_standby_names = 'second'")
             connection.execute("select pg_reload_conf()")
@@ -91,3 +108,49 @@ async def test_a_primary_without_its_standby_answers_nothing_that_a_promotion_lo
             "select distinct stream_id::text from event where stream_id = any(%s::uuid[])", [list(ids)]
         )
         assert {stream_id for (stream_id,) in kept} == ids
+
+
+@contextmanager
+def frozen(running: EmbeddedServer) -> Iterator[None]:
+    """A server all of whose processes are stopped: its connections stay open, and new ones are accepted."""
+    postmaster = int((running.cluster.directory / "postmaster.pid").read_text().split()[0])
+    pids = [postmaster, *children_of(postmaster)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+async def test_writes_go_on_at_the_new_primary_while_the_former_one_is_frozen(
+    primary: EmbeddedServer, standby: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (connections, silent_servers):
+        monkeypatch.setattr(module, "SILENT_S", ANSWER_S)
+    migrate(primary.url)
+    url = naming(primary.url, address_of(primary.url), address_of(standby.url))
+    settings = Settings(database_url=url, data_dir=tmp_path, master_key="11" * 32, request_timeout_s=30.0)
+    async with opened(settings) as store:
+        merchant = await store.register()
+        answered = [await merchant.create(paid_order(externalId=f"a-{n}")) for n in range(3)]
+        assert [answer.status_code for answer in answered] == [201] * 3
+        with capture_logs() as lines, frozen(primary):
+            unknown = await merchant.create(paid_order(externalId="b-0"))
+            assert unknown.status_code == 503
+            assert [line["event"] for line in lines].count("database_silent") == 1
+            with psycopg.connect(standby.url, autocommit=True) as promoted:
+                promoted.execute("select pg_promote()")
+            async with asyncio.timeout(60):
+                while (answer := await merchant.create(paid_order(externalId="b-0"))).status_code == 503:  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.1)
+            assert answer.status_code == 201
+            answered.append(answer)
+            assert (await merchant.get("/api/v2/payment-orders")).status_code == 200
+            former = address_of(primary.url)[0].encode()
+            assert not [each for each in silent_servers._open if each.server[0] == former and not each.closed]
+        with psycopg.connect(standby.url) as after:
+            kept = after.execute("select count(distinct stream_id) from event where topic like 'order-created%'")
+            assert kept.fetchone() == (len(answered),)

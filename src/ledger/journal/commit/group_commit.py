@@ -30,7 +30,6 @@ from ledger.postgres.connection import (
     Backend,
     Connection,
     QueryTimeout,
-    abort_connection,
     backend_of,
     connect,
     end_backend,
@@ -39,6 +38,7 @@ from ledger.postgres.connection import (
 from ledger.postgres.faults import DatabaseUnavailable, QueueFull
 from ledger.postgres.pipeline import Rows
 from ledger.postgres.replication import takes_no_writes, wait_for_standbys
+from ledger.postgres.silent_servers import abort_connection
 
 _log = structlog.get_logger()
 

@@ -1,0 +1,120 @@
+"""Servers that are silent: their connections stay open, and nothing is answered on any of them.
+
+A machine whose processes are stopped is such a server, also after another one was promoted. Each connection would
+notice it alone, only once it is asked something, and after a time-out of its own. So the first one that notices it has
+all connections of the process to that server cut.
+
+Never call a server silent that has answered on any connection meanwhile. A commit that waits for its synchronous
+standby has no answer, and its server is well.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from contextlib import suppress
+from typing import Any, Final, Self, TypeVar
+from weakref import WeakSet
+
+import psycopg
+import structlog
+from psycopg.abc import PQGen
+from psycopg.pq import PipelineStatus
+from psycopg.pq.abc import PGconn
+from psycopg.rows import AsyncRowFactory, tuple_row
+
+from ledger.postgres.primary_search import Server, connect_to_primary, servers_to_search
+
+T = TypeVar("T")
+
+_log = structlog.get_logger()
+
+SILENT_S: Final = 11.0
+"""How long a statement is unanswered before its server may be silent: longer than the server's own time-outs, whose
+errors would have arrived.
+"""
+
+WAIT_INTERVAL_S: Final = 0.1
+"""psycopg's own pause between looks at an interrupt."""
+
+
+class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection that is cut with all others to its server if that is silent.
+
+    One that is opened by a string with several servers looks for the primary among all of them.
+    """
+
+    def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
+        super().__init__(pgconn, row_factory)
+        self.server = pgconn.host, pgconn.hostaddr, pgconn.port
+        self._heard_s = time.monotonic()
+        _open.add(self)
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """Opens a connection with psycopg's options. Raises psycopg.OperationalError."""
+        connect = super().connect
+        servers = servers_to_search(conninfo)
+        if not servers:
+            return await connect(conninfo, **options)
+
+        async def connect_to(server: Server) -> Self:
+            return await connect(conninfo, **options | server.options)
+
+        return await connect_to_primary(servers, connect_to)
+
+    def heard(self) -> None:
+        """Records that the server has answered."""
+        self._heard_s = time.monotonic()
+
+    def is_silent_since(self, since_s: float) -> bool:
+        """Returns whether the server has answered nothing since then (seconds of the monotonic clock). An answer that
+        has arrived and is not read yet is one.
+        """
+        return self._heard_s <= since_s and not _has_unread(self)
+
+    def cut(self) -> None:
+        """Breaks the connection under the task that waits for an answer; without one, closes it."""
+        if self.lock.locked() or self.pgconn.pipeline_status != PipelineStatus.OFF:
+            abort_connection(self)
+        else:
+            self.pgconn.finish()
+
+    async def wait(self, gen: PQGen[T], interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
+        try:
+            return await super().wait(gen, interval, timeout)
+        finally:
+            self._heard_s = time.monotonic()  # if it was lost instead, it does not count any more
+
+
+_open: Final[WeakSet[WatchedConnection]] = WeakSet()
+
+
+def cut_if_silent(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Cuts all connections to the server of this one, whose statement is unanswered for SILENT_S, if the server has
+    answered nothing on any of them since. Returns whether it has cut them.
+    """
+    if not isinstance(connection, WatchedConnection) or connection.closed:
+        return False
+    since_s = time.monotonic() - SILENT_S
+    theirs = [each for each in _open if each.server == connection.server and not each.closed]
+    if not all(each.is_silent_since(since_s) for each in theirs):
+        return False
+    for each in theirs:
+        each.cut()
+    _log.warning("database_silent", seconds=SILENT_S, connections=len(theirs))
+    return True
+
+
+def abort_connection(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Breaks a connection while a task waits for its answer."""
+    with suppress(OSError, psycopg.OperationalError), socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+def _has_unread(connection: psycopg.AsyncConnection[Any]) -> bool:
+    unread = select.poll()
+    unread.register(connection.fileno(), select.POLLIN)
+    return bool(unread.poll(0))

@@ -1,0 +1,134 @@
+"""A server that is silent: all connections to it are cut at once, and those to one that answers are kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from campaigns.chaos.proxy import Proxy, proxied
+from structlog.testing import capture_logs
+from tests.journal.small_log import SEEN, command, fetch, open_log
+from tests.servers import address_of, naming
+from tests.standbys import without_standby
+from uuid_utils.compat import uuid7
+
+from ledger.journal.append import CommitUnknown
+from ledger.journal.commit.writer import Writer
+from ledger.postgres import connection as connections
+from ledger.postgres import silent_servers
+from ledger.postgres.connection import QueryTimeout, SharedClient, connect
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.listener import Listener
+from ledger.postgres.silent_servers import WatchedConnection, cut_if_silent
+from projections.lists.pool import ListPool
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 20
+SILENT_S = 0.3
+
+
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (connections, silent_servers):
+        monkeypatch.setattr(module, "SILENT_S", SILENT_S)
+    monkeypatch.setattr(connections, "_LOOK_AGAIN_S", 0.05)
+
+
+def of_server(proxy: Proxy) -> list[WatchedConnection]:
+    """The connections of this process through a proxy that are open."""
+    port = proxy.url.partition("port=")[2].partition(" ")[0].encode()
+    return [each for each in silent_servers._open if each.server[2] == port and not each.closed]
+
+
+async def test_one_statement_without_an_answer_has_all_connections_to_the_silent_server_cut(log_url: str) -> None:
+    merchant, listened = open_log(log_url), asyncio.Semaphore(0)
+    async with proxied(log_url) as proxy, asyncio.timeout(PATIENCE_S):
+        url = naming(log_url, address_of(proxy.url), address_of(log_url))
+        writer, lists = Writer(url, [SEEN]), ListPool(url)
+        listener = Listener(url, "test-listener", "test", lambda _: None, listened.release)
+        asking, idle = SharedClient(url, "test-asking"), SharedClient(url, "test-idle")
+        await writer.start()
+        await lists.start()
+        await listener.start()
+        await listened.acquire()
+        for client in (asking, idle):
+            async with client.turn() as connection:
+                await connection.execute("select 1")
+        assert len(of_server(proxy)) == 5
+        proxy.flowing.clear()
+        with capture_logs() as lines:
+            with pytest.raises(DatabaseUnavailable):  # noqa: PT012 - the turn raises what the statement raised
+                async with asking.turn() as connection:
+                    with QueryTimeout(connection, PATIENCE_S):
+                        await connection.execute("select 1")
+            # Nobody waits for an answer any more: the other server of the string is the primary.
+            await listened.acquire()
+            async with idle.turn() as connection:
+                assert await (await connection.execute("select 1")).fetchone() == (1,)
+            while not writer.alive:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+            assert await writer.submit(command(merchant, (uuid7(), 0, 1))) == 1
+            assert await lists.rows("select 1", {}) == [(1,)]
+        assert not of_server(proxy)
+        silent = [line for line in lines if line["event"] == "database_silent"]
+        assert [line["connections"] for line in silent] == [5]
+        for each in (writer, lists, listener, asking, idle):
+            await each.stop()
+
+
+async def test_a_commit_that_waits_for_its_standby_makes_no_server_silent(log_url: str) -> None:
+    merchant, writer = open_log(log_url), Writer(log_url, [SEEN])
+    await writer.start()
+    async with await connect(log_url, "test-idle") as idle, await connect(log_url, "test") as asked:
+        async with without_standby(log_url):
+            pending = writer.submit(command(merchant, (uuid7(), 0, 1)))
+            with QueryTimeout(writer._connection, PATIENCE_S):  # type: ignore[arg-type]
+                for _ in range(20):
+                    await asked.execute("select pg_sleep(0.05)")
+            assert not pending.done()
+            assert writer.alive
+            assert not idle.closed
+        assert await pending == 1
+    await writer.stop()
+
+
+async def test_an_answer_that_has_arrived_and_is_not_read_is_one(log_url: str) -> None:
+    async with await connect(log_url, "test") as busy, await connect(log_url, "test") as idle:
+        await asyncio.sleep(2 * SILENT_S)
+        busy.pgconn.send_query(b"select 1")
+        while not silent_servers._has_unread(busy):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)  # a process that is stopped reads nothing either
+        assert not cut_if_silent(idle)
+        busy.pgconn.get_result()
+        busy.pgconn.get_result()
+        assert cut_if_silent(idle)
+        assert busy.closed
+        assert idle.closed
+
+
+async def test_a_commit_that_was_cut_is_unknown_until_its_server_answers(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ledger.journal.commit.group_commit.UNKNOWN_MAX_S", 0.2)
+    merchant = open_log(log_url)
+    async with proxied(log_url) as proxy, asyncio.timeout(PATIENCE_S):
+        writer = Writer(proxy.url, [SEEN])
+        await writer.start()
+        proxy.decide = lambda _wire, _piece, from_client: None if from_client else _stop(proxy)
+        pending = writer.submit(command(merchant, (uuid7(), 0, 1)))
+        with pytest.raises(CommitUnknown):
+            await pending
+        proxy.decide = lambda *_: None
+        proxy.flowing.set()
+        while not writer.alive:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.01)
+        assert fetch(log_url, "select count(*) from event") == [(1,)], "it had committed"
+        assert await writer.submit(command(merchant, (uuid7(), 0, 1))) == 2
+        await writer.stop()
+
+
+def _stop(proxy: Proxy) -> int:
+    """Loses an answer, and forwards nothing more."""
+    proxy.flowing.clear()
+    return 0
