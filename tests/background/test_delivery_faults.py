@@ -412,7 +412,9 @@ async def test_an_outcome_waits_for_the_disk_whatever_the_connection_does(
     waits = "(current_setting('synchronous_commit' || left(h.holder::text, 0)) = 'on')::int"
     write = outcomes_module._WRITE
     monkeypatch.setattr(
-        outcomes_module, "_WRITE", write.replace("h.holder, e.version", f"h.holder, e.version / {waits}")
+        outcomes_module,
+        "_WRITE",
+        write._replace(text=write.text.replace(b"h.holder, e.version", b"h.holder, e.version / %b" % waits.encode())),
     )
     hasty = make_conninfo(database_url, options="-c synchronous_commit=off")
     async with receiving() as receiver:

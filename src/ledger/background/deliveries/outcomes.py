@@ -20,8 +20,9 @@ from msgspec import Struct
 from ledger.background.deliveries.delivery import DeliveryAttempt, DeliveryStatus
 from ledger.background.deliveries.health import Health
 from ledger.background.deliveries.store import Lease
-from ledger.postgres.connection import SharedClient
+from ledger.postgres.connection import Connection, SharedClient
 from ledger.postgres.faults import Fault
+from ledger.postgres.pipeline import Pipeline, Statement
 
 _log = structlog.get_logger()
 
@@ -40,7 +41,7 @@ with handed_in as materialized (
   select l.merchant_id, l.endpoint_id, l.holder, o.sequence, h.failures, h.failing_since, h.last_success_at,
          h.paused_until, o.rows
     from (select set_config('synchronous_commit', 'on', true)) as durable
-   cross join json_to_recordset(%s::json) as o(lease json, sequence int8, health json, rows json)
+   cross join json_to_recordset($1::json) as o(lease json, sequence int8, health json, rows json)
    cross join lateral json_to_record(o.lease) as l(merchant_id uuid, endpoint_id uuid, holder uuid)
    cross join lateral json_to_record(o.health)
       as h(failures int4, failing_since timestamptz, last_success_at timestamptz, paused_until timestamptz)),
@@ -98,8 +99,7 @@ changed as (
 select h.holder, e.version
   from held h join webhook_endpoint e on e.merchant_id = h.merchant_id and e.endpoint_id = h.endpoint_id
 """
-# psycopg converts a longer text than 4,096 bytes anew for each execution.
-_WRITE: Final = " ".join(_STATEMENT.split())
+_WRITE: Final = Statement(b"write_outcomes", _STATEMENT.encode())
 
 
 class DeliveryRow(Struct, frozen=True, kw_only=True):
@@ -143,11 +143,14 @@ class OutcomeWriter:
 
     def __init__(self, url: str) -> None:
         self._client = SharedClient(url, "ledger-delivery-outcomes")
+        self._pipeline: tuple[Connection, Pipeline] | None = None
         self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
 
     async def stop(self) -> None:
         """Disconnects."""
+        if self._pipeline is not None:
+            self._pipeline[1].close()
         await self._client.stop()
 
     def write(self, outcomes: Outcomes) -> asyncio.Future[int | None]:
@@ -208,5 +211,10 @@ class OutcomeWriter:
 
     async def _write(self, some: Sequence[Outcomes]) -> dict[UUID, int]:
         async with self._client.turn() as connection:
-            rows = await connection.execute(_WRITE.encode(), (_encode(some).decode(),))
-            return dict(await rows.fetchall())
+            return dict(await self._pipeline_of(connection).send([(_WRITE, [_encode(some)])], lambda found: found[0]))
+
+    def _pipeline_of(self, connection: Connection) -> Pipeline:
+        """Returns the pipeline of a connection, which is used for nothing else."""
+        if self._pipeline is None or self._pipeline[0] is not connection:
+            self._pipeline = connection, Pipeline(connection, lambda: None)  # who waits learns of its end
+        return self._pipeline[1]

@@ -47,7 +47,7 @@ _log = structlog.get_logger()
 _AHEAD_MAX: Final = 500
 """How many events behind the cursor are read."""
 _RENDERED_FIRST: Final = 8
-_RENDERED_MAX: Final = 64
+_RENDERED_MAX: Final = 256
 """Of how many events the bodies are rendered at once: of as many as a receiver takes while they are fresh."""
 _UNWRITTEN_MAX: Final = 2 * pacing.AT_ONCE
 """How many attempts are under way or ended and unwritten: so many are made again if the worker is killed."""
@@ -332,8 +332,8 @@ class _Delivering:
         self._lines.wake(self._now)
         if not self._is_paused:
             await self._look()
+        self._write()  # before the attempts: the database writes while their messages are made
         self._begin_attempts()
-        self._write()
 
     async def _read_clock(self) -> None:
         if time.monotonic() - self._clock_s > _CLOCK_S:
