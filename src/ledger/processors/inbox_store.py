@@ -53,7 +53,8 @@ select message_id from processor_message
 # each merchant the oldest messages are claimed, at most as many as it may have running. A message stays if another
 # message of its order is claimed, or is older and may be tried too. While a merchant's clock is being moved, the
 # process that moves it applies this merchant's messages. The statement reads no message that waits, and nothing if
-# every message waits: `offset 0` keeps the planner from joining with all messages of a merchant.
+# every message waits: `offset 0` keeps the planner from joining with all messages of a merchant, and the places of the
+# claimed rows from reading the whole table where its statistics are older than most of its rows.
 _PENDING: Final = """
 handled_at is null and exists (select from processor_message where handled_at is null and next_try_at <= now())"""
 _CLAIM: Final = skip_scan(
@@ -69,9 +70,9 @@ _CLAIM: Final = skip_scan(
      and not exists (select from merchant_clock c where c.merchant_id = f.value and c.moving_until > now())
    order by running, had_turn, merchant_id limit %(limit)s),
 mine as (
-  select t.merchant_id, next.processor, next.account, next.message_id from turn t cross join lateral (
-    select due.processor, due.account, due.message_id, row_number() over (order by due.next_try_at) as n from (
-      select p.processor, p.account, p.message_id, p.next_try_at from processor_message p
+  select next.place from turn t cross join lateral (
+    select due.place, row_number() over (order by due.next_try_at) as n from (
+      select p.ctid as place, p.next_try_at from processor_message p
        where p.merchant_id = t.merchant_id and p.handled_at is null and p.next_try_at <= now() and not exists (
          select from processor_message o
           where o.order_id = p.order_id and (o.merchant_id = p.merchant_id) is true and o.handled_at is null
@@ -85,9 +86,7 @@ mine as (
 update processor_message m
    set tries = tries + 1, next_try_at = now() + make_interval(secs => %(lease_s)s),
        claimed_until = now() + make_interval(secs => %(lease_s)s)
-  from mine
- where (m.processor, m.account, m.merchant_id, m.message_id)
-     = (mine.processor, mine.account, mine.merchant_id, mine.message_id)
+ where m.ctid = any(array(select place from mine))
 returning m.received_at, m.body
 """,
 )
