@@ -58,7 +58,7 @@ async def test_a_merchant_fills_its_own_slots_and_no_others() -> None:
     await calls.end(0, 100)
     assert calls.begun == [A, A, B, A]
     assert (slots.running, slots.started) == (Counter({A: 2}), Counter({A: 99}))
-    slots.cancel()
+    await slots.cancel()
     await slots.drain()
     assert (slots.free, slots.running, slots.started, list(slots.keys)) == (4, Counter(), Counter(), [])
 
@@ -74,7 +74,7 @@ async def test_a_merchant_that_is_alone_gets_half_of_all_slots_and_leaves_the_ot
     assert (slots.free, slots.running) == (2, Counter({A: 4, B: 1, C: 1}))
     await calls.end(0, 1, 2, 3)
     assert (slots.free, slots.running) == (4, Counter({A: 1, B: 2, C: 1}))
-    slots.cancel()
+    await slots.cancel()
     await slots.drain()
 
 
@@ -151,3 +151,25 @@ async def test_a_caller_that_is_cancelled_cancels_the_work_it_waits_for() -> Non
     draining.cancel()
     await settle()
     assert (calls.done, list(slots.keys)) == ([], [])
+
+
+async def test_what_a_cancelled_caller_started_has_ended_when_it_ends() -> None:
+    slots = FairSlots[int]()
+    ended = asyncio.Event()
+
+    async def answered_late() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await settle()
+            ended.set()
+
+    slots.start(A, 1, answered_late)
+    await settle()
+    draining = asyncio.create_task(slots.drain())
+    await settle()
+    draining.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await draining
+    assert ended.is_set()
+    assert not slots.keys

@@ -36,6 +36,18 @@ async def test_a_database_that_became_read_only_is_unavailable_and_a_wrong_state
             assert await (await connection.execute("select 1")).fetchone() == (1,)
 
 
+async def test_a_connection_opens_after_one_was_closed_while_a_task_waited_for_it(database_url: str) -> None:
+    connection = await connect(database_url, "test-closed")
+    number = connection.fileno()
+    waiting = asyncio.create_task(connection.execute("select pg_sleep(30)"))
+    await asyncio.sleep(0.1)
+    await connection.close()
+    async with await connect(database_url, "test-next") as following:
+        assert following.fileno() == number, "the socket has the number that the waiting task knows"
+    with pytest.raises(psycopg.OperationalError):
+        await waiting
+
+
 async def test_every_connection_string_of_libpq_works_and_keeps_its_own_options(database_url: str) -> None:
     string = make_conninfo(
         database_url, target_session_attrs="read-write", options="-c search_path=public,pg_catalog -c work_mem=5MB"

@@ -83,7 +83,7 @@ class FairSlots(Generic[K]):
             while self._tasks:
                 await asyncio.wait(self._tasks.values())
         except asyncio.CancelledError:
-            self.cancel()
+            await self.cancel()
             raise
         self._raise_failure()
 
@@ -95,10 +95,12 @@ class FairSlots(Generic[K]):
         with suppress(Exception):  # what has failed is due again in the next process
             await self.drain()
 
-    def cancel(self) -> None:
-        """Cancels all started work."""
+    async def cancel(self) -> None:
+        """Cancels all started work, and waits for its end: it still uses what the caller may close next."""
         for task in self._tasks.values():
             task.cancel()
+        while self._tasks:
+            await asyncio.wait(self._tasks.values())
 
     async def _run(self, turn: _Turn, work: Work) -> object:
         await turn

@@ -91,6 +91,9 @@ class Connection(WatchedConnection):
     A task that is cancelled does not cancel its statement at the server, because the statement may be a commit that
     waits for the standby, whose wait would be cancelled. psycopg waits for the answer for five seconds, and then closes
     the connection.
+
+    A connection that is closed while a task waits for its answer breaks first: the task's statement fails, and takes
+    the socket from the event loop, before another connection gets the socket's number.
     """
 
     def __init__(self, pgconn: PGconn, row_factory: AsyncRowFactory[Any] = tuple_row) -> None:
@@ -99,6 +102,8 @@ class Connection(WatchedConnection):
         self.server_pid = pgconn.backend_pid
         self._warnings = CommitWarnings(self._name)
         self.add_notice_handler(self._warnings)
+        self._waits = 0
+        self._no_wait = asyncio.Event()
 
     @property
     def is_unreplicated(self) -> bool:
@@ -106,16 +111,28 @@ class Connection(WatchedConnection):
         return self._warnings.unreplicated
 
     async def wait(self, gen: PQGen[T], interval: float = WAIT_INTERVAL_S, timeout: float | None = None) -> T:  # noqa: ASYNC109 - psycopg's signature
+        self._waits += 1
         try:
             result = await super().wait(gen, interval, timeout)
         except BaseException:
             if self.closed:
                 _LEFT.setdefault(self._name, set()).add(self.server_pid)
             raise
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                self._no_wait.set()
         if self._warnings.unreplicated:
             self.pgconn.finish()
             raise not_replicated()
         return result
+
+    async def close(self) -> None:
+        while self._waits and not self.closed:
+            self._no_wait.clear()
+            abort_connection(self)
+            await self._no_wait.wait()
+        await super().close()
 
     async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ASYNC109 - psycopg's signature
         """Does nothing: psycopg calls it when the task that waits for a statement is cancelled."""

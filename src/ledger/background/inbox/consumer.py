@@ -107,7 +107,7 @@ class InboxConsumer:
                     break
                 await self._slots.ended(_PAUSE_S)  # messages of other merchants may arrive meanwhile
         except asyncio.CancelledError:
-            self._slots.cancel()
+            await self._slots.cancel()
             raise
         return tried
 

@@ -126,7 +126,7 @@ class MissedMessages:
                 slots.start(merchant_id, (merchant_id, account.name), partial(read, account, merchant_id))
             await slots.drain()
         finally:
-            slots.cancel()
+            await slots.cancel()
         return Fetched(sum(missing), sorted(unread))
 
     async def _fetch_alone(self, account: ProcessorAccount, merchant_id: UUID, every: timedelta) -> int | None:

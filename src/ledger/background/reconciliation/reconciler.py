@@ -189,7 +189,7 @@ class Reconciliation:
             async for finding in comparison.found_while(comparison.questions):
                 yield finding
         finally:
-            comparison.cancel()
+            await comparison.cancel()
 
     async def _read_account(self, account: ProcessorAccount, comparison: _Comparison) -> None:
         """Reads what an account lists, by the keys of any of its names, and begins with what it has to ask."""
@@ -488,9 +488,9 @@ class _Comparison:
                 await work.ended(_LOOK_S)
         await work.drain()  # raises what work has raised that ended before it was waited for
 
-    def cancel(self) -> None:
-        self.accounts.cancel()
-        self.questions.cancel()
+    async def cancel(self) -> None:
+        await self.accounts.cancel()
+        await self.questions.cancel()
 
 
 def _is_unrequested(order: Order, payment: Payment, intent: Intent) -> bool:
