@@ -23,6 +23,7 @@ from benchmarks.suites import (
     growth,
     http,
     journal,
+    keys,
     past,
     peers,
     processors,
@@ -110,6 +111,11 @@ def _webhooks(server_url: str, settings: Settings, seconds: float, rounds: int, 
     return webhooks.reports(server_url, settings, seconds, rounds, sizes.missed)
 
 
+def _keys(server_url: str, settings: Settings, seconds: float, rounds: int, _sizes: Sizes) -> list[Report]:
+    with scratch_database(server_url) as url, tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder:
+        return [keys.report(url, settings, Path(folder), seconds, rounds)]
+
+
 def _rebuild(server_url: str, _settings: Settings, seconds: float, rounds: int, sizes: Sizes) -> list[Report]:
     return [rebuild.report(server_url, seconds, rounds, min(sizes.events, rebuild.EVENTS))]
 
@@ -148,6 +154,7 @@ BENCHMARKS: Final[dict[str, Run]] = {
     "renewal-day": _renewal_day,
     "processors": _processors,
     "webhooks": _webhooks,
+    "keys": _keys,
     "rebuild": _rebuild,
     "replica": _replica,
     "past": _past,

@@ -9,6 +9,7 @@ In reading order:
   echo). `echo`: the server of E.
 - `stripe_answers`: a server that answers as Stripe does. `authorizations`: card payments there, by the adapter and by a
   bare client.
+- `locked_key`: a private key that takes long to open. `derivations`: such derivations in a process of their own.
 - `rebuilding`, `auditing`: a rebuild, and an audit, in a process of its own.
 - `webhook_receiver`: counts webhooks. `posts`: a bare client that posts to it. `event_rendering`: folds and renders public
   events in one process.

@@ -36,7 +36,7 @@ _GRACE_S: Final = 15.0
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One request and the answer that it expects: a POST of `body`, or a GET if that is None.
+    """One request and the answer that it expects: a POST of `body`, or a GET if that is None, or by another `method`.
 
     `values` are what the answer's JSON must have, by dotted names; `text` is what the answer must contain. `saves` are
     values for later steps: a name in braces, and where the answer's JSON has the value. A path may be a whole address.
@@ -44,6 +44,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
     path: str
     name: str = ""
+    method: str = ""
     body: str | None = None
     content_type: str = "application/json"
     expect: int = 200
@@ -84,6 +85,7 @@ class _Request:
             headers["Content-Type"] = step.content_type
         self._step = step
         self._reads_answer = bool(step.values or step.text or step.saves)
+        self._method = (step.method or ("GET" if step.body is None else "POST")).encode()
         self._path, self._body = _template(step.path, names), _template(step.body or "", names)
         self._headers = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
 
@@ -93,9 +95,10 @@ class _Request:
         if b"://" in path:
             path = b"/" + path.split(b"/", 3)[3]
         if self._step.body is None:
-            return b"GET %b HTTP/1.1\r\n%b\r\n" % (path, self._headers)
+            return b"%b %b HTTP/1.1\r\n%b\r\n" % (self._method, path, self._headers)
         body = self._body % known
-        return b"POST %b HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (path, self._headers, len(body), body)
+        head = b"%b %b HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n" % (self._method, path, self._headers, len(body))
+        return head + body
 
     def check(self, status: int, body: bytes, known: dict[bytes, bytes]) -> str | None:
         """Saves what later steps use. Returns what is wrong with the answer, None if it is as expected."""

@@ -9,6 +9,7 @@ In reading order:
 - `documents`: stamps by the worker. `subscribers`: subscriptions that are due at one moment. `renewals`: how fast the
   worker bills them, and what that costs other merchants.
 - `processors`: card payments at a merchant's account, and what its slow answers cost reads.
+- `keys`: creates beside another merchant's private keys that are opened.
 - `audit`: an audit against a bare read of the log.
 - `rebuild`: read models from the log, and what commits wait for it.
 - `past`: reads of the past, and creates beside one that folds many orders. `sealing`: what it costs creates.
