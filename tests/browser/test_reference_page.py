@@ -34,6 +34,7 @@ async def reference(browser: Browser, address: str) -> Opened:
     without a dialog.
     """
     opened = watched(await browser.new_page(viewport={"width": 1200, "height": 1600}))
+    opened.page.set_default_timeout(120_000)  # a busy machine takes half a minute to open an operation
     await opened.page.goto(f"{address}/")
     await expect(opened.page.locator("h1")).to_have_text("Payment ledger")
     await opened.page.get_by_role("link", name="/docs", exact=True).click()
@@ -59,6 +60,10 @@ async def test_the_first_page_leads_to_the_page_which_shows_every_operation_and_
     assert complaints == []
 
 
+async def test_no_word_of_the_sections_breaks_on_a_phone(reference: Opened):
+    await _fits_a_phone(reference.page)
+
+
 @pytest.mark.long  # a page of this size takes twenty seconds of processor time
 async def test_an_operation_opens_with_its_example_and_can_be_tried(reference: Opened, address: str):
     page, asked, complaints = reference
@@ -77,6 +82,7 @@ async def test_an_operation_opens_with_its_example_and_can_be_tried(reference: O
     await live.get_by_role("button", name="Execute").click()
     await expect(live.locator(".live-responses-table")).to_contain_text('"status": "live"')
     assert f"{address}/health/live" in asked
+    await _fits_a_phone(page)
     assert [url for url in asked if not url.startswith((f"{address}/", "data:"))] == []
     assert complaints == []
 
@@ -116,6 +122,16 @@ async def test_the_pages_policy_stops_a_request_to_another_host(browser: Browser
     arrived = await page.evaluate("fetch('https://example.com/').then(() => true, () => false)")
     assert not arrived
     assert any("Content Security Policy" in complaint for complaint in complaints)
+
+
+async def _fits_a_phone(page: Page) -> None:
+    """Checks that no word of the page breaks on a phone, and leaves the page as wide as it was."""
+    before = page.viewport_size
+    assert before is not None
+    await page.set_viewport_size({"width": 360, "height": 740})
+    assert await broken_words(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+    await page.set_viewport_size(before)
 
 
 def watched(page: Page) -> Opened:

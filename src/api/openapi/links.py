@@ -38,12 +38,12 @@ LINKS: Final[Mapping[str, Json]] = {
     "cancelInvoice": {"operationId": "cancelCfdi", "parameters": {"id": _ID}},
     "sendDeviceData": {
         "operationId": "submitDeviceData",
-        "description": "`referenceId` is `payerAuthentication.referenceId`.",
+        "description": "`referenceId` is that of `payerAuthentication`.",
         "parameters": {"id": _ID},
     },
     "validate": {
         "operationId": "validatePayerAuthentication",
-        "description": "`authenticationTransactionId` is `payerAuthentication.authenticationTransactionId`.",
+        "description": "`authenticationTransactionId` is that of `payerAuthentication`.",
         "parameters": {"id": _ID},
     },
     "listPayments": {"operationId": "listPayments", "parameters": {"id": _ID}},
