@@ -40,8 +40,8 @@ SwaggerUIBundle({
 });
 """
 
-# On a phone Swagger UI gives the texts of sections a column of one letter, breaks code anywhere, and has tables that are
-# wider than the screen.
+# On a phone Swagger UI gives the texts of sections a column of one letter, breaks code anywhere, and has tables wider
+# than the screen.
 #
 # Swagger UI has no dark colours. A filter on the root element inverts its own; on any other element it would move the
 # dialogs, which are fixed to the window. The code is dark already, so it is inverted back.
@@ -49,11 +49,12 @@ _STYLE: Final = """\
 @media (max-width: 48rem) {
   .swagger-ui .opblock-tag { flex-wrap: wrap; }
   .swagger-ui .opblock-tag small { flex: 1 0 100%; padding: 0; }
-  .swagger-ui .highlight-code > .microlight, .swagger-ui .operation-link pre { overflow-x: auto; }
+  .swagger-ui .opblock-body pre.microlight, .swagger-ui .operation-link pre { white-space: pre; overflow-x: auto; }
   .swagger-ui .highlight-code > .microlight code { white-space: pre !important; word-break: normal; }
   .swagger-ui table, .swagger-ui tbody, .swagger-ui tr, .swagger-ui td { display: block; }
   .swagger-ui thead { display: none; }
   .swagger-ui .response-col_links { padding-left: 0; }
+  .swagger-ui .request-snippets div { flex-wrap: wrap; }
 }
 @media (prefers-color-scheme: dark) {
   html { background: #fff; filter: invert(0.9) hue-rotate(180deg); }
