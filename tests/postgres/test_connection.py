@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 from tests.standbys import waiting_backends, without_standby
 
 from ledger.postgres import connection as connections
-from ledger.postgres import listener
-from ledger.postgres.connection import QueryTimeout, SharedClient, TakesNoWrites, connect, reconnect
+from ledger.postgres import listener, pipeline
+from ledger.postgres.connection import Connection, QueryTimeout, SharedClient, TakesNoWrites, connect, reconnect
 from ledger.postgres.faults import DatabaseUnavailable
 from ledger.postgres.listener import Listener
 from projections.lists.pool import ListPool
@@ -98,21 +98,34 @@ async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypat
     assert [(line["event"], line["of"]) for line in lines] == [("database_read_only", "test")]
 
 
-async def test_a_client_that_gave_up_a_commit_leaves_no_second_one_waiting(database_url: str) -> None:
+@pytest.mark.parametrize("is_pipelined", [False, True])
+async def test_a_client_that_gave_up_a_commit_leaves_no_second_one_waiting(
+    database_url: str, is_pipelined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commit = "select pg_logical_emit_message(true, 'test', '')"
+
+    async def execute(connection: Connection) -> None:
+        monkeypatch.setattr(pipeline, "QueryTimeout", partial(QueryTimeout, seconds=0.3))
+        if is_pipelined:
+            sent = pipeline.Pipeline(connection, lambda: None)
+            await sent.send([(pipeline.Statement(b"commit", commit.encode()), [])], len)
+            sent.close()
+        else:
+            with QueryTimeout(connection, 0.3):
+                await connection.execute(commit)
+
     async with SharedClient(database_url, "test-commits") as client:
         async with without_standby(database_url):
             before = len(await waiting_backends(database_url))
             for _ in range(4):
-                with pytest.raises(DatabaseUnavailable):  # noqa: PT012 - the turn raises what the statement raised
+                with pytest.raises(DatabaseUnavailable):
                     async with client.turn() as connection:
-                        with QueryTimeout(connection, 0.3):
-                            await connection.execute(commit)
+                        await execute(connection)
             assert len(await waiting_backends(database_url)) - before == 1
         while await waiting_backends(database_url):  # noqa: ASYNC110 - no event
             await asyncio.sleep(0.01)
         async with client.turn() as connection:
-            await connection.execute(commit)
+            await execute(connection)
 
 
 async def test_a_database_that_may_only_be_read_is_not_connected_to(database_url: str) -> None:

@@ -116,7 +116,7 @@ class Connection(WatchedConnection):
             result = await super().wait(gen, interval, timeout)
         except BaseException:
             if self.closed:
-                _LEFT.setdefault(self._name, set()).add(self.server_pid)
+                self.give_up()
             raise
         finally:
             self._waits -= 1
@@ -126,6 +126,10 @@ class Connection(WatchedConnection):
             self.pgconn.finish()
             raise not_replicated()
         return result
+
+    def give_up(self) -> None:
+        """Records that this process no longer waits for a statement of this connection."""
+        _LEFT.setdefault(self._name, set()).add(self.server_pid)
 
     async def close(self) -> None:
         while self._waits and not self.closed:

@@ -107,6 +107,8 @@ class Pipeline:
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             self._pgconn.finish()
+            if self._in_flight:
+                self._connection.give_up()
             while self._in_flight:
                 future = self._in_flight.popleft().future
                 if not future.done():
