@@ -135,7 +135,7 @@ PACKAGES = {
          "ledger.invoicing.certificates", "ledger.invoicing.contract", "ledger.invoicing.files", "ledger.invoicing.issuers", "ledger.invoicing.line_keys", "ledger.invoicing.logos",
          "ledger.invoicing.self_invoice_links", "ledger.notifications.formats",
          "ledger.security", "ledger.settings",
-         "ledger.asgi", "ledger.slices", "ledger.telemetry", "ledger.tasks", "ledger.tlog", "ledger.ttl_cache", "ledger.domain", "ledger.webhooks.urls",
+         "ledger.audit.page", "ledger.audit.report", "ledger.asgi", "ledger.slices", "ledger.telemetry", "ledger.tasks", "ledger.tlog", "ledger.ttl_cache", "ledger.domain", "ledger.webhooks.urls",
          "msgspec", "starlette", "structlog", "email_validator", "stdnum", "prometheus_client"),
         (r"ledger\.domain\.\w+\.(events|(evolve|decide)\b.*)",),
     ),

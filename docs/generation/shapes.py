@@ -18,6 +18,7 @@ _PLAIN = {
     inspect.BoolType: "true or false",
     inspect.IntType: "whole number",
     inspect.DecimalType: "number",
+    inspect.FloatType: "number",
     inspect.DateTimeType: "date-time",
     inspect.UUIDType: "UUID",
     inspect.NoneType: "null",

@@ -17,6 +17,7 @@ In reading order:
 - `payment_methods`: the endpoints of saved cards. `subscriptions`: those of subscriptions and plans.
 - `histories`: what happened to an order, a customer or a subscription.
 - `events`: the feed of public events. `webhooks`: the endpoints to which they are posted.
+- `audits`: audits of the merchant's log.
 - `log`: the Merkle tree over the merchant's log, its checkpoints and proofs.
 - `pages`: the pages for payers: their HTML, and the page of self-invoicing.
 - `sandbox`: helpers and payer pages that exist only there.

@@ -14,6 +14,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from api import description as document
+from api.audits import create as create_audit
+from api.audits import list as list_audits
+from api.audits import show as show_audit
 from api.customers import change
 from api.customers import create as create_customer
 from api.customers import delete as delete_customer
@@ -162,6 +165,7 @@ def routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         *account_routes(settings, holder),
         *event_routes(settings, holder),
         *log_routes(settings, holder),
+        *audit_routes(settings, holder),
         *webhook_routes(settings, holder),
         *signed_routes(settings, holder),
         *sandbox_routes(settings, holder),
@@ -314,6 +318,16 @@ def log_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
         route(f"{log}/tile/{{tile:path}}", GET=tiles.SHOW_TILE),
         route(f"{log}/entries/{{position}}/proof", GET=entry_proof.PROVE_ENTRY),
         route(f"{log}/consistency", GET=consistency.PROVE_CONSISTENCY),
+    ]
+
+
+def audit_routes(settings: Settings, holder: DependencyHolder) -> list[Route]:
+    """Returns the routes of the audits of the merchant's log."""
+    audits = f"{settings.base_path}/v1/audits"
+    route = partial(_route, holder)
+    return [
+        route(audits, GET=list_audits.LIST_AUDITS, POST=create_audit.CREATE_AUDIT),
+        route(f"{audits}/{{id}}", GET=show_audit.SHOW_AUDIT),
     ]
 
 

@@ -10,6 +10,7 @@ In reading order:
   same for their streams. `global_invoices`, `products`, `subscriptions`: their rows and pages of them; the last one
   with plans. `processor_accounts`: merchants' accounts with processors. `webhook_endpoints`: where their
   events are posted. `webhook_deliveries`: what became of them.
+  `audits`: audits of the log.
 - `lists`: pages of orders, their filters and totals. `search`: the text search of a page.
 - `events`: the feed of public events. `as_of`: resources as they were. `histories`: what
   happened to them.

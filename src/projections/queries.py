@@ -28,6 +28,7 @@ from ledger.postgres.registration import COUNT as COUNT_PROCESSES
 from ledger.postgres.replica import WRITTEN, Position, ReplicaUse, written_in
 from ledger.postgres.replication import STANDBYS, Standbys
 from projections import (
+    audits,
     customers,
     global_invoices,
     merchants,
@@ -37,6 +38,7 @@ from projections import (
     webhook_deliveries,
     webhook_endpoints,
 )
+from projections.audits import AuditQuery
 from projections.customers import RELATED_SHOWN_MAX, CustomerRow
 from projections.erasures import orders_of_statement
 from projections.events import numbered
@@ -249,6 +251,20 @@ class Queries:
         """Returns one page of the merchant's global invoices as JSON."""
         rows = await self._rows(*global_invoices.page_statement(merchant_id, query))
         return global_invoices.page_body(query, rows)
+
+    async def audits(self, merchant_id: UUID, query: AuditQuery) -> bytes:
+        """Returns one page of the merchant's audits as JSON."""
+        return audits.page_body(query, await self._rows(*audits.page_statement(merchant_id, query)))
+
+    async def audit(self, merchant_id: UUID, audit_id: UUID) -> Sequence[Any] | None:
+        """Returns the columns of the merchant's audit, its report last, None if there is none."""
+        rows = await self._rows(audits.FIND, {"merchant_id": merchant_id, "audit_id": audit_id})
+        return rows[0] if rows else None
+
+    async def violations(self) -> tuple[int, datetime | None]:
+        """Returns how many violations the newest audits of all merchants have found, and when the last one ended."""
+        ((number, ended_at),) = await self._lists.rows(audits.FOUND, {})
+        return number, ended_at
 
     async def pending_global_invoices(self, merchant_id: UUID) -> Sequence[UUID]:
         """Returns the merchant's global invoices without an outcome."""

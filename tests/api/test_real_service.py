@@ -34,6 +34,7 @@ ACCOUNTS = "/api/v1/processor-accounts"
 EVENTS = "/api/v1/events"
 ENDPOINTS = "/api/v1/webhook-endpoints"
 LOG = "/api/v1/log"
+AUDITS = "/api/v1/audits"
 NOT_MERCHANTS = {
     ("post", "/api/processor-messages/{processor}"),
     ("post", "/api/processor-messages/{merchantId}/{account}"),
@@ -101,6 +102,7 @@ def test_a_merchant_goes_through_every_operation_and_a_restart(service: Service)
     refunded = shop.ask("POST", f"{ORDERS}/split/refund", to_the_card, key="refund-1")
     webhooks(shop)
     proved(shop)
+    audited(shop)
     own_account(shop)
     own_customers(shop)
     saved_cards(shop)
@@ -149,6 +151,16 @@ def proved(shop: Shop) -> None:
     file = shop.ask("GET", f"{LOG}/entries/1/proof").content
     assert verify_proof(file, decode_bundle(bundle)[0], keys)[0] == 0
     assert shop.get(f"{LOG}/consistency?from=1")["from"] == 1
+
+
+def audited(shop: Shop) -> None:
+    """Waits until the worker has audited the merchant's log."""
+    one, until = f"{AUDITS}/{shop.post(AUDITS, {})['id']}", time.monotonic() + 60
+    while shop.get(one)["endedAt"] is None and time.monotonic() < until:
+        time.sleep(0.2)
+    ended = shop.get(one)
+    assert (ended["status"], ended["report"]["violations"]) == ("CLEAN", [])
+    assert shop.get(AUDITS)["data"] == [{name: value for name, value in ended.items() if name != "report"}]
 
 
 def webhooks(shop: Shop) -> None:

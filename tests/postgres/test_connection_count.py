@@ -19,6 +19,7 @@ from tests.operations.conftest import register
 
 from api.http.dependencies import open_dependencies
 from ledger.background import worker
+from ledger.background.audits.requests import Audits
 from ledger.domain.streams import MERCHANTS
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.journal.commit.large_commits import STREAMS_MIN
@@ -36,13 +37,14 @@ from ledger.postgres.connection_count import (
 from ledger.postgres.prepare import connections_allowed
 from ledger.processors.sandbox.processor import SandboxProcessor
 from ledger.settings import CannotRun, Settings, api_processes
+from ledger.wiring import open_ledger
 from projections.events.numbered import EventQuery
 
 pytestmark = pytest.mark.anyio
 
 SRC = Path(__file__).parents[2] / "src"
 OF_OTHERS = {
-    "ledger-audit", "ledger-bench", "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-export", "ledger-follower",
+    "ledger-bench", "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-export", "ledger-follower",
     "ledger-open-log", "ledger-rebuild", "ledger-rebuild-snapshot", "ledger-recorder", "ledger-replay",
     "ledger-scenario", "ledger-verification",
 }  # fmt: skip
@@ -122,6 +124,7 @@ async def test_an_api_process_opens_no_more_connections_than_are_counted(setting
         await asyncio.gather(*[deps.histories.find(merchant, MERCHANTS, str(merchant)) for merchant in merchants])
         await asyncio.gather(*[deps.summaries.summary(merchant, None, now) for merchant in merchants])
         await asyncio.gather(*[deps.trees.place(merchant) for merchant in merchants])
+        await asyncio.gather(*[deps.audits.request(merchant) for merchant in merchants])
         await asyncio.gather(*[deps.repeats.redeliver(merchant, uuid4(), [uuid4()]) for merchant in merchants])
         await asyncio.gather(*[invoicing.issuers.find(merchants[0]) for _ in range(3)])
         await asyncio.gather(*[invoicing.provider.set_mode(merchant, "OK") for merchant in merchants])
@@ -159,6 +162,11 @@ async def test_a_worker_opens_no_more_connections_than_are_counted(settings: Set
         "ledger-delivery-outcomes",
         "ledger-log-proofs",
     }
+    async with open_ledger(settings) as ledger:
+        merchant = await register(ledger)
+    audits = Audits(database_url)
+    await audits.request(merchant.merchant_id)
+    await audits.stop()
     ready, stop = asyncio.Event(), asyncio.Event()
     async with observed(database_url) as seen, asyncio.timeout(120):
         running = asyncio.create_task(worker.run(settings, ready.set, stop))

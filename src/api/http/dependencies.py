@@ -14,12 +14,14 @@ from msgspec import Struct
 from api.http.auth import Authenticator
 from api.http.rate_limits import RateLimiter
 from api.http.waiting_requests import WaitingRequests
+from ledger.background.audits.requests import Audits
 from ledger.background.clock.advance import ClockAdvancer
 from ledger.background.deliveries.repeats import Repeats
 from ledger.background.inbox.delivery import open_delivery
 from ledger.background.periodic import run_periodically
 from ledger.background.reactions.feed import Feed
 from ledger.background.reactions.registry import HANDLERS, REACTIONS
+from ledger.operations.context.audits import AuditRequests
 from ledger.operations.context.clock import ClockControl
 from ledger.operations.context.event_feed import EventFeed
 from ledger.operations.context.ledger import Ledger
@@ -94,6 +96,8 @@ class Dependencies(Struct, frozen=True):
     """Reads the events of resources."""
     repeats: DeliveryRepeats
     """Lets events be delivered to webhook endpoints again."""
+    audits: AuditRequests
+    """Lets the log be audited."""
     trees: TreeReader
     """Reads the Merkle trees of the logs."""
     log_keys: LogKeys
@@ -162,6 +166,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         stack.push_async_callback(reports.stop)
         histories = HistoryReader(settings.database_url, ledger.journal.reader, ledger.slices)
         stack.push_async_callback(histories.stop)
+        audits = Audits(settings.database_url)
+        stack.push_async_callback(audits.stop)
         trees = TreeReader(settings.database_url)
         stack.push_async_callback(trees.stop)
         payment_lookup, clock_control = None, None
@@ -193,6 +199,7 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
             summaries=SummaryReader(reports, states),
             histories=histories,
             repeats=repeats,
+            audits=audits,
             trees=trees,
             log_keys=LogKeys(log_origin(settings), load_checkpoint_keys(settings)),
             samples=SampleRenderer(settings.environment, settings.base_path, settings.lps_base_path),

@@ -91,6 +91,8 @@ STATUS: Final[Mapping[type[Rejected], int]] = {
     rejections.WebhookEndpointNotFound: 404,
     rejections.WebhookEndpointDisabled: 409,
     rejections.ReplayInProgress: 409,
+    rejections.AuditRunning: 409,
+    rejections.AuditNotFound: 404,
     rejections.WebhookEndpointLimitReached: 422,
     rejections.FiscalDataIncomplete: 422,
     rejections.AmountNotStampable: 422,

@@ -77,6 +77,8 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "TILE_NOT_FOUND": "The tree of the merchant's log has no tile at this path, or not of this width yet.",
     "LOG_CHANGED": "An event of the merchant's log was removed from the database after a checkpoint had it. The operator "
     "of the service has to restore it.",
+    "AUDIT_RUNNING": "An audit of the merchant waits or runs: wait for its end, which `GET /v1/audits` shows.",
+    "AUDIT_NOT_FOUND": "The merchant has no audit with this id, or a hundred newer ones.",
     "DATA_KEY_UNAVAILABLE": "The record cannot be opened: the service lacks the key under which it is sealed, or it was "
     "damaged. The operator has to bring the key back; nothing was changed.",
     "FILE_MISSING": "The document is stamped, but its file is missing from the store of the service. The operator has to "

@@ -46,6 +46,15 @@ GLOBAL_INVOICE_ID: Final[Json] = {
     "example": "01890a5d-ac96-774b-bcce-b302099a8057",
 }
 
+AUDIT_ID: Final[Json] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "The id of the audit.",
+    "schema": {"type": "string", "format": "uuid"},
+    "example": "01890a5d-ac96-774b-bcce-b302099a8057",
+}
+
 PLAN_ID: Final[Json] = {
     "name": "id",
     "in": "path",

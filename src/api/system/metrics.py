@@ -86,7 +86,7 @@ class Metrics:
             gauge.value = value
 
     async def _count(self, queries: Queries) -> None:
-        """Counts orders, payments and webhooks if the last count is too old. One that fails leaves no numbers."""
+        """Counts what a count takes a while for, if the last one is too old. One that fails leaves no numbers."""
         if self._counted_at is not None and time.monotonic() - self._counted_at < COUNT_S:
             return
         self._counted_at = time.monotonic()
@@ -96,6 +96,8 @@ class Metrics:
             metrics.WEBHOOK_ENDPOINTS.value = await queries.endpoints_by_status()
             metrics.WEBHOOK_WAITING.value, oldest = await queries.waiting_deliveries()
             metrics.WEBHOOK_WAITING_SECONDS.value = _seconds_since(oldest)
+            metrics.AUDIT_VIOLATIONS.value, ended_at = await queries.violations()
+            metrics.AUDIT_AGE_SECONDS.value = None if ended_at is None else _seconds_since(ended_at)
         except Fault:
             _forget_counts()
 
@@ -125,6 +127,7 @@ class Metrics:
 def _forget_counts() -> None:
     metrics.ORDERS.value = metrics.OPEN_PAYMENTS.value = metrics.WEBHOOK_ENDPOINTS.value = None
     metrics.WEBHOOK_WAITING.value = metrics.WEBHOOK_WAITING_SECONDS.value = None
+    metrics.AUDIT_VIOLATIONS.value = metrics.AUDIT_AGE_SECONDS.value = None
 
 
 def _seconds_since(moment: datetime | None, margin: timedelta = timedelta()) -> float:

@@ -67,7 +67,8 @@ _ALL: Final = UUID(int=(1 << 128) - 1)
 _RANGES_EACH: Final = 8
 """How many ranges of streams each process audits: the last ones end at about the same time."""
 _SAMPLES: Final = 512
-_STEP: Final = "auditing events"
+EVENTS_READ: Final = "auditing events"
+"""The step of the progress that counts events."""
 
 
 class _Work(Struct, frozen=True, kw_only=True):
@@ -231,7 +232,7 @@ def _audit_streams(
         def read(events: int) -> None:
             nonlocal done
             done += events
-            progress(_STEP, done, total)
+            progress(EVENTS_READ, done, total)
 
         yield _auditor(connection, work).audit(whole, read)
         return
@@ -241,7 +242,7 @@ def _audit_streams(
         for ended in as_completed(pending):
             audited = ended.result()
             done += sum(part.events for part in audited.merchants.values())
-            progress(_STEP, done, total)
+            progress(EVENTS_READ, done, total)
             yield audited
 
 

@@ -16,8 +16,8 @@ _CHECKED: Final = (
 )
 
 
-def render_page(report: Report) -> str:
-    """Returns the page of a report, with links to the histories of orders below `/v2` of the service."""
+def render_page(report: Report, base: str = "") -> str:
+    """Returns the page of a report, with links to the histories of orders below `/v2` of the service at `base`."""
     counts = [
         ("Merchants", report.merchants),
         ("Events", report.events),
@@ -36,7 +36,7 @@ def render_page(report: Report) -> str:
 <h2>Signed logs</h2>
 {_sealed(report.sealed_to)}
 <h2>Violations</h2>
-{_violations(report.violations, report.violations_total)}
+{_violations(report.violations, report.violations_total, base)}
 """,
     )
 
@@ -44,17 +44,17 @@ def render_page(report: Report) -> str:
 def _sealed(logs: Iterable[Sealed]) -> str:
     rows = [[str(each.merchant_id), f"{each.size:,}", f"<pre>{escape(each.checkpoint or '')}</pre>"] for each in logs]
     return (
-        table(["Merchant", "Events", "Newest checkpoint"], rows, 3, "terms") if rows else "<p>No log is signed yet.</p>"
+        table(["Merchant", "Events", "Newest checkpoint"], rows, 3, "days") if rows else "<p>No log is signed yet.</p>"
     )
 
 
-def _violations(violations: Sequence[Violation], total: int) -> str:
+def _violations(violations: Sequence[Violation], total: int, base: str) -> str:
     if not violations:
         return "<p>None.</p>"
     rows = [
         [
             each.invariant,
-            _place(each),
+            _place(each, base),
             "" if each.position is None else str(each.position),
             escape(each.message),
             escape(each.expected or ""),
@@ -63,12 +63,12 @@ def _violations(violations: Sequence[Violation], total: int) -> str:
         for each in violations
     ]
     more = "" if total == len(violations) else f"<p>{total - len(violations):,} more are not listed.</p>"
-    return table(["Rule", "Where", "Position", "What is wrong", "Expected", "Found"], rows, 6, "terms") + more
+    return table(["Rule", "Where", "Position", "What is wrong", "Expected", "Found"], rows, 6, "days") + more
 
 
-def _place(violation: Violation) -> str:
+def _place(violation: Violation, base: str) -> str:
     if violation.order_id is not None:
-        return f'<a href="/v2/payment-orders/{violation.order_id}/events">order {violation.order_id}</a>'
+        return f'<a href="{base}/v2/payment-orders/{violation.order_id}/events">order {violation.order_id}</a>'
     if violation.stream_id is not None:
         return f"stream {violation.stream_id}"
     return f"merchant {violation.merchant_id}"

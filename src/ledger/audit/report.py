@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 LISTED_MAX: Final = 1000
 """How many violations a report lists. All are counted."""
@@ -27,24 +27,26 @@ class Violation(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     data are left out.
     """
 
-    invariant: str
-    merchant_id: UUID
-    message: str
-    order_id: UUID | None = None
-    stream_id: UUID | None = None
-    position: int | None = None
-    table: str | None = None
-    column: str | None = None
-    expected: str | None = None
-    found: str | None = None
+    invariant: Annotated[
+        str, Meta(description="The rule that does not hold: an invariant, or ROW, EVENT or TREE.", examples=["I1"])
+    ]
+    merchant_id: Annotated[UUID, Meta(description="The merchant.")]
+    message: Annotated[str, Meta(description="What is wrong, for people.")]
+    order_id: Annotated[UUID | None, Meta(description="The order.")] = None
+    stream_id: Annotated[UUID | None, Meta(description="The stream of events, where it is no order.")] = None
+    position: Annotated[int | None, Meta(description="The position of the one event that is to blame.")] = None
+    table: Annotated[str | None, Meta(description="The table of the cell or the row.")] = None
+    column: Annotated[str | None, Meta(description="The column of the cell.")] = None
+    expected: Annotated[str | None, Meta(description="What follows from the log.")] = None
+    found: Annotated[str | None, Meta(description="What is there.")] = None
 
 
 class Sealed(Struct, frozen=True, kw_only=True, rename="camel"):
     """How far a merchant's log is signed: the size of its newest checkpoint, its time, its root and the keys' names."""
 
-    merchant_id: UUID
-    size: int
-    checkpoint: str | None
+    merchant_id: Annotated[UUID, Meta(description="The merchant.")]
+    size: Annotated[int, Meta(description="How many events the newest checkpoint has.")]
+    checkpoint: Annotated[str | None, Meta(description="The signed checkpoint.")]
 
 
 class Report(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -53,15 +55,15 @@ class Report(Struct, frozen=True, kw_only=True, rename="camel"):
     `rows` counts the rows of read models that were compared. `sealed_to` has the newest checkpoint of each log.
     """
 
-    snapshot_at: datetime
-    merchants: int
-    events: int
-    orders: int
-    rows: int
-    seconds: float
-    sealed_to: Sequence[Sealed]
-    violations_total: int
-    violations: Sequence[Violation]
+    snapshot_at: Annotated[datetime, Meta(description="The moment as of which everything was audited, in real time.")]
+    merchants: Annotated[int, Meta(description="How many merchants were audited.")]
+    events: Annotated[int, Meta(description="How many events were read.")]
+    orders: Annotated[int, Meta(description="How many payment orders were folded.")]
+    rows: Annotated[int, Meta(description="How many rows were compared.")]
+    seconds: Annotated[float, Meta(description="How long it took.")]
+    sealed_to: Annotated[Sequence[Sealed], Meta(description="How far each log is signed.")]
+    violations_total: Annotated[int, Meta(description="How many violations were found.")]
+    violations: Annotated[Sequence[Violation], Meta(description="The violations, a thousand at most.")]
 
     @property
     def is_clean(self) -> bool:

@@ -11,6 +11,7 @@ In reading order:
 - `deliveries`: posts public events to merchants' endpoints.
 - `recovery`: finds the outcomes of processor calls that have none. `reconciliation`: compares the processor's records
   with the log. `erasure`: finishes interrupted erasures. `log_sealing`: extends the Merkle trees of logs.
+- `audits`: carries out the audits that merchants ask for.
 - `fair_slots`: work that runs side by side, shared by the merchants. `pace`: renewals begin evenly. `periodic`: the one
   poll loop. `worker`: runs all of it in one process.
 """

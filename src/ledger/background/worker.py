@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from uuid import UUID
 
+from ledger.background.audits.runner import AuditRunner
 from ledger.background.deliveries.sender import DeliverySender
 from ledger.background.erasure import ErasureSweep
 from ledger.background.inbox.delivery import open_delivery
@@ -87,6 +88,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
         ReadMarks(url) as marks,
         _feed(settings, url, ledger) as events,
         LogSealer(url, log_keys, checkpoint_files, every_s=settings.seal_s) as sealer,
+        AuditRunner(settings, url) as audits,
     ):
         dispatcher = Dispatcher(ledger.journal, jobs, REACTIONS)
         numbers = EventNumbers(ledger.journal)
@@ -120,6 +122,7 @@ async def run(settings: Settings, ready: Callable[[], None], stop: asyncio.Event
             partial(reconciliation.run, reconciled),
             sender.run,
             sealer.run,
+            audits.run,
         )
         tasks = [asyncio.create_task(run_part(stop)) for run_part in parts]
         with sampling(ledger.journal.sample_metrics, sample_quarantine, sealer.sample):

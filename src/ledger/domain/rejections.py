@@ -236,6 +236,18 @@ class ReplayInProgress(Rejected):
     code = "REPLAY_IN_PROGRESS"
 
 
+class AuditRunning(Rejected):
+    """An audit of the merchant waits or runs."""
+
+    code = "AUDIT_RUNNING"
+
+
+class AuditNotFound(Rejected):
+    """The merchant has no audit with this id."""
+
+    code = "AUDIT_NOT_FOUND"
+
+
 class WebhookEndpointLimitReached(Rejected):
     """The merchant has as many webhook endpoints as it may have."""
 

@@ -47,6 +47,7 @@ _API: Final = Counter(
         "ledger-histories": 1,
         "ledger-summaries": 1,
         "ledger-log-proofs": 1,
+        "ledger-audits": 1,
     }
 )
 # Moves of clocks take turns at two, and the jobs that fall due share a pool of four.
@@ -59,6 +60,8 @@ _WORKER: Final = Counter(
         "ledger-jobs": 5,  # a pool of four, and the listener
         "ledger-log-sealing": 1,
         "ledger-log-proofs": 1,  # while logs are compared with their checkpoints outside
+        "ledger-audits": 1,
+        "ledger-audit": 2,  # of the process of an audit, with the one of the vault's role
         "ledger-dispatcher": 1,
         "ledger-numbering": 1,
         "ledger-due-times": 1,

@@ -223,6 +223,13 @@ CHECKPOINT_FILES = _counter(
     "Files of signed checkpoints that a worker wrote outside the database: written, failed. A failed one is written later.",
     ("outcome",),
 )
+AUDIT_VIOLATIONS = AskedGauge(
+    "ledger_audit_violations",
+    "Violations that the newest audit of each merchant found that was asked for over HTTP, of all merchants together.",
+)
+AUDIT_AGE_SECONDS = AskedGauge(
+    "ledger_audit_age_seconds", "Seconds since the last of these audits ended; no value before the first one."
+)
 CARDS_OPENED = _counter(
     "ledger_vault_cards_opened_total",
     "Saved card numbers that a payment's call asked of the vault, by outcome: opened, missing, broken.",

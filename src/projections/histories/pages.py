@@ -192,6 +192,7 @@ h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
 .value { font-size: 2rem; font-weight: 600; margin: 1rem 0 0; font-variant-numeric: tabular-nums; }
 h2, h3 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; break-after: avoid; }
 .note { color: #4d5a66; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; text-align: left; }
 table { border-collapse: collapse; width: 100%; }
 th { background: #174e61; color: #fff; print-color-adjust: exact; }
 th, td { padding: .35rem .8rem; text-align: left; border-bottom: 1px solid #d6dde2; vertical-align: top; }

@@ -270,6 +270,7 @@ SCOPES = {  # the beginning of a path: the scope of what reads there, and of wha
     "/api/v1/processor-accounts": (Scope.PROCESSORS, Scope.PROCESSORS),
     "/api/v1/invoices": (Scope.FISCAL, Scope.FISCAL),
     "/api/v1/events": (Scope.EVENTS_READ, Scope.WEBHOOKS),
+    "/api/v1/audits": (Scope.AUDIT, Scope.AUDIT),
     "/api/v1/log": (Scope.AUDIT, Scope.AUDIT),
     "/api/v1/webhook-endpoints": (Scope.WEBHOOKS, Scope.WEBHOOKS),
     "/api/v1/meta": (None, None),

@@ -281,6 +281,9 @@ CASES: Final[Mapping[tuple[str, str], Case]] = {
             "query.cursor": NOTHING("a delivery behind which the page begins: none of it is shown"),
         }
     ),
+    ("GET", "/api/v1/audits"): Case({"query.cursor": NOTHING("a position in the list, see the test of cursors")}),
+    ("POST", "/api/v1/audits"): Case(),
+    ("GET", "/api/v1/audits/{id}"): Case({"path.id": "audit"}),
     ("GET", "/api/v1/log/key"): Case(),
     ("GET", "/api/v1/log/checkpoint"): Case(),
     ("GET", "/api/v1/log/tile/{tile}"): Case(),

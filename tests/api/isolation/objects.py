@@ -30,7 +30,7 @@ KINDS: Final = (
     "device session", "device session's order", "api key", "clabe", "cash reference", "deposit", "product",
     "erasable customer", "document", "document's order", "plan", "subscription",
     "subscription invoice", "global invoice", "processor account", "card session", "card session's method", "card device session", "card device session's method",
-    "event", "webhook endpoint",
+    "event", "webhook endpoint", "audit",
 )  # fmt: skip
 
 
@@ -89,9 +89,11 @@ async def objects_of(merchant: Merchant, name: str) -> Objects:
     invoices = (await merchant.get(f"{SUBSCRIPTIONS}/{subscription['id']}/invoices")).json()["data"]
     endpoint = await _made(merchant, "/api/v1/webhook-endpoints", {"url": f"http://127.0.0.1:9/{name}"})
     events = (await merchant.get("/api/v1/events?limit=1")).json()["data"]
+    audit = await _made(merchant, "/api/v1/audits", {})
     return {
         "event": (events[0]["id"],),
         "webhook endpoint": (endpoint["id"],),
+        "audit": (audit["id"],),
         "card session": (verified["payerAuthentication"]["authenticationTransactionId"],),
         "card session's method": (verified["id"],),
         "card device session": (looked_at["payerAuthentication"]["referenceId"],),
@@ -156,5 +158,5 @@ async def _waiting(merchant: Merchant, external_id: str, method: Any) -> Any:
 
 async def _made(merchant: Merchant, path: str, body: Any) -> Any:
     answer = await merchant.post(path, body)
-    assert answer.status_code in (200, 201), answer.text
+    assert answer.status_code in (200, 201, 202), answer.text
     return answer.json()

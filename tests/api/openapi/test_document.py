@@ -360,6 +360,7 @@ def test_everything_that_changes_something_takes_an_idempotency_key() -> None:
         "post /api/v1/processor-accounts/{name}/check",  # changes nothing
         "post /api/v1/webhook-endpoints/{id}/test",  # posts a sample each time
         "post /api/v1/webhook-endpoints/{id}/replay",  # refused while what was asked for first is under way
+        "post /api/v1/audits",  # refused while what was asked for first is under way
         "post /api/v1/events/{id}/redeliver",  # changes nothing while it waits
         "post /api/v1/invoices/global/{id}/cancel",  # a document is cancelled once
         "put /api/v1/merchant/fiscal-issuer",  # changes nothing when it is sent again
