@@ -16,6 +16,7 @@ from ledger.postgres.prepare import _INSERT_ONLY, _NEVER_DELETED
 
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-payment.md"
 AROUND = ROOT / "docs" / "tutorial" / "customers-cards-products-keys.md"
+AUDITED = ROOT / "docs" / "tutorial" / "audit-a-merchant.md"
 BY_STRIPE = ROOT / "docs" / "tutorial" / "payments-by-stripe.md"
 HOW_TO = ROOT / "docs" / "how-to"
 PRACTISED = (
@@ -94,6 +95,12 @@ def test_the_pages_about_orders_work(service, tmp_path, page):
 def test_the_tutorial_about_what_is_around_the_order_works(service, tmp_path):
     with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
         shell.follow(AROUND)
+
+
+@pytest.mark.long
+def test_the_tutorial_about_an_audit_works(service, tmp_path):
+    with Shell(service, **{"/tmp/": f"{tmp_path}/"}) as shell:
+        shell.follow(AUDITED)
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from msgspec import inspect
 from tests.api.isolation.cases import CASES, NOTHING, WITHOUT_A_MERCHANT
-from tests.api.isolation.objects import KINDS, absent, objects_of
+from tests.api.isolation.objects import KINDS, SUBSCRIPTIONS, absent, objects_of
 from tests.api.isolation.sending import Sender, fields_in, operations
 from tests.api.storefront import ORDERS, Storefront
 
@@ -75,8 +75,9 @@ def plain(answer: httpx.Response, *sent: str) -> tuple[int, list[tuple[str, str]
 class Scene:
     """Two merchants that are alike, and a third whose objects one of them tries to reach."""
 
-    def __init__(self, owner: Sender, intruder: Sender, control: Sender, database_url: str) -> None:
+    def __init__(self, owner: Sender, intruder: Sender, control: Sender, as_of: str, database_url: str) -> None:
         self.owner, self.intruder, self.control = owner, intruder, control
+        self.as_of = as_of
         self._database_url = database_url
         self._ids = {value for values in owner.own.values() for value in values}
 
@@ -89,13 +90,17 @@ class Scene:
         assert row is not None
         return int(row[0])
 
-    async def compare(self, key: tuple[str, str], tried: Mapping[str, str]) -> str | None:
-        """Sends a request with foreign ids and the same with absent ones. Returns how the answers differ."""
+    async def compare(
+        self, key: tuple[str, str], tried: Mapping[str, str], more: Mapping[str, str] | None = None
+    ) -> str | None:
+        """Sends a request with foreign ids and the same with absent ones, both with `more` values. Returns how the
+        answers differ.
+        """
         method, path = key
         case, spec = CASES[key], operations()[key].spec
         missing = {place: absent(value) for place, value in tried.items()}
-        foreign = await self.intruder.send(method, path, case, spec, tried)
-        nothing = await self.control.send(method, path, case, spec, missing)
+        foreign = await self.intruder.send(method, path, case, spec, {**tried, **(more or {})})
+        nothing = await self.control.send(method, path, case, spec, {**missing, **(more or {})})
         assert foreign.status_code < 500, f"{key} {tried}: {foreign.text}"
         shown = {value for value in self._ids - set(self.intruder.sent) if value in foreign.text}
         if shown:
@@ -113,7 +118,8 @@ async def scene(store: Storefront, settings: Settings) -> Scene:
     ]
     assert set(owner.own) == set(KINDS)
     assert settings.database_url is not None
-    return Scene(owner, intruder, control, settings.database_url)
+    as_of = (await owner.merchant.get("/api/sandbox/clock")).json()["now"]
+    return Scene(owner, intruder, control, as_of, settings.database_url)
 
 
 async def test_a_foreign_id_is_answered_like_an_absent_one(scene: Scene, monkeypatch: pytest.MonkeyPatch):
@@ -130,6 +136,23 @@ async def test_a_foreign_id_is_answered_like_an_absent_one(scene: Scene, monkeyp
     assert differences == []
     assert count >= 50
     assert scene.events() == before, "the owner's log grew"
+
+
+async def test_the_past_of_a_foreign_id_is_answered_like_that_of_an_absent_one(scene: Scene):
+    """Of every operation that takes `asOf`, the lists included, at a time at which the owner had all objects."""
+    differences, asked = [], set()
+    for key, case in CASES.items():
+        if not any(each["name"] == "asOf" for each in operations()[key].spec.parameters):
+            continue
+        for place, kind in case.places.items():
+            if isinstance(kind, NOTHING):
+                continue
+            for value in scene.owner.own[kind]:
+                difference = await scene.compare(key, {place: value}, {"query.asOf": scene.as_of})
+                differences += [] if difference is None else [difference]
+                asked.add((key[1], place))
+    assert differences == []
+    assert {(ORDERS, "query.customerId"), (SUBSCRIPTIONS, "query.planId"), (f"{ORDERS}/{{id}}", "path.id")} <= asked
 
 
 async def test_the_header_names_a_foreign_merchant_like_an_absent_one(scene: Scene):
@@ -159,3 +182,12 @@ async def test_a_foreign_cursor_shows_nothing_of_its_merchant(scene: Scene):
     known = {order["id"] for order in own.json()["data"]}
     assert answer.status_code == 200
     assert {order["id"] for order in answer.json()["data"]} <= known
+
+
+async def test_a_foreign_cursor_of_the_past_shows_nothing_of_its_merchant(scene: Scene):
+    page = (await scene.owner.merchant.get(f"{ORDERS}?asOf={scene.as_of}&limit=1")).json()
+    cursor = quote(page["pagination"]["nextCursor"], safe="")
+    answer = await scene.intruder.merchant.get(f"{ORDERS}?asOf={scene.as_of}&cursor={cursor}")
+    own = await scene.intruder.merchant.get(f"{ORDERS}?limit=100")
+    assert answer.status_code == 200
+    assert {order["id"] for order in answer.json()["data"]} <= {order["id"] for order in own.json()["data"]}

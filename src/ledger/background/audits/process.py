@@ -32,7 +32,7 @@ from ledger.settings import Settings
 
 COMMAND: Final = (sys.executable, "-P", "-m", "ledger.audit.child_main")
 PRIORITY: Final = 10
-"""A tenth of the share of a usual process where every processor is busy: less might never end, and holds its snapshot."""
+"""A tenth of a usual share where every processor is busy: with less it might not end, and it holds a snapshot."""
 _LINE_MAX: Final = 64 << 20
 """The most bytes of a line: a report lists a thousand violations at most, of about 300 bytes each."""
 
