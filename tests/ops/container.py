@@ -53,14 +53,13 @@ def main() -> None:
         sys.exit("buildah is not installed: apt-get install --no-install-recommends buildah")
     store = Path(tempfile.mkdtemp(prefix="ledger-image-"))
     try:
-        check(Buildah(store), asked.base, asked.volume)
+        check(Buildah(store), store, asked.base, asked.volume)
     finally:
         shutil.rmtree(store, ignore_errors=True)
 
 
-def check(buildah: Buildah, base: Path | None, volumes: list[str]) -> None:
-    if base is not None:
-        lay_base(buildah, base)
+def check(buildah: Buildah, store: Path, base: Path | None, volumes: list[str]) -> None:
+    file = FILE if base is None else lay_base(buildah, store, base)
     mounted = [part for volume in volumes for part in ("--volume", volume)]
     pull = ["--pull-never"] if base else []
     buildah(
@@ -72,7 +71,7 @@ def check(buildah: Buildah, base: Path | None, volumes: list[str]) -> None:
         *pull,
         *mounted,
         "--file",
-        str(FILE),
+        str(file),
         "--tag",
         "ledger",
         ".",
@@ -104,14 +103,21 @@ def check(buildah: Buildah, base: Path | None, volumes: list[str]) -> None:
     print("the image builds, runs as its own account, is ready, and has a merchant")  # noqa: T201 - a programme
 
 
-def lay_base(buildah: Buildah, base: Path) -> None:
-    """Gives a root the name of the base image, with `python` as the base has it."""
-    name = re.search(r"^FROM (\S+)$", FILE.read_text(), re.MULTILINE)
+def lay_base(buildah: Buildah, store: Path, base: Path) -> Path:
+    """Gives a root the name of the base image, with `python` as the base has it.
+
+    Returns the Containerfile without the digest, which only the registry's image has.
+    """
+    text = re.sub(r"@sha256:[0-9a-f]{64}", "", FILE.read_text())
+    name = re.search(r"^FROM (\S+)$", text, re.MULTILINE)
     assert name is not None
     container = buildah("from", "scratch")
     buildah("add", container, str(base), "/")
     buildah("run", "--isolation", "chroot", container, "--", "ln", "-sf", "/usr/bin/python3", "/usr/bin/python")
     buildah("commit", container, name[1])
+    file = store / "Containerfile"
+    file.write_text(text)
+    return file
 
 
 def wait_until_ready() -> None:

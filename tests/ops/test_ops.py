@@ -144,6 +144,9 @@ def test_the_container_copies_files_that_exist_and_runs_as_an_account_of_its_own
         if name in ("ENTRYPOINT", "CMD"):
             assert json.loads(rest)
     assert dict(steps)["STOPSIGNAL"] == "SIGTERM"
+    bases = {rest.split()[0] for name, rest in steps if name == "FROM"}
+    assert [base for base in bases if not re.fullmatch(r"\S+:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)] == []
+    assert len(bases) == 1, "both stages have the same Python"
 
 
 @pytest.mark.parametrize("file", ["prometheus/alerts.yml", "grafana/ledger.json"])
