@@ -20,8 +20,9 @@ _PROGRAM = "/usr/sbin/pgbouncer"
 
 
 @contextmanager
-def pooled(url: str, home: Path, mode: str, roles: Sequence[str]) -> Iterator[str]:
+def pooled(url: str, home: Path, mode: str, roles: Sequence[str], settings: str = "") -> Iterator[str]:
     """Yields the connection string of a pooler in this mode, for the database and the owner of `url`, and for `roles`.
+    `settings` are lines that come after those of every pooler.
 
     Skips the test where pgbouncer is not installed.
     """
@@ -44,6 +45,7 @@ pool_mode = {mode}
 default_pool_size = 100
 max_client_conn = 500
 logfile = {home}/log
+{settings}
 """
     )
     for file in (users, configuration):

@@ -28,11 +28,16 @@ from ledger.invoicing.logos import LogoWrong, encode_logo
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.postgres import archive_state
 from ledger.postgres.connection import TIMEOUTS, Connection, TakesNoWrites, connect
-from ledger.postgres.connection_count import replica_connections
+from ledger.postgres.connection_count import (
+    api_connections,
+    connections_max,
+    replica_connections,
+    worker_connections,
+)
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
-from ledger.postgres.pooling import SessionsShared, require_sessions
+from ledger.postgres.pooling import SessionsShared, is_pooled, pooler_limits, require_sessions
 from ledger.postgres.prepare import connections_allowed
 from ledger.postgres.registration import CLOCK, CLOCK_MAX_S, CLOCK_WARN_S, RUNNING, RunningProcess, ahead_s
 from ledger.postgres.replica import (
@@ -233,6 +238,8 @@ async def _examine_database(settings: Settings, url: str, *, files: bool) -> lis
             findings.append(await _replica(connection, settings, settings.read_database_url))
         schema = await _schema(connection)
         findings += [schema, await _roles(connection, settings), await _archive(connection, settings)]
+        if is_pooled(connection, connection.server_pid):
+            findings.append(await _pooler(connection, settings, url))
         if schema.state == "ok":
             findings += [await _own_keys(connection, settings), await _services(connection)]
             findings += await _queues(connection, settings)
@@ -296,6 +303,28 @@ async def _replica(primary: Connection, settings: Settings, url: str) -> Finding
             f"it allows {allowed} connections, and this machine's API processes may open {needed}: raise max_connections",
         )
     return Finding("replica", "ok", "it answers lists, searches and reports")
+
+
+async def _pooler(connection: Connection, settings: Settings, url: str) -> Finding:
+    """Returns whether the pooler has room for the connections of this machine's processes, and of all that run."""
+    api, worker = (sum(count(settings.environment).values()) for count in (api_connections, worker_connections))
+    running = list[RunningProcess]()
+    if not await _value(connection, "select to_regclass('service_process') is null"):
+        running = [RunningProcess(*row) for row in await _rows(connection, RUNNING)]
+    open_at_most = sum(api if process.role == "api" else worker for process in running)
+    needed = max(connections_max(settings), open_at_most)
+    limits = await asyncio.to_thread(pooler_limits, url)
+    if limits is None:
+        role = await _value(connection, "select session_user")
+        unseen = f"the pooler does not show {role} its limits: each has to be at least {needed}"
+        return Finding("pooler", "warn", f"{unseen}; name {role} in pgbouncer's stats_users to have them compared here")
+    small = [f"{name} is {limit}" for name, limit in limits.items() if limit < needed]
+    if small:
+        room = (
+            f"the pooler has no room for the {needed} connections that the services may open, and the rest would wait"
+        )
+        return Finding("pooler", "fail", f"{room}: {', '.join(small)}; raise each to {needed} or more")
+    return Finding("pooler", "ok", f"it has room for the {needed} connections that the services may open")
 
 
 async def _clock(connection: Connection) -> Finding:

@@ -1,14 +1,24 @@
-"""Poolers between the service and its Postgres: refused unless each connection has a session of its own."""
+"""Poolers between the service and its Postgres: refused unless each connection has a session of its own.
+
+How many connections a pooler has room for is in its own settings, which no statement to the database shows. pgbouncer
+shows them to the roles of its `stats_users`, in a database that it names after itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import dict_row
 
 from ledger.settings import CannotRun
 
 _BACKEND: Final = "select pg_backend_pid()"
+_CONSOLE: Final = "pgbouncer"
+_UNLIMITED: Final = "0"
+
 _LOOKS: Final = 3
 """A pooler with other clients may happen to give a connection the same session twice."""
 
@@ -43,3 +53,29 @@ def _backend(connection: psycopg.Connection) -> int:
     row = connection.execute(_BACKEND, prepare=False).fetchone()
     assert row is not None, "every session has a process"
     return int(row[0])
+
+
+def is_pooled(connection: psycopg.AsyncConnection[object], server_pid: int) -> bool:
+    """Returns whether a pooler is between a connection and its server process: it gives its clients pids of its own."""
+    return connection.pgconn.backend_pid != server_pid
+
+
+def pooler_limits(database_url: str) -> Mapping[str, int] | None:
+    """Returns the limits of a pgbouncer that concern this database, by the names of its settings: each is a number of
+    connections, of one role or of all. None if the role may not see them, or if the pooler is another program.
+    """
+    try:
+        with psycopg.connect(
+            make_conninfo(database_url, dbname=_CONSOLE, connect_timeout=5), autocommit=True, row_factory=dict_row
+        ) as console:
+            own = conninfo_to_dict(database_url).get("dbname")
+            (pool,) = [row for row in console.execute("show databases").fetchall() if row["name"] == own]
+            settings = {row["key"]: row["value"] for row in console.execute("show config").fetchall()}
+    except (psycopg.Error, ValueError, KeyError):
+        return None
+    limits = {
+        "default_pool_size": pool["pool_size"],
+        "max_db_connections": pool["max_connections"],
+        **{name: settings[name] for name in ("max_user_connections", "max_client_conn") if name in settings},
+    }
+    return {name: int(limit) for name, limit in limits.items() if str(limit) != _UNLIMITED}

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict
 from tests.api.bodies import order, paid_order
 from tests.api.storefront import ORDERS, opened
@@ -15,6 +16,7 @@ from tests.poolers import pooled
 
 from ledger.doctor import Finding, examine
 from ledger.postgres.connection import connect
+from ledger.postgres.connection_count import connections_max
 from ledger.postgres.prepare import prepare
 from ledger.settings import CannotRun, Settings
 
@@ -64,6 +66,37 @@ async def test_a_pooler_in_session_mode_works(
             while failed - {"reactions"}:  # no worker runs
                 checks = (await store.client.get("/health/ready")).json()["checks"]
                 failed = {name for name, passed in checks.items() if not passed}
+
+
+def test_a_pooler_without_room_for_the_services_is_found(
+    settings: Settings, database_url: str, roles: list[str], short_dir: Path
+) -> None:
+    owner = conninfo_to_dict(database_url)["user"]
+
+    def found(settings_of_pooler: str) -> Finding:
+        place = short_dir / f"p{uuid4().hex[:6]}"
+        with pooled(database_url, place, "session", roles, settings_of_pooler) as string:
+            environ = {"LEDGER_DATABASE_URL": string, "LEDGER_DATA_DIR": str(settings.data_dir)}
+            variables = {"LEDGER_MASTER_KEY": "11" * 32, "LEDGER_WORKERS": "2"}
+            return next(each for each in examine(environ | variables) if each.check == "pooler")
+
+    needed = connections_max(replace(settings, workers=2))
+    hidden = found("")
+    assert (hidden.state, f"at least {needed}; name {owner} in pgbouncer's stats_users" in hidden.text) == (
+        "warn",
+        True,
+    )
+    seen = f"stats_users = {owner}\nmax_db_connections = {needed}\ndefault_pool_size = "
+    assert found(f"{seen}{needed}").state == "ok"
+    small = found(f"{seen}{needed - 1}")
+    assert small.state == "fail"
+    assert f": default_pool_size is {needed - 1}; raise each to {needed} or more" in small.text
+    with psycopg.connect(database_url, autocommit=True) as connection:  # and another machine's processes run
+        connection.execute(
+            "insert into service_process select gen_random_uuid(), 'app2', 'api', '0', '', 0, now(), now()"
+            " from generate_series(1, 9)"
+        )
+    assert f"max_db_connections is {needed}" in found(f"{seen}{needed}").text
 
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
