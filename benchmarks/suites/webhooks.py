@@ -31,7 +31,7 @@ from benchmarks.load.processes import child, run_one, run_together
 from benchmarks.load.requests import ORDER, UNIQUE, Step
 from benchmarks.load.webhook_receiver import COUNTED, DRIP, FORGET, HANG, OK, Counted
 from benchmarks.measure.report import Ratio, Report, Target
-from benchmarks.measure.resources import child_of, peak_mb
+from benchmarks.measure.resources import Costs, child_of, peak_mb
 from benchmarks.measure.samples import Sample, in_turns, ratio, sample, show_progress, typical
 from benchmarks.scratch import scratch_database
 from benchmarks.suites.http import Service, new_merchant, service
@@ -193,22 +193,39 @@ def deliveries_report(bench: _Bench) -> Report:
         seconds=bench.seconds,
     )
     curves: dict[int, Counted] = {}
-
-    def deliver(endpoints: int) -> Sample:
-        curves[endpoints] = counted = _deliver_missed(bench, endpoints)
-        return Sample(done=counted.messages, seconds=counted.last_at - counted.first_at, p50_ms=0, p99_ms=0)
-
+    costs = Costs(bench.service.process.pid, bench.url)
     names = {f"deliveries, endpoints: {n}": n for n in ENDPOINTS}
+
+    def deliver(name: str, endpoints: int) -> Sample:
+        missed = _miss(bench, endpoints)
+
+        def run() -> Sample:
+            curves[endpoints] = counted = missed.deliver(bench.receiver)
+            return Sample(done=counted.messages, seconds=counted.last_at - counted.first_at, p50_ms=0, p99_ms=0)
+
+        return costs.of(name, run)()
+
     runs: dict[str, Callable[[], Sample]] = {_CLIENT: partial(run_one, "benchmarks.load.posts", posts)}
-    taken = in_turns(bench.rounds, runs | {name: partial(deliver, n) for name, n in names.items()})
+    taken = in_turns(bench.rounds, runs | {name: partial(deliver, name, n) for name, n in names.items()})
+    post_us = median(one.cpu_s / one.ended for one in taken[_CLIENT]) * 1e6
     return Report(
         name=f"deliveries, {bench.missed} messages that were missed",
         samples={name: typical(some) for name, some in taken.items()},
         ratios=[
-            Ratio(of=name, to=_CLIENT, value=ratio(taken[name], taken[_CLIENT], per_second), target=_OF_CLIENT)
-            for name in names
+            *[
+                Ratio(of=name, to=_CLIENT, value=ratio(taken[name], taken[_CLIENT], per_second), target=_OF_CLIENT)
+                for name in names
+            ],
+            *[
+                Ratio(of=f"{name}, worker's processor time", to=_CLIENT, value=costs.means(name)["worker"] / post_us)
+                for name in names
+            ],
         ],
         facts={
+            f"cost of {_CLIENT}": f"{post_us:.0f} µs of the client",
+            **costs.facts(),
+        }
+        | {
             f"{name}, messages in each second": " ".join(
                 str(curves[n].by_second[s]) for s in sorted(curves[n].by_second)
             )
@@ -217,8 +234,22 @@ def deliveries_report(bench: _Bench) -> Report:
     )
 
 
-def _deliver_missed(bench: _Bench, endpoints: int) -> Counted:
-    """Has new endpoints miss messages, then enables them. Returns what arrived."""
+class _Missed(Struct, frozen=True):
+    """Endpoints that were disabled, by their merchants, and how many messages they have missed together."""
+
+    endpoints: list[tuple[Shop, str, str]]
+    messages: int
+
+    def deliver(self, receiver: Receiver) -> Counted:
+        """Enables the endpoints, and returns what arrived."""
+        receiver.forget()
+        for shop, endpoint_id, url in self.endpoints:
+            shop.enable(endpoint_id, url)
+        return receiver.all_of(self.messages)
+
+
+def _miss(bench: _Bench, endpoints: int) -> _Missed:
+    """Has new endpoints miss messages."""
     shops = {bench.new_shop(): share for share in _shares(endpoints)}
     added: list[tuple[Shop, str, str]] = []
     for shop, share in shops.items():
@@ -229,11 +260,7 @@ def _deliver_missed(bench: _Bench, endpoints: int) -> Counted:
             added.append((shop, endpoint_id, url))
         orders = [str(n) for n in range(bench.missed // endpoints)]
         shop.service.post_each("/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}"), orders)
-    expected = sum(shop.numbered() * share for shop, share in shops.items())
-    bench.receiver.forget()
-    for shop, endpoint_id, url in added:
-        shop.enable(endpoint_id, url)
-    return bench.receiver.all_of(expected)
+    return _Missed(added, sum(shop.numbered() * share for shop, share in shops.items()))
 
 
 def _shares(endpoints: int) -> list[int]:
@@ -254,9 +281,12 @@ def creates_report(bench: _Bench) -> Report:
         bench.receiver.all_of(with_one.numbered() - before)  # nothing is left for the turn of the other merchant
         return one
 
+    costs = Costs(bench.service.process.pid, bench.url)
+    create = partial(without.service.create, bench.seconds, IN_FLIGHT)
     taken = in_turns(
-        bench.rounds, {_CREATE: partial(without.service.create, bench.seconds, IN_FLIGHT), _CREATE_WITH: create_with}
+        bench.rounds, {_CREATE: costs.of(_CREATE, create), _CREATE_WITH: costs.of(_CREATE_WITH, create_with)}
     )
+    api, api_with = (costs.means(name)["API"] for name in (_CREATE, _CREATE_WITH))
     return Report(
         name=f"creates with an endpoint, {IN_FLIGHT} in flight",
         samples={name: typical(some) for name, some in taken.items()},
@@ -266,8 +296,10 @@ def creates_report(bench: _Bench) -> Report:
                 to=_CREATE,
                 value=ratio(taken[_CREATE_WITH], taken[_CREATE], per_second),
                 target=_WITH_ONE,
-            )
+            ),
+            Ratio(of=f"{_CREATE_WITH}, API's processor time", to=_CREATE, value=api_with / api),
         ],
+        facts=costs.facts(),
     )
 
 
