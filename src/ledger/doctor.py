@@ -25,6 +25,7 @@ from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.domain.streams import TOPICS
 from ledger.invoicing.files import DocumentFiles, FilesUnavailable, folder_url
 from ledger.invoicing.logos import LogoWrong, encode_logo
+from ledger.journal.commit.shards import is_divided
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.postgres import archive_state
 from ledger.postgres.connection import TIMEOUTS, Connection, TakesNoWrites, connect
@@ -34,6 +35,7 @@ from ledger.postgres.connection_count import (
     replica_connections,
     worker_connections,
 )
+from ledger.postgres.distribution import DISTRIBUTED, DISTRIBUTED_NOW, HEADS, MOVES, NODES
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.embedded.wal_store import WalStore, is_store
 from ledger.postgres.migrate import migrations
@@ -241,6 +243,8 @@ async def _examine_database(settings: Settings, url: str, *, files: bool) -> lis
         if is_pooled(connection, connection.server_pid):
             findings.append(await _pooler(connection, settings, url))
         if schema.state == "ok":
+            if await is_divided(connection):
+                findings.append(await _shards(connection))
             findings += [await _own_keys(connection, settings), await _services(connection)]
             findings += await _queues(connection, settings)
             if files:
@@ -354,6 +358,20 @@ async def _schema(connection: Connection) -> Finding:
     if newer:
         return Finding("migrations", "ok", f"all {len(own)} are applied, and {newer} of a newer release")
     return Finding("migrations", "ok", f"all {len(own)} are applied")
+
+
+async def _shards(connection: Connection) -> Finding:
+    """Returns on which nodes of Citus the shards are, how many of them move, and which tables are not divided yet."""
+    nodes = await (await connection.execute(NODES, (HEADS,))).fetchall()
+    placed = ", ".join(f"{count} on {host}:{port}" for host, port, _, count in nodes)
+    moving = await _value(connection, MOVES)
+    text = f"{sum(count for *_, count in nodes)} shards: {placed}; {moving or 'none'} to be moved"
+    if away := [f"{host}:{port}" for host, port, is_active, _ in nodes if not is_active]:
+        return Finding("shards", "fail", f"{text}. {' and '.join(away)} takes no part: bring it back")
+    done = {name for (name,) in await _rows(connection, DISTRIBUTED_NOW)}
+    if rest := [table for table in DISTRIBUTED if table not in done]:
+        return Finding("shards", "warn", f"{text}. {', '.join(rest)} is not divided yet: run `ledger distribute`")
+    return Finding("shards", "ok", text)
 
 
 async def _own_keys(connection: Connection, settings: Settings) -> Finding:

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
-from ledger.postgres.skip_scan import skip_scan
+from ledger.postgres.skip_scan import InTurn
 
 # The next orders of a customer, by their ids.
 _ORDERS_OF: Final = """
@@ -23,18 +23,12 @@ select order_id from payment_order
 
 # Erased customers with orders that may still hold personal data, without the skipped ones: of each merchant the first
 # erased first, and of the merchants each in turn.
-_UNFINISHED: Final = skip_scan(
+_UNFINISHED: Final = InTurn(
     table="data_key",
-    column="merchant_id",
+    id="customer_id",
+    at="destroyed_at",
     where="destroyed_at is not null and forgotten_at is null",
-    then="""
-select f.value, erased.customer_id from found f cross join lateral (
-  select customer_id, destroyed_at, row_number() over (order by destroyed_at) as n from data_key
-   where merchant_id = f.value and destroyed_at is not null and forgotten_at is null
-     and customer_id not in (select unnest(%(skipped)s::uuid[]))
-   order by destroyed_at limit %(limit)s) erased
- order by erased.n, erased.destroyed_at limit %(limit)s
-""",
+    due="customer_id not in (select unnest(%(skipped)s::uuid[]))",
 )
 
 # Records that every order of an erased customer is free of personal data.
@@ -75,7 +69,10 @@ class Erasures(DatabaseClient):
         """Records that no row of an order shows the customer any more."""
         await self._rows(_FINISHED, (merchant_id, customer_id))
 
-    async def _rows(self, query: str, parameters: tuple[object, ...] | Mapping[str, object]) -> list[tuple[UUID, ...]]:
+    async def _rows(
+        self, query: str | InTurn, parameters: tuple[object, ...] | Mapping[str, object]
+    ) -> list[tuple[UUID, ...]]:
         async with self._lock, self._connected() as connection:
-            cursor = await connection.execute(query, parameters, binary=True)
+            statement = query.on(connection) if isinstance(query, InTurn) else query
+            cursor = await connection.execute(statement, parameters, binary=True)
             return await cursor.fetchall() if cursor.description else []

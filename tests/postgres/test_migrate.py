@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from ledger.domain.merchants.settings import MerchantSettings
 from ledger.domain.plans.state import Plan
 from ledger.domain.plans.terms import Interval, PlanTerms
-from ledger.postgres.migrate import _LOCK, Migration, MigrationFailed, migrate, migrations
+from ledger.postgres.migrate import LOCK, Migration, MigrationFailed, migrate, migrations
 from projections.subscriptions.plans import render_plan
 
 FIRST = Migration(number=1, name="first", sql="create table first (n int); select pg_sleep(0.1);")
@@ -57,7 +57,7 @@ def test_the_schema_of_the_program_is_current_after_one_run(empty_url):
 def test_a_current_schema_is_recognised_without_a_lock(empty_url):
     migrate(empty_url, [FIRST, SECOND])
     with psycopg.connect(empty_url) as connection:
-        connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])  # until the block ends
+        connection.execute("select pg_advisory_xact_lock(%s)", [LOCK])  # until the block ends
         impatient = make_conninfo(empty_url, options="-c lock_timeout=1s")
         assert migrate(impatient, [FIRST, SECOND]) == []
         with pytest.raises(psycopg.errors.LockNotAvailable):

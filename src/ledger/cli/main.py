@@ -88,6 +88,7 @@ for command in (
     service.api,
     service.worker,
     service.migrate,
+    service.distribute,
     service.backup,
     service.restore,
     service.settings,

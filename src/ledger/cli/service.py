@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ledger.cli.attribution import By, Reason, operator_of
+from ledger.cli.attribution import By, Reason, Yes, operator_of, require_confirmation
 from ledger.cli.audit import line_of
 from ledger.cli.installation import Recorded, errors_as_cannot_run, record, settings_from, time_of
 from ledger.cli.options import DataDir, Host, Port, Workers, json_option
@@ -87,6 +87,42 @@ def migrate(
         echo_json({"number": newest.number, "name": newest.name})
     else:
         typer.echo(f"the schema is current: {newest.number:04} {newest.name}")
+
+
+def distribute(
+    shards: Annotated[int, typer.Option(min=1, max=1024, help="Into how many shards each table is divided.")] = 32,
+    yes: Yes = False,
+    by: By = None,
+    reason: Reason = None,
+    data_dir: DataDir = None,
+    json: Annotated[
+        bool, json_option("{tables, triggers}: what is distributed now, and the triggers that went")
+    ] = False,
+) -> None:
+    """Divide the tables of a database with Citus among its nodes, by merchant. A preview, for the sandbox.
+
+    Stop every service before. It may be run again: then it distributes the tables that a newer release has added.
+    """
+    import asyncio
+
+    from ledger.postgres.distribution import CannotDistribute
+    from ledger.postgres.distribution import distribute as run
+    from ledger.postgres.prepare import owners_database, prepare
+
+    settings = settings_from(data_dir=data_dir)
+    if settings.environment == "production":
+        raise CannotDistribute("production does not run on Citus yet: docs/explanation/scale.md has what is missing")
+    require_confirmation("the tables are divided among the nodes, and no command puts them together again", yes=yes)
+    recorded = Recorded(operator_of("distribute", by, reason), f"{shards} shards")
+    with owners_database(settings) as owner_url, errors_as_cannot_run(), progress_bar() as progress:
+        asyncio.run(record(prepare(settings, owner_url), recorded))
+        done = run(owner_url, shards, progress)
+    if json:
+        echo_json(done)
+    elif done.tables:
+        typer.echo(f"distributed {len(done.tables)} tables: {', '.join(done.tables)}")
+    else:
+        typer.echo("every table is distributed already")
 
 
 def doctor(

@@ -10,7 +10,8 @@ In reading order:
 - `dataloader`: many reads in one query. `arrays`: columns of values as one parameter. `pipeline`: transactions that
   are sent as a whole, without waiting for those before.
 - `listener`: notifications of one channel. `skip_scan`: the distinct values of an indexed column.
-- `migrate`: the schema. `prepare`: what a database needs before the service starts.
+- `migrate`: the schema. `distribution`: where its tables are on Citus. `prepare`: what a database needs before the
+  service starts.
 - `registration`: the processes of all services on a database, and their clocks.
 - `archive_state`: whether its write-ahead log is archived.
 - `embedded`: a PostgreSQL server that runs as a child process.

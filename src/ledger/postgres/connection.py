@@ -100,6 +100,7 @@ class Connection(WatchedConnection):
         super().__init__(pgconn, row_factory)
         self._name = (pgconn.parameter_status(b"application_name") or b"").decode()
         self.server_pid = pgconn.backend_pid
+        self.has_citus = False
         self._warnings = CommitWarnings(self._name)
         self.add_notice_handler(self._warnings)
         self._waits = 0
@@ -144,14 +145,19 @@ class Connection(WatchedConnection):
 
 SET: Final = """
 select pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', pg_backend_pid(),
-       set_config(name, value, false)
+       current_setting('citus.version', true) is not null,
+       set_config(name, case when name = 'plan_cache_mode' and current_setting('citus.version', true) is not null
+                             then 'auto' else value end, false)
   from unnest(%s::text[], %s::text[]) as s(name, value)
 """
-"""Gives a session its settings. Returns whether its server is a standby, whether it can only be read, and its process.
+"""Gives a session its settings. Returns whether its server is a standby, whether it can only be read, its process, and
+whether the server has Citus.
 
 As start-up options, a pooler would refuse or drop them, those of the connection string would be lost, and libpq would
 count a session that may only read as a server that may only be read. The server is asked, because a pooler repeats what
 another server reported of itself before (`in_hot_standby`), and gives its clients pids of its own.
+
+Citus finds the shard of a statement by the values of its parameters, so that its plans cannot be generic.
 """
 
 
@@ -189,7 +195,7 @@ async def apply_settings(connection: psycopg.AsyncConnection[Any], settings: Map
     if row[0] or row[1]:
         raise TakesNoWrites(is_standby=row[0])
     if isinstance(connection, Connection):
-        connection.server_pid = row[2]
+        connection.server_pid, connection.has_citus = row[2], row[3]
 
 
 def connect_arguments(name: str) -> dict[str, Any]:

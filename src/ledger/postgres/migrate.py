@@ -18,7 +18,7 @@ from msgspec import Struct
 from ledger.progress import Progress, unreported
 from ledger.settings import CannotRun
 
-_LOCK: Final = 0x1ED6E5  # an arbitrary number that must never change: it separates two migrations of one database
+LOCK: Final = 0x1ED6E5  # an arbitrary number that must never change: it separates two migrations of one database
 _INCLUDE: Final = "-- include procrastinate"  # the package contains its schema; it is pinned to one release series
 _RECORDS_TABLE: Final = "select to_regclass(quote_ident(current_schema()) || '.schema_migration')"
 
@@ -88,7 +88,7 @@ def migrate(
             if recorded.get(migration.number) == migration.checksum:
                 continue
             with connection.transaction():  # the lock ends with the transaction, which works through any pooler
-                connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
+                connection.execute("select pg_advisory_xact_lock(%s)", [LOCK])
                 if _apply(connection, migration):
                     applied.append(migration)
             progress("applying migrations", number, len(known))

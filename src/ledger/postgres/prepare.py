@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from ledger.postgres.distribution import is_distributed
 from ledger.postgres.embedded.archiving import archive_settings
 from ledger.postgres.embedded.data_dir import database
 from ledger.postgres.migrate import migrate
@@ -108,6 +109,7 @@ def prepare(settings: Settings, owner_url: str, progress: Progress = unreported)
         for url in (owner_url, *(url for url in named if url is not None)):
             require_sessions(url)
         require_primary(owner_url)
+        require_undivided(owner_url, settings.environment)
         migrate(owner_url, progress=progress)
         secrets = _own_secrets(settings, owner_url)  # before the roles get passwords that are derived from the key
         application_url, vault_url = _role_urls(settings, owner_url, secrets)
@@ -185,6 +187,13 @@ def require_primary(database_url: str) -> None:
         )
     if is_read_only == "on":
         raise NoPrimary("the database is read-only: set default_transaction_read_only to off for its owner")
+
+
+def require_undivided(database_url: str, environment: str) -> None:
+    """Raises CannotRun in production if Citus divides the tables: not everything of the service runs there yet."""
+    with psycopg.connect(database_url) as connection:
+        if environment == "production" and is_distributed(connection):
+            raise CannotRun("production does not run on Citus yet: docs/explanation/scale.md has what is missing")
 
 
 def require_durability(database_url: str, environment: str) -> None:

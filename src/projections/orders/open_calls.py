@@ -12,22 +12,16 @@ from typing import Final
 from uuid import UUID
 
 from ledger.postgres.connection import DatabaseClient
-from ledger.postgres.skip_scan import skip_scan
+from ledger.postgres.skip_scan import InTurn
 
 # The calls that were over at or before a time, without those of the skipped orders: of each merchant the oldest
 # first, and of the merchants each in turn.
-_DUE: Final = skip_scan(
+_DUE: Final = InTurn(
     table="payment_order",
-    column="merchant_id",
+    id="order_id",
+    at="call_deadline_at",
     where="call_deadline_at is not null",
-    then="""
-select f.value, due.order_id from found f cross join lateral (
-  select order_id, call_deadline_at, row_number() over (order by call_deadline_at) as n from payment_order
-   where merchant_id = f.value and call_deadline_at is not null and call_deadline_at <= %(before)s
-     and order_id not in (select unnest(%(skipped)s::uuid[]))
-   order by call_deadline_at limit %(limit)s) due
- order by due.n, due.call_deadline_at limit %(limit)s
-""",
+    due="call_deadline_at <= %(before)s and order_id not in (select unnest(%(skipped)s::uuid[]))",
 )
 
 # The number of open calls, and since when the oldest of them is over.
@@ -65,5 +59,5 @@ class OpenCalls(DatabaseClient):
         """
         values = {"before": before, "limit": limit, "skipped": list(skipped)}
         async with self._connected() as connection:
-            cursor = await connection.execute(_DUE, values, binary=True)
+            cursor = await connection.execute(_DUE.on(connection), values, binary=True)
             return [(merchant_id, order_id) for merchant_id, order_id in await cursor.fetchall()]
