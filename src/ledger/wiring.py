@@ -20,6 +20,8 @@ from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.providers.sandbox import SandboxProvider
 from ledger.invoicing.self_invoice_links import PATH, SelfInvoiceLinks
+from ledger.journal.commit.shard_writers import ShardWriters
+from ledger.journal.commit.shards import is_divided
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
@@ -96,7 +98,7 @@ async def open_ledger(
             keys,
             batch_max=settings.batch_max,
             queue_max=settings.journal_queue_max,
-            new_writer=Writer if tracing is None else tracing.new_writer,
+            new_writer=await _new_writer(url, tracing),
             operator=operator,
         )
         await journal.start()
@@ -133,6 +135,14 @@ async def open_ledger(
         )
         stack.push_async_callback(ledger.drain)
         yield ledger
+
+
+async def _new_writer(url: str, tracing: Tracing | None) -> Callable[..., Writer | ShardWriters]:
+    """Returns what makes the journal's writer: one of another kind where Citus divides the log, without spans."""
+    async with await connect(url, "ledger-start") as connection:
+        if await is_divided(connection):
+            return ShardWriters
+    return Writer if tracing is None else tracing.new_writer
 
 
 def _notifier(settings: Settings) -> Notifier:

@@ -41,6 +41,23 @@ on conflict (merchant_id, customer_id) do update set
   erased = excluded.erased, text_folded = excluded.text_folded
 """
 
+# How many customers a merchant has, which triggers count on an ordinary Postgres (migration 0021).
+_COUNT: Final = """
+insert into customer_count as t (merchant_id, n)
+select merchant_id, sum(change) from (
+  select r.merchant_id, (not r.erased)::int4 - coalesce((not c.erased)::int4, 0) as change
+    from {rows} r left join customer c on c.merchant_id = r.merchant_id and c.customer_id = r.customer_id) as changed
+ group by merchant_id having sum(change) <> 0
+on conflict (merchant_id) do update set n = t.n + excluded.n
+"""
+
+# Removes the metadata of erased customers' subscriptions, as a trigger does on an ordinary Postgres (migration 0027).
+_FORGET: Final = """
+update subscription s set metadata = null
+  from {rows} r join customer c on c.merchant_id = r.merchant_id and c.customer_id = r.customer_id
+ where c.erased and s.merchant_id = r.merchant_id and s.customer_id = r.customer_id and s.metadata is not null
+"""
+
 TABLE: Final = InlineTable(
     "customer",
     (
@@ -58,6 +75,8 @@ TABLE: Final = InlineTable(
     ),
     _WRITE,
     is_rare=True,
+    beside_on_shards=_COUNT,
+    after_on_shards=_FORGET,
 )
 
 # The documents of customers by service id. Each row begins with the number of the key that it answers.

@@ -21,6 +21,9 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from projections.binary import micros, text
 
+CHANGES: Final = "ledger_merchant"
+"""The channel of a trigger that notifies, in the commit, whose merchant's settings or keys changed (migration 0023)."""
+
 # Writes the merchant's row as it is after the commit.
 _WRITE: Final = """
 insert into merchant (merchant_id, version, name, settings, created_at, updated_at, closed_at)
@@ -43,6 +46,7 @@ TABLE: Final = InlineTable(
     ),
     _WRITE,
     is_rare=True,
+    announced_as=CHANGES,
 )
 
 # Writes the row of a key as it is after the commit. Only its scopes and the end of its validity can change.
@@ -50,7 +54,7 @@ _WRITE_KEYS: Final = """
 insert into api_key
   (key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by)
 select key_hash, merchant_id, key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_by from {rows}
-on conflict (key_hash) do update set
+on conflict on constraint api_key_pkey do update set
   scopes = excluded.scopes, expires_at = excluded.expires_at, revoked_at = excluded.revoked_at,
   replaced_by = excluded.replaced_by
 """
@@ -93,9 +97,6 @@ select key_id, name, hint, scopes, created_at, expires_at, revoked_at, replaced_
   from api_key left join api_key_use using (key_id)
  where merchant_id = %(merchant_id)s order by created_at, key_id
 """
-
-CHANGES: Final = "ledger_merchant"
-"""The channel of a trigger that notifies, in the commit, whose merchant's settings or keys changed (migration 0023)."""
 
 
 class FoundKey(Struct, frozen=True, kw_only=True):

@@ -28,6 +28,11 @@ class InlineTable(Struct, frozen=True):
     `is_rare` is True if most batches have no row of the table: their statement leaves it out. A table that the
     statement names costs time even without a row, most of all a table with a trigger for each statement.
 
+    The tables of a shard have no triggers. What those do on an ordinary Postgres, `beside_on_shards` does in the
+    statement itself, where the table still has its former rows, and `after_on_shards` in a statement that follows it,
+    where the rows of commands that lost are in `{rows}` too. The merchants whose rows changed are announced on the
+    channel `announced_as`.
+
     >>> InlineTable("seen", (("merchant_id", "uuid"), ("n", "int8")), "insert into seen select * from {rows}").name
     'seen'
     """
@@ -36,6 +41,9 @@ class InlineTable(Struct, frozen=True):
     columns: tuple[tuple[str, str], ...]
     write: str
     is_rare: bool = False
+    beside_on_shards: str = ""
+    after_on_shards: str = ""
+    announced_as: str = ""
 
 
 class InlineProjections(Protocol):

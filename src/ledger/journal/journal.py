@@ -24,6 +24,7 @@ from ledger.journal.codec import CODEC, Codec, postgres_micros
 from ledger.journal.commit.disk_probe import DiskProbe
 from ledger.journal.commit.large_commits import QUEUE_MAX, STREAMS_MIN, LargeCommits
 from ledger.journal.commit.notifier import Notifier
+from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
@@ -72,7 +73,7 @@ class Journal:
         codec: Codec = CODEC,
         batch_max: int = 256,
         queue_max: int = 10_000,
-        new_writer: Callable[..., Writer] = Writer,
+        new_writer: Callable[..., Writer | ShardWriters] = Writer,
         operator: Operator | None = None,
     ) -> None:
         self._url = url

@@ -82,25 +82,47 @@ _INLINE: Final = """,
 {name}_written as ({write})"""
 
 
-def build_statement(tables: Sequence[InlineTable]) -> str:
+# What a trigger does on an ordinary Postgres, beside the rows of a table.
+_BESIDE: Final = """,
+{name}_beside as ({beside})"""
+
+_AFTER: Final = "with {name}_rows as (select {columns} from unnest(%s::int4[], {types}) as r(c, {columns})) {after}"
+
+
+def build_statement(tables: Sequence[InlineTable], *, is_on_shard: bool = False) -> str:
     """Returns the statement of a journal that writes these read models in the same commit.
+
+    The tables of a shard have no triggers: the statement for one also has what tables write `beside_on_shards`.
 
     The statement returns a row `(command, last position, 0, 0)` for each winner, and `(command, null, why, which)` for
     each loser: `why` is one of the `LOST_…` numbers, `which` the index of the stream or claim.
     """
     inline = "".join(
-        _INLINE.format(
-            name=table.name,
-            columns=", ".join(column for column, _ in table.columns),
-            types=", ".join(f"%s::{type_}[]" for _, type_ in table.columns),
-            write=table.write.format(rows=f"{table.name}_rows"),
-        )
-        for table in tables
+        _INLINE.format(write=table.write.format(rows=f"{table.name}_rows"), **_names(table)) for table in tables
     )
+    if is_on_shard:
+        inline += "".join(
+            _BESIDE.format(name=table.name, beside=table.beside_on_shards.format(rows=f"{table.name}_rows"))
+            for table in tables
+            if table.beside_on_shards
+        )
     statement = _APPEND.format(
         inline=inline, lost_stream=LOST_STREAM, lost_claim=LOST_CLAIM, lost_merchant=LOST_MERCHANT
     )
     return _numbered(statement.strip())
+
+
+def build_after(table: InlineTable) -> str:
+    """Returns the statement that follows the append in its transaction, on a shard. It reads the rows of losers too."""
+    return _numbered(_AFTER.format(after=table.after_on_shards.format(rows=f"{table.name}_rows"), **_names(table)))
+
+
+def _names(table: InlineTable) -> dict[str, str]:
+    return {
+        "name": table.name,
+        "columns": ", ".join(column for column, _ in table.columns),
+        "types": ", ".join(f"%s::{type_}[]" for _, type_ in table.columns),
+    }
 
 
 def _numbered(statement: str) -> str:
@@ -160,9 +182,14 @@ def _events(batch: Sequence[Append]) -> list[Array]:
 def _rows(batch: Sequence[Append], tables: Sequence[InlineTable]) -> list[Array]:
     columns: list[Array] = []
     for table in tables:
-        rows = [(c, *row) for c, append in enumerate(batch) for row in append.rows.get(table.name, ())]
-        columns += _columns(rows, ("int4", *(type_ for _, type_ in table.columns)))
+        columns += table_parameters(batch, table)
     return columns
+
+
+def table_parameters(batch: Sequence[Append], table: InlineTable) -> list[Array]:
+    """Returns the rows that a batch writes to a table, as the columns that the statement unnests."""
+    rows = [(c, *row) for c, append in enumerate(batch) for row in append.rows.get(table.name, ())]
+    return _columns(rows, ("int4", *(type_ for _, type_ in table.columns)))
 
 
 def _columns(rows: Sequence[tuple[object, ...]], types: Sequence[str]) -> list[Array]:

@@ -13,6 +13,7 @@ from typing import Final
 import psycopg
 
 from ledger.journal.append import Append
+from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.journal.commit.writer import Writer
 from ledger.postgres.faults import DatabaseUnavailable
 
@@ -28,9 +29,9 @@ class LargeCommits:
     `depth` counts those that wait; `oldest_commit_s` is as a writer's.
     """
 
-    def __init__(self, new_writer: Callable[[], Writer]) -> None:
+    def __init__(self, new_writer: Callable[[], Writer | ShardWriters]) -> None:
         self._new_writer = new_writer
-        self._writer: Writer | None = None
+        self._writer: Writer | ShardWriters | None = None
         self._starting = asyncio.Lock()
         self._is_stopped = False
         self._under_way: dict[bytes, list[asyncio.Future[int]]] = {}
@@ -74,7 +75,7 @@ class LargeCommits:
         """Whether any merchant has a large commit under way."""
         return bool(self._under_way)
 
-    async def _start(self) -> Writer:
+    async def _start(self) -> Writer | ShardWriters:
         async with self._starting:
             if self._is_stopped:
                 raise DatabaseUnavailable("the journal is stopped")

@@ -31,13 +31,11 @@ LOCK_WAIT_S: Final = 0.3
 
 LOCKED: Final = "another transaction has locked the merchant's log: try again later"
 
-# The heads among these that are not locked at this moment.
-_FREE: Final = Statement(
-    b"ledger_free_heads",
-    b"""
+FREE_HEADS: Final = """
 select merchant_id from merchant_head where merchant_id = any($1::uuid[]) order by merchant_id for update skip locked
-""",
-)
+"""
+"""The heads among these that are not locked at this moment."""
+_FREE: Final = Statement(b"ledger_free_heads", FREE_HEADS.encode())
 
 # Ends the writers' connections whose client stopped in the middle of a commit. Postgres 17 and newer end them by
 # themselves. An older one waits for the client without end: none of its time-outs applies between two statements of a

@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 _LOCK: Final = Statement(b"ledger_lock", append_statement.LOCK_HEADS.encode())
 # Each connection prepares a statement for each set of rare tables that its batches write; a service writes few sets.
 # Past this number a batch writes to all tables, so that no backend keeps a plan for every set that is possible.
-_STATEMENTS_MAX: Final = 16
+STATEMENTS_MAX: Final = 16
 _WAKE_FOLLOWERS: Final = Statement(b"ledger_wake_followers", append_statement.WAKE_FOLLOWERS.encode())
 
 _CONFIRM: Final = Statement(b"ledger_confirm", COMMIT_A_MESSAGE.encode())
@@ -45,7 +45,7 @@ _VALUE_REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
 No command causes the other refusals, such as a full disk or a database that became read-only.
 """
 
-_AppendTo = tuple[Statement, Sequence[InlineTable]]
+AppendTo = tuple[Statement, Sequence[InlineTable]]
 """A statement that appends, and the tables that it names, whose columns are its parameters."""
 
 
@@ -138,9 +138,9 @@ class Writer(GroupCommitter):
         committed = partial(self._committed, time.perf_counter(), len(commands))
         return self._pipeline.send([(_LOCK, heads), (append, columns)], committed)
 
-    def _append_with(self, rare: frozenset[str]) -> _AppendTo:
+    def _append_with(self, rare: frozenset[str]) -> AppendTo:
         """Returns the statement for a batch that writes these rare tables, and the tables that it names."""
-        if len(self._by_rare) == _STATEMENTS_MAX:
+        if len(self._by_rare) == STATEMENTS_MAX:
             return self._all
         tables = tuple(table for table in self._tables if not table.is_rare or table.name in rare)
         self._by_rare[rare] = made = _append_to(tables, b"ledger_append_%d" % len(self._by_rare))
@@ -286,7 +286,7 @@ class Writer(GroupCommitter):
         self._locked.reject_all("the writer ended")
 
 
-def _append_to(tables: Sequence[InlineTable], name: bytes) -> _AppendTo:
+def _append_to(tables: Sequence[InlineTable], name: bytes) -> AppendTo:
     return Statement(name, append_statement.build_statement(tables).encode()), tables
 
 

@@ -1,0 +1,302 @@
+"""The group commit on Citus: writers on each server, which commit the batches of one shard at a time.
+
+A batch has merchants of one shard, because its statement names the tables of that shard. Batches of several shards are
+in flight at once, one for each writer and further ones behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+import psycopg
+import structlog
+
+from ledger.journal.append import Append
+from ledger.journal.commit import append_statement
+from ledger.journal.commit.batch import Batch
+from ledger.journal.commit.group_commit import PendingAppend, reject_batch
+from ledger.journal.commit.locked_merchants import FREE_HEADS, LockedMerchants
+from ledger.journal.commit.shards import HERE, HOLD, Shard, Shards
+from ledger.journal.commit.writer import STATEMENTS_MAX, AppendTo, Writer
+from ledger.journal.inline import InlineTable
+from ledger.postgres.arrays import ENCODE_ARRAY
+from ledger.postgres.connection import Connection, SharedClient, connect
+from ledger.postgres.faults import DatabaseUnavailable
+from ledger.postgres.pipeline import Pipeline, Rows, Statement
+
+_log = structlog.get_logger()
+
+WRITERS: Final = 2
+"""How many writers a process has on each server: while one waits for its flush, the other sends."""
+
+# Announces merchants, for a transaction of its own at the coordinator.
+_ANNOUNCE: Final = "select pg_notify('{channel}', m::text) from unnest(%s::uuid[]) as m"
+
+_HOLD: Final = Statement(b"ledger_hold", HOLD.encode())
+
+
+Moved = Callable[[Sequence[PendingAppend]], Awaitable[None]]
+"""Takes the commands of a shard that is on another server now. None of them is committed."""
+
+
+class ShardWriter(Writer):
+    """A writer on one server. Its commands are of merchants of this server, and those of a shard that has left it are
+    `moved`.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        coordinator: SharedClient,
+        moved: Moved,
+        url: str,
+        tables: Sequence[InlineTable],
+        *,
+        batch_max: int,
+        queue_max: int,
+        name: str,
+    ) -> None:
+        super().__init__(url, tables, batch_max=batch_max, queue_max=queue_max, name=name)
+        self._shards, self._coordinator, self._moved = shards, coordinator, moved
+        self._locked = _LockedOnShards(shards)
+        self._of_shard: dict[tuple[int, frozenset[str]], AppendTo] = {}
+        self._later = tuple(table for table in self._tables if table.after_on_shards)
+        self._announced = tuple(table for table in self._tables if table.announced_as)
+        self._telling = set[asyncio.Task[None]]()
+
+    async def _open(self) -> Connection:
+        connection = await super()._open()
+        # By default Citus refuses statements for its shards. They need no plan of Citus.
+        await connection.execute("set citus.enable_manual_changes_to_shards to on")
+        await connection.execute("set plan_cache_mode to force_generic_plan")
+        return connection
+
+    def _take(self) -> Sequence[PendingAppend]:
+        """Takes a batch of the shard of the first command that waits."""
+        shard = self._shards.of(self._queue[0].command.merchant_id)
+        batch, taken, later = Batch(), list[PendingAppend](), deque[PendingAppend]()
+        while self._queue and len(taken) < self._batch_max:
+            pending = self._queue.popleft()
+            is_of_shard = self._shards.of(pending.command.merchant_id).id == shard.id
+            (taken if is_of_shard and batch.admit(pending.command) else later).append(pending)
+        later.extend(self._queue)
+        self._queue = later
+        self._has_dependent = bool(later)
+        return taken
+
+    def _execute(self, _: Connection, commands: Sequence[Append]) -> Awaitable[Rows]:
+        shard = self._shards.of(commands[0].merchant_id)
+        append, tables = self._append_to_shard(shard, commands)
+        merchant = (commands[0].merchant_id,)
+        heads = append_statement.lock_parameters(commands)
+        columns = append_statement.append_parameters(commands, tables)
+        began = time.perf_counter()
+
+        def committed(results: Sequence[Rows]) -> Rows:
+            self._announce(commands)
+            return self._committed(began, len(commands), results[2:4])
+
+        statements = [(_HOLD, merchant), (_here(shard), ()), (_lock(shard), heads), (append, columns)]
+        return self._pipeline.send([*statements, *self._after(shard, commands)], committed)
+
+    def _append_to_shard(self, shard: Shard, commands: Sequence[Append]) -> AppendTo:
+        """Returns the statement for a batch of this shard, and the tables that it names."""
+        rare = self._rare.intersection(chain.from_iterable([command.rows for command in commands]))
+        if (made := self._of_shard.get((shard.id, rare))) is not None:
+            return made
+        if sum(shard_id == shard.id for shard_id, _ in self._of_shard) == STATEMENTS_MAX:
+            rare = self._rare
+        tables = tuple(table for table in self._tables if not table.is_rare or table.name in rare)
+        name = b"ledger_append_%d" % len(self._of_shard)
+        text = shard.statement(append_statement.build_statement(tables, is_on_shard=True))
+        made = self._of_shard[shard.id, rare] = Statement(name, text.encode()), tables
+        return made
+
+    def _after(self, shard: Shard, commands: Sequence[Append]) -> Iterable[tuple[Statement, Sequence[bytes]]]:
+        """Returns what follows the append in its transaction: for tables of which these commands write rows."""
+        for table in self._later:
+            if any(table.name in command.rows for command in commands):
+                name = f"ledger_after_{table.name}_{shard.id}".encode()
+                text = shard.statement(append_statement.build_after(table))
+                yield Statement(name, text.encode()), append_statement.table_parameters(commands, table)
+
+    async def _rolled_back(self, batch: Sequence[PendingAppend], fault: Exception) -> None:
+        if isinstance(fault, psycopg.errors.CannotConnectNow):
+            await self._moved(batch)
+        else:
+            await super()._rolled_back(batch, fault)
+
+    def adopt(self, pending: PendingAppend) -> None:
+        """Queues a command that waited for another server."""
+        self._queue.append(pending)
+        self._queued()
+
+    async def _find_committed(self, connection: Connection, commands: Sequence[Append]) -> Mapping[int, int]:
+        found: dict[int, int] = {}
+        for shard in {self._shards.of(command.merchant_id) for command in commands}:
+            of_shard = [n for n, command in enumerate(commands) if self._shards.of(command.merchant_id).id == shard.id]
+            rows = await connection.cursor(binary=True).execute(
+                shard.statement(append_statement.COMMITTED),
+                append_statement.committed_parameters([commands[n] for n in of_shard]),
+            )
+            found |= {of_shard[int(n)]: int(position) for n, position in await rows.fetchall()}
+        return found
+
+    def _wake_followers(self, followed: Sequence[bytes]) -> None:
+        """Notifies the followers of these merchants' logs, who listen at the coordinator."""
+        self._tell(append_statement.WAKE_FOLLOWERS.replace("$1", "%s"), followed)
+
+    def _announce(self, commands: Sequence[Append]) -> None:
+        """Notifies those who listen for changes of a table's rows, as a trigger does on an ordinary Postgres."""
+        for table in self._announced:
+            if merchants := {command.merchant_id for command in commands if table.name in command.rows}:
+                self._tell(_ANNOUNCE.format(channel=table.announced_as), list(merchants))
+
+    def _tell(self, statement: str, merchants: Sequence[bytes]) -> None:
+        task = asyncio.get_running_loop().create_task(self._told(statement, merchants))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _told(self, statement: str, merchants: Sequence[bytes]) -> None:
+        try:
+            async with self._coordinator.turn() as connection:
+                await connection.execute(statement, [ENCODE_ARRAY["uuid"](merchants)])
+        except (DatabaseUnavailable, psycopg.Error) as fault:
+            _log.warning("journal_followers_not_told", reason=type(fault).__name__)
+
+
+class _LockedOnShards(LockedMerchants):
+    """The locked merchants, whose heads are looked at shard by shard."""
+
+    def __init__(self, shards: Shards) -> None:
+        super().__init__()
+        self._shards = shards
+
+    async def _free(self, pipeline: Pipeline, merchants: Iterable[bytes]) -> set[bytes]:
+        asked, free = list(merchants), set[bytes]()
+        for shard in {self._shards.of(merchant_id) for merchant_id in asked}:
+            of_shard = [merchant_id for merchant_id in asked if self._shards.of(merchant_id).id == shard.id]
+            statement = Statement(b"ledger_free_heads_%d" % shard.id, shard.statement(FREE_HEADS).encode())
+            sent = [(statement, [ENCODE_ARRAY["uuid"](of_shard)])]
+            free |= await pipeline.send(sent, lambda rows: {merchant_id.bytes for (merchant_id,) in rows[0]})
+        return free
+
+
+class ShardWriters:
+    """The writers of a process on all servers of a distributed database, which `url` names by its coordinator.
+
+    It is used as one `Writer` is. `shards` are read at the start, and again when one has moved.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tables: Sequence[InlineTable] = (),
+        *,
+        batch_max: int = 256,
+        queue_max: int = 10_000,
+        name: str = "ledger-writer",
+    ) -> None:
+        self._url, self._tables = url, tables
+        self._batch_max, self._queue_max, self._name = batch_max, queue_max, name
+        self._coordinator = SharedClient(url, f"{name}-notifications")
+        self._writers: dict[str, list[ShardWriter]] = {}
+        self.shards = Shards()
+        self._reading = asyncio.Lock()
+
+    @property
+    def alive(self) -> bool:
+        """Whether commands of every server are being committed."""
+        return bool(self._writers) and all(writer.alive for writer in self._all())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is committed any more on one of the servers."""
+        return any(writer.has_ended for writer in self._all())
+
+    @property
+    def depth(self) -> int:
+        """How many commands wait."""
+        return sum(writer.depth for writer in self._all())
+
+    @property
+    def oldest_commit_s(self) -> float:
+        """How long ago the oldest batch was sent that is not answered, in seconds; 0 if there is none."""
+        return max((writer.oldest_commit_s for writer in self._all()), default=0.0)
+
+    async def start(self) -> None:
+        """Connects to every server that has a shard. Raises psycopg.OperationalError."""
+        await self._read_shards()
+
+    async def stop(self) -> None:
+        """Commits what is pending, then disconnects."""
+        ended = await asyncio.gather(*[writer.stop() for writer in self._all()], return_exceptions=True)
+        await self._coordinator.stop()
+        for fault in ended:
+            if fault is not None:
+                raise fault
+
+    def submit(self, command: Append) -> asyncio.Future[int]:
+        """Queues a command, as `Writer.submit` does, and raises like it."""
+        return self._writer_of(command).submit(command)
+
+    async def confirm(self) -> None:
+        """Returns once the synchronous standby of each server has everything that its log shows now."""
+        await asyncio.gather(*[writers[0].confirm() for writers in self._writers.values()])
+
+    def require_confirmed(self) -> None:
+        """Raises DatabaseUnavailable while a server's log may show commits that its synchronous standby lacks."""
+        for writer in self._all():
+            writer.require_confirmed()
+
+    def _all(self) -> list[ShardWriter]:
+        return list(chain.from_iterable(self._writers.values()))
+
+    def _writer_of(self, command: Append) -> ShardWriter:
+        shard = self.shards.of(command.merchant_id)
+        return self._writers[shard.url][shard.id % WRITERS]
+
+    async def _read_shards(self) -> None:
+        """Reads where the shards are, and starts writers on further servers. Raises psycopg.OperationalError."""
+        async with self._reading, await connect(self._url, self._name) as connection:
+            await self.shards.read(connection, self._url)
+            for url in {shard.url for shard in self.shards.all} - self._writers.keys():
+                new = [self._new_writer(url) for _ in range(WRITERS)]
+                await asyncio.gather(*[writer.start() for writer in new])
+                self._writers[url] = new
+
+    async def _moved(self, batch: Sequence[PendingAppend]) -> None:
+        """Hands commands to the writers of the server that has their shard now."""
+        try:
+            await self._read_shards()
+        except psycopg.OperationalError as fault:
+            reject_batch(batch, DatabaseUnavailable, type(fault).__name__)
+            return
+        _log.info("journal_shard_moved", commands=len(batch))
+        for pending in batch:
+            self._writer_of(pending.command).adopt(pending)
+
+    def _new_writer(self, url: str) -> ShardWriter:
+        return ShardWriter(
+            self.shards,
+            self._coordinator,
+            self._moved,
+            url,
+            self._tables,
+            batch_max=self._batch_max,
+            queue_max=self._queue_max,
+            name=self._name,
+        )
+
+
+def _here(shard: Shard) -> Statement:
+    return Statement(b"ledger_here_%d" % shard.id, HERE.format(shard=shard.id).encode())
+
+
+def _lock(shard: Shard) -> Statement:
+    return Statement(b"ledger_lock_%d" % shard.id, shard.statement(append_statement.LOCK_HEADS).encode())

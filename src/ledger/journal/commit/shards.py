@@ -1,0 +1,138 @@
+"""The shards of a log that Citus divides among servers: which one has a merchant, and the statements that write to it.
+
+Citus refuses an insert inside `with`, of which the append consists. The journal therefore commits on the server that
+has the merchant, to the tables of its shard, as it commits on an ordinary Postgres: by one transaction of one server,
+which ends with one flush of that server's log.
+
+Never write to the tables of a shard before `HOLD` has run in the same transaction, and `HERE` after it. Citus moves a
+shard while it is written, and keeps the former copy for a while: what is written there is lost.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+from msgspec import Struct
+from psycopg.conninfo import make_conninfo
+
+from ledger.postgres.distribution import DISTRIBUTED_NOW, HAS_CITUS, HEADS
+
+# Every shard of every table that is colocated with the heads, with the first of its hashes and its server.
+_SHARDS: Final = """
+select c.relname, s.shardid, s.shardminvalue::int4, n.nodename, n.nodeport
+  from pg_dist_partition h
+  join pg_dist_partition p on p.colocationid = h.colocationid and p.partmethod = 'h'
+  join pg_class c on c.oid = p.logicalrelid
+  join pg_dist_shard s on s.logicalrelid = p.logicalrelid
+  join pg_dist_placement t on t.shardid = s.shardid
+  join pg_dist_node n on n.groupid = t.groupid and n.noderole = 'primary'
+ where h.logicalrelid = %s::regclass
+"""
+
+# Holds a shard where it is until the transaction ends: Citus lets no shard move that a transaction modifies through it.
+# No row has such a position.
+HOLD: Final = "delete from merchant_head where merchant_id = $1 and position < 0"
+
+# Fails if a shard is no longer on this server. To be asked after `HOLD`, in a later statement.
+HERE: Final = "select require_shard({shard})"
+
+_NAMED: Final = r"\b(from|join|into|update|on constraint)\s+({tables})(_pkey)?\b"
+_WORDS: Final = struct.Struct("<4I")
+_MASK: Final = 0xFFFFFFFF
+_SIGN: Final = 0x80000000
+
+
+class Shard(Struct, frozen=True, eq=False):
+    """The merchants whose hashes are from `first` on, as far as the next shard's, and the server at `url` that has
+    them.
+
+    `ids` are the ids of this shard's tables, which end their names. They stay when the shard moves to another server.
+    """
+
+    first: int
+    url: str
+    ids: Mapping[str, int]
+
+    @property
+    def id(self) -> int:
+        """The id of this shard's table of heads, which also names the shard."""
+        return self.ids[HEADS]
+
+    def statement(self, text: str) -> str:
+        """Returns a statement for the tables of this shard."""
+        named = re.compile(_NAMED.format(tables="|".join(self.ids)))
+        return named.sub(lambda found: f"{found[1]} {found[2]}{found[3] or ''}_{self.ids[found[2]]}", text)
+
+
+class Shards:
+    """All shards, in the order of their hashes."""
+
+    def __init__(self) -> None:
+        self.all: Sequence[Shard] = ()
+        self._firsts: Sequence[int] = ()
+
+    async def read(self, connection: psycopg.AsyncConnection[Any], url: str) -> None:
+        """Reads where the shards of the database are that `url` names. Raises psycopg.Error."""
+        by_first: dict[int, list[tuple[Any, ...]]] = {}
+        for row in await (await connection.execute(_SHARDS, (HEADS,))).fetchall():
+            by_first.setdefault(row[2], []).append(row)
+        self.all = [_shard(by_first[first], url) for first in sorted(by_first)]
+        self._firsts = [shard.first for shard in self.all]
+
+    def of(self, merchant_id: bytes) -> Shard:
+        """Returns the shard of a merchant."""
+        return self.all[bisect_right(self._firsts, hash_of(merchant_id)) - 1]
+
+
+async def is_divided(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Returns whether Citus divides the log of a database. Raises psycopg.Error."""
+    if await (await connection.execute(HAS_CITUS)).fetchone() != (True,):
+        return False
+    return (HEADS,) in await (await connection.execute(DISTRIBUTED_NOW)).fetchall()
+
+
+def _shard(rows: Sequence[tuple[Any, ...]], url: str) -> Shard:
+    _, _, first, host, port = rows[0]
+    return Shard(first, make_conninfo(url, host=host, port=port), {table: shard_id for table, shard_id, *_ in rows})
+
+
+def hash_of(merchant_id: bytes) -> int:
+    """Returns the hash of a merchant's id by which its shard is found: that of Postgres for the type uuid.
+
+    >>> hash_of(bytes(16))
+    1353656403
+    """
+    words = _WORDS.unpack(merchant_id)
+    begin = (0x9E3779B9 + len(merchant_id) + 3923095) & _MASK
+    a, b, c = _mixed((begin + words[0]) & _MASK, (begin + words[1]) & _MASK, (begin + words[2]) & _MASK)
+    found = _last((a + words[3]) & _MASK, b, c)
+    return found - (1 << 32) if found & _SIGN else found
+
+
+def _mixed(a: int, b: int, c: int) -> tuple[int, int, int]:
+    a, c = (a - c & _MASK) ^ _rotated(c, 4), c + b & _MASK
+    b, a = (b - a & _MASK) ^ _rotated(a, 6), a + c & _MASK
+    c, b = (c - b & _MASK) ^ _rotated(b, 8), b + a & _MASK
+    a, c = (a - c & _MASK) ^ _rotated(c, 16), c + b & _MASK
+    b, a = (b - a & _MASK) ^ _rotated(a, 19), a + c & _MASK
+    c, b = (c - b & _MASK) ^ _rotated(b, 4), b + a & _MASK
+    return a, b, c
+
+
+def _last(a: int, b: int, c: int) -> int:
+    c = (c ^ b) - _rotated(b, 14) & _MASK
+    a = (a ^ c) - _rotated(c, 11) & _MASK
+    b = (b ^ a) - _rotated(a, 25) & _MASK
+    c = (c ^ b) - _rotated(b, 16) & _MASK
+    a = (a ^ c) - _rotated(c, 4) & _MASK
+    b = (b ^ a) - _rotated(a, 14) & _MASK
+    return (c ^ b) - _rotated(b, 24) & _MASK
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits & _MASK) | word >> (32 - bits)
