@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from tests import postgres_server
+from tests import citus_server, postgres_server
 from tests.clusters import share_cluster
 from tests.databases import Databases
 from tests.directories import make_directory
@@ -100,9 +100,13 @@ def template_database(postgres_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres_url: str, template_database: str) -> Iterator[Databases]:
-    """Databases with the current schema, which tests borrow."""
-    databases = Databases(postgres_url, template_database)
+def databases(request: pytest.FixtureRequest, short_dir: Path) -> Iterator[Databases]:
+    """Databases with the current schema, which tests borrow: distributed ones if LEDGER_TEST_CITUS is set."""
+    if os.environ.get("LEDGER_TEST_CITUS"):
+        with citus_server.running(short_dir / "citus") as cluster, citus_server.lending(cluster) as distributed:
+            yield distributed
+        return
+    databases = Databases(request.getfixturevalue("postgres_url"), request.getfixturevalue("template_database"))
     yield databases
     databases.drop()
 

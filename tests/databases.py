@@ -12,9 +12,12 @@ from typing import Any, Final
 from uuid import uuid4
 
 import psycopg
+from campaigns.citus.cluster import CitusCluster
 from msgspec import Struct
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from ledger.postgres.distribution import DISTRIBUTED
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -101,10 +104,13 @@ class Databases:
             clone = sql.SQL("create database {} template {} strategy wal_log")
             connection.execute(clone.format(sql.Identifier(name), sql.Identifier(self._template)))
         if self._fresh is None:
-            with psycopg.connect(self._url(name), autocommit=True) as connection:
-                tables = [table for table, size, kind in connection.execute(_TABLES) if size and kind == "r"]
-                self._fresh = _Fresh(_catalogs(connection), {table: _copied(connection, table) for table in tables})
+            self._fresh = self._seen(name)
         return name
+
+    def _seen(self, name: str) -> _Fresh:
+        with psycopg.connect(self._url(name), autocommit=True) as connection:
+            tables = [table for table, size, kind in connection.execute(_TABLES) if size and kind == "r"]
+            return _Fresh(_catalogs(connection), {table: _copied(connection, table) for table in tables})
 
     def empty(self, url: str) -> None:
         """Restores the tables of a lent database. Its connections stay, and its sequences go on: a ledger holds blocks.
@@ -148,6 +154,36 @@ class Databases:
             self._open.pop(name).close()
         with psycopg.connect(self._server_url, autocommit=True) as connection:
             connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+class DistributedDatabases(Databases):
+    """Copies of one distributed database of a cluster with Citus. Each is lent once, because it exists on every node."""
+
+    def __init__(self, cluster: CitusCluster, template: str) -> None:
+        super().__init__(cluster.url("postgres"), template)
+        self._cluster = cluster
+
+    def _created(self) -> str:
+        name = f"test_{uuid4().hex}"
+        self._cluster.copy_database(self._template, name)
+        if self._fresh is None:
+            self._fresh = self._seen(name)
+        return name
+
+    def _emptied(self, name: str) -> bool:
+        del name
+        return False
+
+    def empty(self, url: str) -> None:
+        """Restores the tables of a lent database, whatever a test has changed in the catalogs."""
+        connection = self._connection(str(conninfo_to_dict(url)["dbname"]))
+        connection.execute(f"truncate {', '.join(DISTRIBUTED)}")  # type: ignore[arg-type]
+        self._restore(connection, [row for row in connection.execute(_TABLES) if row[2] == "r"])
+
+    def _drop(self, name: str) -> None:
+        if name in self._open:
+            self._open.pop(name).close()
+        self._cluster.drop_database(name)
 
 
 def _catalogs(connection: Connection) -> list[str]:

@@ -7,23 +7,23 @@ from contextlib import suppress
 
 import psycopg
 import pytest
-from tests.journal.small_log import SEEN, SEEN_DDL
+from tests.journal.small_log import create_seen, open_writer
 
+from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.journal.commit.writer import Writer
 
 
 @pytest.fixture
 def log_url(database_url: str) -> Iterator[str]:
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(SEEN_DDL)
+    create_seen(database_url)
     yield database_url
     with suppress(psycopg.Error), psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("set lock_timeout = '1s'; drop table seen")  # so that the next test can use the database
 
 
 @pytest.fixture
-async def writer(log_url: str) -> AsyncIterator[Writer]:
-    writer = Writer(log_url, [SEEN])
+async def writer(log_url: str) -> AsyncIterator[Writer | ShardWriters]:
+    writer = open_writer(log_url)
     await writer.start()
     yield writer
     await writer.stop()

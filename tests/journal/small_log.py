@@ -5,6 +5,7 @@ The writer under test is the product's own; only the tables beside it are small.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,8 @@ import psycopg
 from uuid_utils.compat import uuid7
 
 from ledger.journal.append import Append, Claim, EncodedEvent, StreamWrite
+from ledger.journal.commit.shard_writers import ShardWriters
+from ledger.journal.commit.writer import Writer
 from ledger.journal.inline import InlineTable
 
 SEEN = InlineTable(
@@ -24,6 +27,22 @@ SEEN = InlineTable(
 SEEN_DDL = (
     "create table seen (merchant_id uuid, stream_id uuid, version int4 not null, primary key (merchant_id, stream_id))"
 )
+
+DISTRIBUTE_SEEN = "select create_distributed_table('seen', 'merchant_id', colocate_with => 'merchant_head')"
+
+
+def open_writer(url: str, *tables: InlineTable, **bounds: int) -> Writer | ShardWriters:
+    """Returns a writer that is not started: the one of distributed logs if the tests run on Citus."""
+    kind = ShardWriters if os.environ.get("LEDGER_TEST_CITUS") else Writer
+    return kind(url, tables or (SEEN,), **bounds)
+
+
+def create_seen(url: str) -> None:
+    """Creates the small read model, distributed as the log is if the tests run on Citus."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(SEEN_DDL)
+        if os.environ.get("LEDGER_TEST_CITUS"):
+            connection.execute(DISTRIBUTE_SEEN)
 
 
 def open_log(url: str) -> UUID:

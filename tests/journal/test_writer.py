@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 from msgspec.structs import replace
-from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log
+from tests.journal.small_log import SEEN, assert_log_is_whole, command, fetch, open_log, open_writer
 from tests.metric_values import metric_value
 from uuid_utils.compat import uuid7
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def other(log_url: str) -> AsyncIterator[Writer]:
     """A second writer, as in a second process."""
-    other = Writer(log_url, [SEEN])
+    other = open_writer(log_url)
     await other.start()
     yield other
     await other.stop()
@@ -38,7 +38,7 @@ async def test_positions_follow_the_order_of_submission(writer: Writer, log_url:
 
 
 async def test_a_batch_without_rows_of_a_rare_table_leaves_the_table_out(log_url: str) -> None:
-    writer = Writer(log_url, [replace(SEEN, is_rare=True)])
+    writer = open_writer(log_url, replace(SEEN, is_rare=True))
     await writer.start()
     merchant, stream = open_log(log_url), uuid7()
     with psycopg.connect(log_url, autocommit=True) as connection:
@@ -55,8 +55,8 @@ async def test_a_batch_without_rows_of_a_rare_table_leaves_the_table_out(log_url
 async def test_a_batch_writes_to_all_tables_once_the_connection_has_prepared_enough_statements(
     log_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledger.journal.commit.writer._STATEMENTS_MAX", 1)
-    writer = Writer(log_url, [replace(SEEN, is_rare=True)])
+    monkeypatch.setattr("ledger.journal.commit.writer.STATEMENTS_MAX", 1)
+    writer = open_writer(log_url, replace(SEEN, is_rare=True))
     await writer.start()
     merchant, stream = open_log(log_url), uuid7()
     assert await writer.submit(replace(command(merchant, (uuid7(), 0, 1)), rows={})) == 1
@@ -192,7 +192,7 @@ async def test_a_database_that_became_read_only_is_unavailable_and_no_command_is
 ) -> None:
     merchant, bisected = open_log(log_url), metric_value("ledger_journal_bisected_total")
     monkeypatch.setitem(connections._SETTINGS, "default_transaction_read_only", "on")
-    writer = Writer(log_url, [SEEN])
+    writer = open_writer(log_url)
     await writer.start()
     commands = [command(merchant, (uuid7(), 0, 1)) for _ in range(8)]
     results = await asyncio.gather(*[writer.submit(c) for c in commands], return_exceptions=True)
@@ -225,7 +225,7 @@ async def test_cancelling_the_caller_does_not_cancel_the_command(writer: Writer,
 
 
 async def test_a_full_queue_refuses_at_once(log_url: str) -> None:
-    writer = Writer(log_url, [SEEN], queue_max=10)
+    writer = open_writer(log_url, queue_max=10)
     await writer.start()
     merchant = open_log(log_url)
     accepted = [writer.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(10)]
@@ -236,7 +236,7 @@ async def test_a_full_queue_refuses_at_once(log_url: str) -> None:
 
 
 async def test_stopping_writes_the_pending_commands(log_url: str) -> None:
-    writer = Writer(log_url, [SEEN])
+    writer = open_writer(log_url)
     await writer.start()
     merchant = open_log(log_url)
     accepted = [writer.submit(command(merchant, (uuid7(), 0, 1))) for _ in range(300)]

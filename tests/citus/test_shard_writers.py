@@ -1,0 +1,194 @@
+"""The group commit on a distributed log, as on an ordinary one: whole commands, positions without gaps, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from tests.journal.small_log import DISTRIBUTE_SEEN, SEEN, SEEN_DDL, assert_log_is_whole, command, fetch, open_log
+from uuid_utils.compat import uuid4, uuid7
+
+from ledger.domain.streams import ClaimKind
+from ledger.journal.append import Claim, ClaimTaken, VersionConflict
+from ledger.journal.commit.shard_writers import ShardWriters
+from ledger.journal.commit.shards import HERE, HOLD, hash_of
+from ledger.postgres.faults import DatabaseUnavailable
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long]
+
+MERCHANTS = 24
+# The workers on which something waits for a lock of Citus.
+WAITING = """
+select nodename from run_command_on_workers($$select count(*) from pg_locks where not granted and locktype = 'advisory'$$)
+ where result <> '0'
+"""
+
+
+@pytest.fixture
+def log_url(distributed_url: str) -> str:
+    with psycopg.connect(distributed_url, autocommit=True) as connection:
+        connection.execute(SEEN_DDL)
+        connection.execute(DISTRIBUTE_SEEN)
+    return distributed_url
+
+
+@pytest.fixture
+async def writers(log_url: str) -> AsyncIterator[ShardWriters]:
+    writers = ShardWriters(log_url, [SEEN])
+    await writers.start()
+    yield writers
+    await writers.stop()
+
+
+def spread(url: str) -> list[UUID]:
+    """Returns merchants with empty logs, some in every shard."""
+    return [open_log(url) for _ in range(MERCHANTS)]
+
+
+def test_the_hash_of_a_merchant_is_that_of_postgres(distributed_url: str) -> None:
+    ids = [uuid4() for _ in range(200)]
+    found = fetch(distributed_url, "select worker_hash(m) from unnest(%s::uuid[]) as m", ids)
+    assert [hash_of(merchant_id.bytes) for merchant_id in ids] == [hashed for (hashed,) in found]
+
+
+async def test_logs_of_all_shards_are_whole(writers: ShardWriters, log_url: str) -> None:
+    merchants = spread(log_url)
+    streams = [(merchant, uuid7()) for merchant in merchants for _ in range(10)]
+    await asyncio.gather(*[writers.submit(command(merchant, (stream, 0, 2))) for merchant, stream in streams])
+    positions = await asyncio.gather(
+        *[writers.submit(command(merchant, (stream, 2, 1))) for merchant, stream in streams]
+    )
+    assert sorted(positions) == sorted(list(range(21, 31)) * MERCHANTS)
+    assert_log_is_whole(log_url)
+    shards = fetch(
+        log_url, "select count(distinct get_shard_id_for_distribution_column('event', merchant_id)) from event"
+    )
+    assert shards == [(4,)]
+
+
+async def test_a_command_is_refused_whole(writers: ShardWriters, log_url: str) -> None:
+    merchant, first, second = open_log(log_url), uuid7(), uuid7()
+    claim = Claim(ClaimKind.ORDER_EXTERNAL_ID, "pedido-1", first)
+    await writers.submit(command(merchant, (first, 0, 1), claims=[claim]))
+    with pytest.raises(VersionConflict):
+        await writers.submit(command(merchant, (second, 0, 1), (first, 0, 1)))
+    with pytest.raises(ClaimTaken):
+        await writers.submit(command(merchant, (second, 0, 1), claims=[Claim(claim.kind, claim.key, second)]))
+    assert fetch(log_url, "select stream_id, version from event") == [(first, 1)]
+    assert_log_is_whole(log_url)
+
+
+async def test_no_commit_has_two_phases(writers: ShardWriters, log_url: str) -> None:
+    before = two_phase_commits(log_url)
+    for merchant in spread(log_url):
+        await writers.submit(command(merchant, (uuid7(), 0, 1)))
+    assert two_phase_commits(log_url) == before
+
+
+def two_phase_commits(url: str) -> list[tuple[Any, ...]]:
+    """Returns the records that Citus keeps of commits in two phases, by node."""
+    query = "select nodeid, success, result from run_command_on_all_nodes('select count(*) from pg_dist_transaction')"
+    return sorted(fetch(url, query))
+
+
+async def test_a_shard_moves_while_its_merchants_write(writers: ShardWriters, log_url: str) -> None:
+    merchants = spread(log_url)
+    shard, source, target = shard_to_move(log_url, merchants[0])
+    streams = {merchant: uuid7() for merchant in merchants}
+    versions = dict.fromkeys(merchants, 0)
+    is_moving = True
+
+    async def write(merchant: UUID) -> None:
+        while is_moving or versions[merchant] < 20:
+            await writers.submit(command(merchant, (streams[merchant], versions[merchant], 1)))
+            versions[merchant] += 1
+
+    writing = [asyncio.create_task(write(merchant)) for merchant in merchants]
+    async with await psycopg.AsyncConnection.connect(log_url, autocommit=True) as connection:
+        await connection.execute("select citus_move_shard_placement(%s, %s, %s)", (shard, source, target))
+        is_moving = False
+        await asyncio.gather(*writing)
+    assert shard_to_move(log_url, merchants[0])[1] == target
+    stored = dict(fetch(log_url, "select merchant_id, max(version) from event group by 1"))
+    assert stored == versions
+    assert_log_is_whole(log_url)
+
+
+async def test_a_shard_stays_where_it_is_until_a_commit_has_ended(writers: ShardWriters, log_url: str) -> None:
+    merchant = open_log(log_url)
+    shard = writers.shards.of(merchant.bytes)
+    move = "select citus_move_shard_placement(%s, %s, %s, 'block_writes')"
+    async with (
+        await psycopg.AsyncConnection.connect(shard.url) as node,
+        await psycopg.AsyncConnection.connect(log_url, autocommit=True) as coordinator,
+    ):
+        await node.execute(HOLD.replace("$1", "%s"), (merchant,))
+        moving = asyncio.create_task(coordinator.execute(move, shard_to_move(log_url, merchant)))
+        while not await asyncio.to_thread(fetch, log_url, WAITING):
+            assert not moving.done()
+        await node.execute(HERE.format(shard=shard.id))
+        await node.commit()
+        await moving
+        with pytest.raises(psycopg.errors.CannotConnectNow):
+            await node.execute(HERE.format(shard=shard.id))
+
+
+def shard_to_move(url: str, merchant: UUID) -> tuple[int, int, int]:
+    """Returns the shard of a merchant, its node and another one."""
+    (found,) = fetch(
+        url,
+        """
+        select p.shardid, n.nodeid, (select nodeid from pg_dist_node o where o.shouldhaveshards and o.groupid <> p.groupid)
+          from pg_dist_placement p join pg_dist_node n using (groupid)
+         where p.shardid = get_shard_id_for_distribution_column('event', %s)""",
+        merchant,
+    )
+    return found
+
+
+async def test_a_commit_is_found_after_its_connection_was_lost(writers: ShardWriters, log_url: str) -> None:
+    merchants = spread(log_url)
+    streams = {merchant: uuid7() for merchant in merchants}
+    written = dict.fromkeys(merchants, 0)
+
+    async def write(merchant: UUID) -> None:
+        for _ in range(40):
+            with suppress(DatabaseUnavailable):
+                await writers.submit(command(merchant, (streams[merchant], written[merchant], 1)))
+                written[merchant] += 1
+
+    writing = [asyncio.create_task(write(merchant)) for merchant in merchants]
+    end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'ledger-writer'"
+    for _ in range(5):
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(fetch, log_url, "select * from run_command_on_workers(%s)", end)
+    await asyncio.gather(*writing)
+    stored = dict(fetch(log_url, "select merchant_id, max(version) from event group by 1"))
+    assert stored == {merchant: count for merchant, count in written.items() if count}
+    assert_log_is_whole(log_url)
+
+
+async def test_a_locked_merchant_delays_no_other_of_its_shard(writers: ShardWriters, log_url: str) -> None:
+    locked, other = same_shard(log_url)
+    with psycopg.connect(log_url) as connection:
+        connection.execute("select from merchant_head where merchant_id = %s for update", (locked,))
+        waiting = writers.submit(command(locked, (uuid7(), 0, 1)))
+        assert await writers.submit(command(other, (uuid7(), 0, 1))) == 1
+        assert not waiting.done()
+    assert await waiting == 1
+
+
+def same_shard(url: str) -> tuple[UUID, UUID]:
+    """Returns two merchants with empty logs in one shard."""
+    by_shard: dict[int, UUID] = {}
+    while True:
+        merchant = open_log(url)
+        ((shard,),) = fetch(url, "select get_shard_id_for_distribution_column('event', %s)", merchant)
+        if shard in by_shard:
+            return by_shard[shard], merchant
+        by_shard[shard] = merchant
