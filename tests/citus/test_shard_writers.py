@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid4, uuid7
 from ledger.domain.streams import ClaimKind
 from ledger.journal.append import Claim, ClaimTaken, VersionConflict
 from ledger.journal.commit.shard_writers import ShardWriters
-from ledger.journal.commit.shards import HERE, HOLD, hash_of
+from ledger.journal.commit.shards import HOLD, hash_of
 from ledger.postgres.faults import DatabaseUnavailable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
@@ -127,15 +127,14 @@ async def test_a_shard_stays_where_it_is_until_a_commit_has_ended(writers: Shard
         await psycopg.AsyncConnection.connect(shard.url) as node,
         await psycopg.AsyncConnection.connect(log_url, autocommit=True) as coordinator,
     ):
-        await node.execute(HOLD.replace("$1", "%s"), (merchant,))
+        await node.execute(HOLD.format(shard=shard.id))
         moving = asyncio.create_task(coordinator.execute(move, shard_to_move(log_url, merchant)))
         while not await asyncio.to_thread(fetch, log_url, WAITING):
             assert not moving.done()
-        await node.execute(HERE.format(shard=shard.id))
         await node.commit()
         await moving
         with pytest.raises(psycopg.errors.CannotConnectNow):
-            await node.execute(HERE.format(shard=shard.id))
+            await node.execute(HOLD.format(shard=shard.id))
 
 
 def shard_to_move(url: str, merchant: UUID) -> tuple[int, int, int]:

@@ -101,16 +101,18 @@ alter table api_key add primary key (key_hash, merchant_id);
 # log.
 _SEARCH_BLOCKS: Final = "alter table search_block replica identity full"
 
-# By which a writer on one server makes sure that a shard is still there.
-_REQUIRE_SHARD: Final = """
-create or replace function require_shard(shard int8) returns bool language plpgsql as $$
+# By which a writer on one server makes sure that a shard is there until its transaction ends. It takes the lock that Citus
+# takes for every change, which only the owner of a shard may.
+_HOLD_SHARD: Final = """
+create or replace function hold_shard(shard int8) returns void
+  language plpgsql security definer set search_path = pg_catalog as $$
 begin
+  perform lock_shard_metadata(5, array[shard]);
   if not exists (
     select from pg_dist_placement p join pg_dist_local_group g on g.groupid = p.groupid where p.shardid = shard)
   then
     raise exception 'the shard % is on another server now', shard using errcode = 'cannot_connect_now';
   end if;
-  return true;
 end
 $$
 """
@@ -162,7 +164,7 @@ def distribute(url: str, shards: int, progress: Progress = unreported) -> Distri
     """
     with psycopg.connect(url, autocommit=True) as connection:
         _require_citus(connection)
-        connection.execute(_REQUIRE_SHARD)
+        connection.execute(_HOLD_SHARD)
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s)", [LOCK])
             waiting = _undistributed(connection)

@@ -21,7 +21,7 @@ from ledger.journal.commit import append_statement
 from ledger.journal.commit.batch import Batch
 from ledger.journal.commit.group_commit import PendingAppend, reject_batch
 from ledger.journal.commit.locked_merchants import FREE_HEADS, LockedMerchants
-from ledger.journal.commit.shards import HERE, HOLD, Shard, Shards
+from ledger.journal.commit.shards import HOLD, Shard, Shards
 from ledger.journal.commit.writer import STATEMENTS_MAX, AppendTo, Writer
 from ledger.journal.inline import InlineTable
 from ledger.postgres.arrays import ENCODE_ARRAY
@@ -36,8 +36,6 @@ WRITERS: Final = 2
 
 # Announces merchants, for a transaction of its own at the coordinator.
 _ANNOUNCE: Final = "select pg_notify('{channel}', m::text) from unnest(%s::uuid[]) as m"
-
-_HOLD: Final = Statement(b"ledger_hold", HOLD.encode())
 
 
 Moved = Callable[[Sequence[PendingAppend]], Awaitable[None]]
@@ -92,16 +90,15 @@ class ShardWriter(Writer):
     def _execute(self, _: Connection, commands: Sequence[Append]) -> Awaitable[Rows]:
         shard = self._shards.of(commands[0].merchant_id)
         append, tables = self._append_to_shard(shard, commands)
-        merchant = (commands[0].merchant_id,)
         heads = append_statement.lock_parameters(commands)
         columns = append_statement.append_parameters(commands, tables)
         began = time.perf_counter()
 
         def committed(results: Sequence[Rows]) -> Rows:
             self._announce(commands)
-            return self._committed(began, len(commands), results[2:4])
+            return self._committed(began, len(commands), results[1:3])
 
-        statements = [(_HOLD, merchant), (_here(shard), ()), (_lock(shard), heads), (append, columns)]
+        statements = [(_hold(shard), ()), (_lock(shard), heads), (append, columns)]
         return self._pipeline.send([*statements, *self._after(shard, commands)], committed)
 
     def _append_to_shard(self, shard: Shard, commands: Sequence[Append]) -> AppendTo:
@@ -294,8 +291,8 @@ class ShardWriters:
         )
 
 
-def _here(shard: Shard) -> Statement:
-    return Statement(b"ledger_here_%d" % shard.id, HERE.format(shard=shard.id).encode())
+def _hold(shard: Shard) -> Statement:
+    return Statement(b"ledger_hold_%d" % shard.id, HOLD.format(shard=shard.id).encode())
 
 
 def _lock(shard: Shard) -> Statement:

@@ -4,8 +4,8 @@ Citus refuses an insert inside `with`, of which the append consists. The journal
 has the merchant, to the tables of its shard, as it commits on an ordinary Postgres: by one transaction of one server,
 which ends with one flush of that server's log.
 
-Never write to the tables of a shard before `HOLD` has run in the same transaction, and `HERE` after it. Citus moves a
-shard while it is written, and keeps the former copy for a while: what is written there is lost.
+Never write to the tables of a shard before `HOLD` has run in the same transaction. Citus moves a shard while it is
+written, and keeps the former copy for a while: what is written there is lost.
 """
 
 from __future__ import annotations
@@ -34,12 +34,8 @@ select c.relname, s.shardid, s.shardminvalue::int4, n.nodename, n.nodeport
  where h.logicalrelid = %s::regclass
 """
 
-# Holds a shard where it is until the transaction ends: Citus lets no shard move that a transaction modifies through it.
-# No row has such a position.
-HOLD: Final = "delete from merchant_head where merchant_id = $1 and position < 0"
-
-# Fails if a shard is no longer on this server. To be asked after `HOLD`, in a later statement.
-HERE: Final = "select require_shard({shard})"
+# Holds a shard where it is until the transaction ends, or fails if it is no longer on this server.
+HOLD: Final = "select hold_shard({shard})"
 
 _NAMED: Final = r"\b(from|join|into|update|on constraint)\s+({tables})(_pkey)?\b"
 _WORDS: Final = struct.Struct("<4I")
