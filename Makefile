@@ -11,8 +11,6 @@ PROCESSORS := $(shell nproc 2>/dev/null || echo 1)
 JOBS ?= $(shell expr $(PROCESSORS) + 2)
 PYTEST = $(if $(POSTGRES),LEDGER_TEST_POSTGRES=$(POSTGRES)) $(BIN)/python -m pytest $(TESTS) --numprocesses $(JOBS) \
   --maxprocesses 4 --dist worksteal
-PYTEST_ON_CITUS = $(BIN)/python -m pytest tests/journal/test_writer.py tests/journal/test_sealing.py tests/operations \
-  --numprocesses 2 --dist loadfile
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 
@@ -76,12 +74,10 @@ openapi-tools:
 	$(PYTHON) -m venv $(OPENAPI_TOOLS)/python
 	$(OPENAPI_TOOLS)/python/bin/python -m pip install --quiet -r tests/api/openapi/tools/requirements.txt
 
-# Builds Citus from its repository, or from a clone that CITUS_SOURCE names, and runs the tests on a cluster of three servers:
-# those of the distribution, and those of the journal and of the operations as they are.
+# Builds Citus from its repository, or from a clone that CITUS_SOURCE names, and runs its tests on a cluster of three servers.
 citus: $(TOOLS)
 	$(BIN)/python -m campaigns.citus
 	$(BIN)/python -m pytest -m long tests/citus
-	LEDGER_TEST_CITUS=1 $(PYTEST_ON_CITUS)
 
 # The environment is created once: a stamp is older than its lock only after the lock has changed. Running needs less than
 # half of what testing needs, so the tools are installed for the targets that use them. The project's own package is built

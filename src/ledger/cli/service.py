@@ -90,7 +90,9 @@ def migrate(
 
 
 def distribute(
-    shards: Annotated[int, typer.Option(min=1, max=1024, help="Into how many shards each table is divided.")] = 32,
+    shards: Annotated[
+        int, typer.Option(min=1, max=1024, help="How many shards each table has: about four for each node.")
+    ] = 8,
     yes: Yes = False,
     by: By = None,
     reason: Reason = None,

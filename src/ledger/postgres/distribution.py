@@ -101,8 +101,8 @@ alter table api_key add primary key (key_hash, merchant_id);
 # log.
 _SEARCH_BLOCKS: Final = "alter table search_block replica identity full"
 
-# By which a writer on one server makes sure that a shard is there until its transaction ends. It takes the lock that Citus
-# takes for every change, which only the owner of a shard may.
+# By which a writer on one server makes sure that a shard is there until its transaction ends. It takes the lock that
+# Citus takes for every change, which only the owner of a shard may.
 _HOLD_SHARD: Final = """
 create or replace function hold_shard(shard int8) returns void
   language plpgsql security definer set search_path = pg_catalog as $$
