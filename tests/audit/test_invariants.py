@@ -25,6 +25,7 @@ from tests.domain.builders import (
     refunded,
 )
 from tests.domain.invoices.stamper import ENABLED, FISCAL, run
+from tests.domain.invoices.test_refunds_of_one_payment import ALL, cancel
 from tests.domain.test_subscription_debts import unpaid
 
 from ledger.audit.invariants.answers import broken_amounts
@@ -34,6 +35,8 @@ from ledger.audit.invariants.logs import broken_claims, broken_positions, broken
 from ledger.audit.invariants.orders import broken_order, broken_sums
 from ledger.audit.invariants.subscriptions import broken_payments, broken_subscription
 from ledger.audit.invariants.vault import broken_vault
+from ledger.domain.fold import fold
+from ledger.domain.invoices.commands import Cancelled
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
@@ -159,6 +162,22 @@ def test_a_document_that_states_other_money_is_found(invariant: str, n: int, cha
     documents[n] = replace(documents[n], terms=replace(documents[n].terms, **changes))
     wrong = replace(order, invoices=replace(order.invoices, documents=tuple(documents)))
     assert invariant in names(broken_documents(wrong))
+
+
+def test_a_receipt_that_is_cancelled_before_the_credit_note_of_what_it_stated_breaks_nothing() -> None:
+    gone = [step for n, amount in ((1, 4000), (2, 6000)) for step in (refund_requested(n, amount), refunded(n, amount))]
+    order = run(
+        fold(
+            evolve, folded([created(allow_partials=True, fiscal=FISCAL), ENABLED, *paid(1, 4000), *paid(2, 6000)]), gone
+        )
+    )
+    assert order.invoices is not None
+    assert (order.invoices.applied(), order.invoices.credited()) == (10_000, 10_000)
+    for receipt in order.invoices.receipts:
+        order = cancel(order, Cancelled(), document=receipt)
+        assert list(broken_documents(order)) == []
+    order = run(order, request=ALL)
+    assert list(broken_documents(order)) == []
 
 
 def test_periods_that_overlap_or_leave_a_gap_and_two_invoices_of_one_order_are_found() -> None:

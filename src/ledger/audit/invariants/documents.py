@@ -49,21 +49,27 @@ def _broken_sums(document: Document) -> Iterator[Broken]:
 
 
 def _broken_balances(order: Order, invoices: Invoices) -> Iterator[Broken]:
-    """Yields the invoices of which more is paid or credited than they are over (I8)."""
+    """Yields the invoices of which more is paid or credited than they are over (I8).
+
+    A receipt may be cancelled before the credit note of what it stated: SAT asks for the order of an invoice alone.
+    """
     totals: dict[UUID, Decimal] = {}
     applied: dict[UUID, Decimal] = {}
+    withdrawn: dict[UUID, Decimal] = {}
     credited: dict[UUID, Decimal] = {}
-    for document in invoices.valid:
+    for document in invoices.current:
         match document.terms:
-            case InvoiceTerms() as terms:
-                totals[terms.document_id] = terms.total
             case ReceiptTerms() as terms:
-                applied[terms.invoice_id] = applied.get(terms.invoice_id, ZERO) + terms.applied_amount
-            case CreditNoteTerms() as terms:
+                sums = withdrawn if document.is_cancelled else applied
+                sums[terms.invoice_id] = sums.get(terms.invoice_id, ZERO) + terms.applied_amount
+            case InvoiceTerms() as terms if not document.is_cancelled:
+                totals[terms.document_id] = terms.total
+            case CreditNoteTerms() as terms if not document.is_cancelled:
                 credited[terms.invoice_id] = credited.get(terms.invoice_id, ZERO) + terms.total
     for invoice_id, total in totals.items():
         paid, noted = applied.get(invoice_id, ZERO), credited.get(invoice_id, ZERO)
-        if paid - noted > total or (noted > paid if invoice_id in applied else noted > total):
+        was_paid = paid + withdrawn.get(invoice_id, ZERO)
+        if paid - noted > total or noted > (was_paid or total):
             yield Broken(
                 "I8", f"invoice {invoice_id} over {total} has receipts over {paid} and credit notes over {noted}"
             )
