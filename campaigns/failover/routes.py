@@ -60,7 +60,7 @@ listen ledger_primary
   bind 127.0.0.1:{port}
   option httpchk OPTIONS /primary
   http-check expect status 200
-  default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions
+  default-server inter 500ms fall 2 rise 1 on-marked-down shutdown-sessions
 {servers}"""
     )
     path.chmod(0o644)
@@ -86,7 +86,7 @@ unix_socket_dir =
 pool_mode = session
 default_pool_size = 200
 max_client_conn = 400
-server_login_retry = 1
+server_login_retry = 0.2
 auth_type = trust
 auth_file = {place}/users
 """

@@ -98,6 +98,30 @@ async def test_a_standby_is_no_database_to_write_to(database_url: str, monkeypat
     assert [(line["event"], line["of"]) for line in lines] == [("database_read_only", "test")]
 
 
+async def test_one_connection_that_opens_ends_the_pauses_of_the_others(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_RETRY_FIRST_S", 600.0)
+    monkeypatch.setattr(connections, "_RETRY_MAX_S", 600.0)
+    asked: list[str] = []
+
+    async def open_one(name: str) -> connections.Connection:
+        asked.append(name)
+        if asked.count(name) == 1:
+            raise psycopg.OperationalError("a test")
+        return await connect(database_url, name)
+
+    names = [f"test-{n}" for n in range(3)]
+    waiting = [asyncio.create_task(reconnect(name, partial(open_one, name))) for name in names]
+    while len(connections._pauses) < len(names):  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.01)
+    async with asyncio.timeout(20):
+        await (await reconnect("test", partial(connect, database_url, "test"))).close()
+        for each in waiting:
+            await (await each).close()
+    assert not connections._pauses
+
+
 @pytest.mark.parametrize("is_pipelined", [False, True])
 async def test_a_client_that_gave_up_a_commit_leaves_no_second_one_waiting(
     database_url: str, is_pipelined: bool, monkeypatch: pytest.MonkeyPatch

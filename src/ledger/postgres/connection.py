@@ -256,16 +256,43 @@ async def require_none_waits(connection: psycopg.AsyncConnection[Any], name: str
 
 async def reconnect(name: str, open_one: Callable[[], Awaitable[Connection]]) -> Connection:
     """Returns the connection of this name that `open_one` opens, as soon as the database answers again. Retries without
-    end, with back-off.
+    end, with back-off, and at once where another connection of the process has opened.
     """
     for tries in count():
         try:
-            return await open_one()
+            connection = await open_one()
         except psycopg.Error as fault:
             if isinstance(fault, TakesNoWrites) and tries % _LOG_EVERY == 0:
                 _log.error("database_read_only", of=name, reason=fault.reason)
-            await asyncio.sleep(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
+            await _pause_until_one_opens(back_off_s(tries, _RETRY_MAX_S, _RETRY_FIRST_S))
+        else:
+            _end_pauses()
+            return connection
     raise AssertionError("it is tried without end")
+
+
+_pauses: Final[set[asyncio.Future[None]]] = set()
+"""The pauses of those that look for the database."""
+
+
+async def _pause_until_one_opens(seconds: float) -> None:
+    pause: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    _pauses.add(pause)
+    try:
+        await asyncio.wait([pause], timeout=seconds)
+    finally:
+        _pauses.discard(pause)
+
+
+def _end_pauses() -> None:
+    """Has everything that looks for the database look now, because one connection to it has opened.
+
+    A process has some twenty that look, each in its own time: the first one is soon there after a promotion, and a
+    request needs several of them.
+    """
+    for pause in _pauses:
+        if not pause.done():
+            pause.set_result(None)
 
 
 class DatabaseClient:

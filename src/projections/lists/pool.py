@@ -23,6 +23,8 @@ _CONNECTIONS_MAX: Final = 4
 _QUEUE_MAX: Final = 200
 _CONNECTION_WAIT_S: Final = 1.5
 _ANSWER_MAX_S: Final = 8.0
+_RETRY_MAX_S: Final = 2.0
+"""The pool doubles its pauses, so that it would come back long after its server. A query looks at once."""
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -35,17 +37,13 @@ _configure: Final = partial(apply_settings, settings=LIST_SETTINGS)
 
 
 class ListPool:
-    """Runs list queries on a small pool, which replaces connections that were lost.
-
-    It goes on trying for `retry_max_s` seconds, with longer and longer pauses; after that, with the next query.
-    """
+    """Runs list queries on a small pool. It replaces connections that were lost at once, and then with each query."""
 
     def __init__(
         self,
         url: str,
         name: str = "ledger-lists",
         configure: Callable[[psycopg.AsyncConnection[Any]], Awaitable[None]] = _configure,
-        retry_max_s: float = 300.0,
     ) -> None:
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[Any, ...]]] = AsyncConnectionPool(
             url,
@@ -56,7 +54,7 @@ class ListPool:
             max_size=_CONNECTIONS_MAX,
             max_waiting=_QUEUE_MAX,
             timeout=_CONNECTION_WAIT_S,
-            reconnect_timeout=retry_max_s,
+            reconnect_timeout=_RETRY_MAX_S,
             check=_check,
             open=False,
             name=name,

@@ -6,7 +6,7 @@ Compare the position in the session that reads the list: behind one address ther
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
@@ -23,8 +23,6 @@ from projections.lists.pool import ListPool
 from projections.lists.shared_pages import READ_AT_ONCE, PageKey, SharedPage, read_pages
 
 T = TypeVar("T")
-
-_RETRY_MAX_S: Final = 2.0  # the state of the replica is looked at every second, and is what lets queries come
 
 _PlacedKey = tuple[PageKey, Position]
 """A page, and the position that it has to show."""
@@ -57,7 +55,7 @@ class ListReplica:
     def __init__(self, use: ReplicaUse) -> None:
         self._use = use
         self._pages = _Pages(use.url, "ledger-replica-pages", _read_pages, at_once=READ_AT_ONCE)
-        self._lists = ListPool(use.url, "ledger-replica-lists", configure, _RETRY_MAX_S)
+        self._lists = ListPool(use.url, "ledger-replica-lists", configure)
 
     async def start(self) -> None:
         """Begins to connect. The replica may be away."""
