@@ -6,6 +6,7 @@ Excuse a refusal by its exact words, each with its reason. Any other refusal of 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -111,6 +112,8 @@ LINKED_BODIES = {
 
 _DISABLING = {"paymentMethods", "requireMerchantHeader"}  # settings that would refuse most later requests
 
+_AGO = timedelta(seconds=1)
+_PAST_READS = count()
 _NUMBERS = count(1)
 _TURNS = count()
 
@@ -126,15 +129,18 @@ def before_load_schema(context: Any, raw_schema: dict[str, Any]) -> None:
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Gives every valid create an external id of its own, since otherwise nearly all would be answered with the first order.
 
-    It also keeps the sandbox's processor up, and the merchant's settings such that later requests are accepted.
+    It also keeps the sandbox's processor up, the merchant's settings such that later requests are accepted, and every second
+    valid read of the past at a time of this run: a generated time is of the future, or before there was anything.
     """
+    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if is_valid and case.query and "asOf" in case.query and next(_PAST_READS) % 2:
+        case.query = case.query | {"asOf": (datetime.now(UTC) - _AGO).isoformat().replace("+00:00", "Z")}
     if isinstance(case.body, dict) and case.body.get("mode") in ("DOWN", "SLOW"):
         case.body = case.body | {"mode": "OK"}  # otherwise every later payment is correctly answered 503
     if isinstance(case.body, dict) and isinstance(case.body.get("settings"), dict):
         kept = {name: value for name, value in case.body["settings"].items() if name not in _DISABLING}
         case.body = case.body | {"settings": kept}
     is_create = case.operation.definition.raw.get("operationId") == "createPaymentOrder"
-    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
     if is_create and is_valid and case.meta.phase.name.value == "stateful":
         case.body = STARTING_POINTS[
             next(_TURNS) % len(STARTING_POINTS)

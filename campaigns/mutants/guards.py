@@ -58,6 +58,7 @@ _ORDER_EVENTS: Final = "src/ledger/domain/orders/events.py"
 _DECIDE: Final = "src/ledger/domain/orders/decide"
 _PAYMENT: Final = "src/ledger/domain/orders/payment.py"
 _PIPELINE: Final = "src/ledger/operations/pipeline"
+_AUDITS: Final = "src/ledger/background/audits"
 _RECOVERY: Final = "src/ledger/background/recovery.py"
 _INBOX: Final = "src/ledger/processors/inbox_store.py"
 _CHANGES: Final = "src/ledger/background/inbox/payment_changes.py"
@@ -1214,6 +1215,38 @@ SECRETS: Final = (
         "                        refused[merchant_id] = signed\n",
         "",
         ("tests/tlog/test_checkpoint_files.py",),
+    ),
+    Mutant(
+        "audits-of-two-workers-at-once",
+        "one audit runs at a time, over all workers",
+        f"{_AUDITS}/runner.py",
+        "if not await store.is_due(connection) or not await store.lock(connection):",
+        "if not await store.is_due(connection):",
+        ("tests/background/test_audits.py",),
+    ),
+    Mutant(
+        "audit-begun-for-ever",
+        "an audit whose process always dies fails",
+        f"{_AUDITS}/runner.py",
+        "is_last = audit.tries >= TRIES_MAX",
+        "is_last = audit.tries > TRIES_MAX + 1",
+        ("tests/background/test_audits.py",),
+    ),
+    Mutant(
+        "audit-outlives-its-worker",
+        "the process of an audit ends with its worker, also if that is killed",
+        "src/ledger/audit/child_main.py",
+        "    threading.Thread(target=_end_with_worker, args=[work.folder], daemon=True).start()\n",
+        "",
+        ("tests/background/test_audits.py",),
+    ),
+    Mutant(
+        "audit-of-another-merchant",
+        "a merchant reads its own audits alone",
+        "src/projections/audits.py",
+        "from audit where merchant_id = %(merchant_id)s and audit_id = %(audit_id)s",
+        "from audit where audit_id = %(audit_id)s",
+        ("tests/api/audits/test_audits.py",),
     ),
     Mutant(
         "person-written-again",

@@ -57,7 +57,8 @@ def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         f"import os, signal, sys\nif {_PROGRAM!r} in sys.orig_argv:\n    os.kill(os.getpid(), signal.SIGSTOP)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    others = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{others}".rstrip(os.pathsep))
 
 
 @pytest.fixture
@@ -115,8 +116,12 @@ async def begun(parent: int) -> int:
     """Waits for an audit of this process, which has stopped itself. Those that follow do not."""
     while not (found := [pid for pid in processes(parent) if state_in_system(pid)[0] == "T"]):  # noqa: ASYNC110 - of the system
         await asyncio.sleep(0.02)
-    del os.environ["PYTHONPATH"]
+    (folder_of_sitecustomize() / "sitecustomize.py").unlink()
     return found[0]
+
+
+def folder_of_sitecustomize() -> Path:
+    return Path(os.environ["PYTHONPATH"].partition(os.pathsep)[0])
 
 
 async def gone(pid: int) -> None:
