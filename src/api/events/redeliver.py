@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from api import operation
 from api.decoding.bodies import BodyDecoder
+from api.errors import invalid
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WEBHOOKS, ScopedOperation
 from api.http.request import ApiRequest
@@ -44,6 +45,8 @@ _decode: Final = BodyDecoder(RedeliverEvent)
 async def redeliver(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     """POST /v1/events/{id}/redeliver: 202 with the endpoints."""
     sent, errors = _decode.gather(await request.optional_body(deps.body_limit))
+    if sent.endpoint_id is not None and parse_uuid(sent.endpoint_id) is None:
+        errors.add(invalid("endpointId", "must be a UUID", "INVALID_FORMAT"))
     errors.refuse()
     text = request.path_id("id")
     event_id = None if text is None else parse_uuid(text)

@@ -125,6 +125,7 @@ async def test_what_cannot_be_delivered_again_is_refused(store: Storefront, merc
         (f"{one}/replay", {"fromSequence": 3, "toSequence": 2}, "fromSequence"),
         (f"{one}/replay", {"fromSequence": 1, "toSequence": "x"}, "toSequence"),
         (f"{EVENTS}/{event_id}/redeliver", {"endpointId": 7}, "endpointId"),
+        (f"{EVENTS}/{event_id}/redeliver", {"endpointId": "not one"}, "endpointId"),
     ):
         answer = await merchant.post(path, body)
         assert (answer.status_code, [each["field"] for each in answer.json()["errors"]]) == (400, [field])
