@@ -6,6 +6,7 @@ Import nothing heavy outside the body of a command, so that `ledger --help` and 
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 from typing import Annotated, Any, Final
@@ -37,6 +38,11 @@ from ledger.settings import CannotRun
 
 _PIPE_CLOSED: Final = 128 + signal.SIGPIPE
 """The exit status of a program that the signal of a closed pipe ends."""
+_CONNECT_TIMEOUT_S: Final = "5"
+"""How long a server may leave a new connection unanswered, unless the connection string or the environment names
+another time. psycopg's own is 130 seconds, and a command opens several connections: a frozen server that is named
+before the primary would hold it up for minutes.
+"""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a full disk."""
 
@@ -117,6 +123,7 @@ def options(
 
 def main() -> None:
     """Runs the console command. Exits 1 with one line on standard error if the command cannot run."""
+    os.environ.setdefault("PGCONNECT_TIMEOUT", _CONNECT_TIMEOUT_S)
     try:
         app()
     except CannotRun as reason:
