@@ -10,11 +10,12 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from campaigns.citus.cluster import CitusCluster
 from tests.journal.small_log import DISTRIBUTE_SEEN, SEEN, SEEN_DDL, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid4, uuid7
 
 from ledger.domain.streams import ClaimKind
-from ledger.journal.append import Claim, ClaimTaken, VersionConflict
+from ledger.journal.append import Claim, ClaimTaken, CommitUnknown, VersionConflict
 from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.journal.commit.shards import HOLD, hash_of
 from ledger.postgres.faults import DatabaseUnavailable
@@ -169,6 +170,38 @@ async def test_a_commit_is_found_after_its_connection_was_lost(writers: ShardWri
     await asyncio.gather(*writing)
     stored = dict(fetch(log_url, "select merchant_id, max(version) from event group by 1"))
     assert stored == {merchant: count for merchant, count in written.items() if count}
+    assert_log_is_whole(log_url)
+
+
+async def test_nothing_is_lost_when_a_node_is_killed(
+    cluster: CitusCluster, writers: ShardWriters, log_url: str
+) -> None:
+    merchants = spread(log_url)
+    streams = {merchant: uuid7() for merchant in merchants}
+    written = dict.fromkeys(merchants, 0)
+    is_back = False
+
+    async def write(merchant: UUID) -> None:
+        while not is_back or written[merchant] < 20:
+            try:
+                await writers.submit(command(merchant, (streams[merchant], written[merchant], 1)))
+            except (DatabaseUnavailable, CommitUnknown):
+                await asyncio.sleep(0.01)
+                continue  # only this task writes to the stream: what was committed all the same is a conflict now
+            except VersionConflict:
+                pass
+            written[merchant] += 1
+
+    writing = [asyncio.create_task(write(merchant)) for merchant in merchants]
+    worker = cluster.nodes[1]
+    await asyncio.sleep(0.3)
+    worker.stop(at_once=True)
+    await asyncio.sleep(0.3)
+    while not worker.tick():  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.01)
+    is_back = True
+    await asyncio.gather(*writing)
+    assert dict(fetch(log_url, "select merchant_id, max(version) from event group by 1")) == written
     assert_log_is_whole(log_url)
 
 

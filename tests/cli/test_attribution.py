@@ -81,6 +81,13 @@ def test_a_command_that_fails_is_recorded_too(ledger):
     assert (recorded["operator"], recorded["subject"]) == ("ana", "999999")
 
 
+def test_a_database_without_citus_is_not_distributed_and_the_attempt_is_recorded(ledger):
+    refused = ledger("distribute", "--shards", "16", "--yes", "--by", "ana").one_line
+    assert refused == "the database has no Citus: create extension citus on each node, and add the nodes"
+    (recorded,) = ledger("operations", "list", "--json").json
+    assert (recorded["operator"], recorded["command"], recorded["subject"]) == ("ana", "distribute", "16 shards")
+
+
 def test_a_rebuild_that_only_compares_is_not_recorded(ledger, merchant):
     ledger("rebuild", "--check")
     assert ledger("operations", "list", "--json").json == []
@@ -129,7 +136,7 @@ def test_a_wrong_operator_or_reason_is_one_line_and_changes_nothing(ledger, merc
 def test_what_cannot_be_undone_is_refused_without_yes(ledger, merchant, log):
     (key,) = ledger("keys", "list", merchant, "--json").json
     before = log()
-    for arguments in (("merchants", "close", merchant), ("keys", "revoke", merchant, key["keyId"])):
+    for arguments in (("merchants", "close", merchant), ("keys", "revoke", merchant, key["keyId"]), ("distribute",)):
         assert "this cannot be undone; add --yes if it is meant" in ledger(*arguments).one_line
     assert log() == before
 
