@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,18 +14,18 @@ import psycopg
 import pytest
 from msgspec import structs
 from tests.audit.auditing import audit_of, settings_of, wrong_in
-from tests.operations.conftest import DECLINED, SILENT, an_order, by_card, register
+from tests.audit.shops import fill, seal
+from tests.operations.conftest import an_order, by_card, register
 
 from ledger.audit.auditor import audit, read_saved
 from ledger.audit.page import render_page
 from ledger.audit.tables import MERGED, STREAM_COLUMNS
 from ledger.background.log_sealing import LogSealer
 from ledger.domain.orders.terms import BillingAddress
-from ledger.operations.context.inputs import Actor, CustomerInput, RefundInput
+from ledger.operations.context.inputs import Actor, CustomerInput
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.erasure.erase_customer import delete_customer
 from ledger.operations.orders.create import create_order
-from ledger.operations.orders.refund import refund_order
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import log_origin
 from ledger.tlog.checkpoint_files import CheckpointFiles
@@ -34,25 +33,6 @@ from ledger.tlog.keys import LogKeys
 from projections.erasures import Erasures
 
 pytestmark = pytest.mark.anyio
-
-
-async def fill(ledger: Ledger, merchant: Actor) -> None:
-    """Makes orders in several statuses, a saved card, and enough events for a full tile."""
-    await create_order(ledger, merchant, an_order("paid", by_card(persist=True)))
-    await create_order(ledger, merchant, an_order("pending"))
-    await create_order(ledger, merchant, an_order("declined", by_card(DECLINED)))
-    await create_order(ledger, merchant, an_order("open", by_card(SILENT)))
-    refunds = an_order("refunded", by_card(), customer=CustomerInput(external_id="luis", first_name="Luis"))
-    await create_order(ledger, merchant, refunds)
-    await refund_order(ledger, merchant, "refunded", RefundInput(amount=Decimal(1_000)))
-    await asyncio.gather(*[create_order(ledger, merchant, an_order(f"many-{n}", by_card())) for n in range(60)])
-
-
-async def seal(url: str, folder: object = "/nowhere", **changed: Any) -> None:
-    settings = structs.replace(settings_of(url), **changed)
-    keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
-    async with LogSealer(url, keys, CheckpointFiles(f"file://{folder}"), every_s=1.0) as sealer:
-        await sealer.seal(asyncio.Event())
 
 
 def execute(url: str, statement: str, *values: Any) -> int:

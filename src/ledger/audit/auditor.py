@@ -10,7 +10,7 @@ import multiprocessing
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -19,6 +19,7 @@ from typing import Any, Final, LiteralString
 from uuid import UUID
 
 from msgspec import Struct
+from psycopg import sql
 
 from ledger.audit.invariants.broken import Broken
 from ledger.audit.invariants.subscriptions import broken_payments
@@ -30,12 +31,16 @@ from ledger.audit.streams import EVENTS, StreamAuditor, StreamsAudited
 from ledger.audit.sums import HASH_MODULUS, Details, MerchantPart, id_hash, row_hash
 from ledger.audit.tables import KeyRange, differences
 from ledger.audit.trees import StoredTree, TreeAuditor, read_trees
+from ledger.domain.payment_methods.state import stream_of
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.journal.inline import Row
+from ledger.postgres.skip_scan import skip_scan
 from ledger.progress import Progress, unreported
 from ledger.security.secrets import load_checkpoint_keys, load_sealing_keys
 from ledger.settings import CannotRun, Settings, log_origin
 from ledger.tlog.checkpoint_files import CheckpointFiles, SavedCheckpoints, checkpoints_address
 from ledger.tlog.keys import LogKeys
+from projections.lists import tally
 from projections.payment_methods import TABLE as METHODS
 
 _HEADS: Final = "select merchant_id, position from merchant_head order by merchant_id"
@@ -54,10 +59,21 @@ select merchant_id, payment_method_id, customer_id, is_default, created_at, is_s
 _VAULT: Final = """
 select payment_method_id, settled from vault_card where merchant_id = %s
 """
-_MISSING: Final = """
-select p from generate_series(1, %s) p
- where not exists (select from event where merchant_id = %s and position = p) order by p limit 20
+# The positions between the events of a log, and behind them up to its head: the first and the last of each gap.
+_GAPS: Final = """
+select before + 1, position - 1
+  from (select position, lag(position, 1, 0::int8) over (order by position) as before
+          from event where merchant_id = %(merchant_id)s and position <= %(head)s
+         union all
+        select %(head)s + 1, coalesce(max(position), 0)
+          from event where merchant_id = %(merchant_id)s and position <= %(head)s) e
+ where position > before + 1 order by 1 limit 20
 """
+_BEHIND: Final = "select position from event where merchant_id = %s and position > %s order by position limit 20"
+# The tables that are read merchant by merchant.
+_BY_MERCHANT: Final = (
+    tally.TABLE.name, "customer_count", METHODS.name, "log_tree", "log_tile", "log_checkpoint",
+)  # fmt: skip
 # Streams that lie evenly in a merchant's log.
 _SAMPLE: Final = "select stream_id from event where merchant_id = %s and position = any(%s)"
 
@@ -142,8 +158,8 @@ def audit(
             for violation in wrong:
                 findings.add(violation)
             progress("comparing counters and signed logs", n, len(heads))
-        for id_ in parts.keys() - heads.keys():
-            findings.add(_violation(id_, Broken("I10", f"{parts[id_].events} events of a merchant that has no log")))
+        for violation in _without_log(connection, vault, heads, parts) if merchant_id is None else ():
+            findings.add(violation)
     return Report(
         snapshot_at=snapshot.at,
         merchants=len(heads),
@@ -168,10 +184,11 @@ def audit_log(settings: Settings, url: str, place: Path) -> tuple[int, list[Viol
         trees = read_trees(connection, list(heads))
         covered = _covered(connection, heads, trees, None)
         starts = {merchant_id.bytes: start for merchant_id, start in _starts(covered).items()}
+        sealed = {merchant_id.bytes: size for merchant_id, size in covered.items()}
         leaves, events = LeafFile(place, starts), 0
         for page in pages(connection, EVENTS, KeyRange((_NONE, _NONE), (_ALL, _ALL)).parameters):
             events += len(page)
-            leaves.write_page(page, {merchant_id.bytes: size for merchant_id, size in covered.items()})
+            leaves.write_page(page, sealed)
         auditor = TreeAuditor(connection, leaves, _log_keys(settings), {})
         for merchant_id, head in heads.items():
             found += auditor.audit(merchant_id, head, trees.get(merchant_id))[1]
@@ -201,7 +218,7 @@ def _covered(
     signed: dict[UUID, int] = dict(connection.execute(_SIGNED, binary=True).fetchall())
     outside = {} if saved is None else saved.sizes
     return {
-        id_: min(head, max(signed.get(id_, 0), outside.get(id_, 0), trees[id_].size if id_ in trees else 0))
+        id_: min(max(0, head), max(signed.get(id_, 0), outside.get(id_, 0), trees[id_].size if id_ in trees else 0))
         for id_, head in heads.items()
     }
 
@@ -333,8 +350,29 @@ def _positions(connection: Connection, merchant_id: UUID, head: int, part: Merch
         return
     what = f"positions do not run from 1 to {head}: {part.events} events, the last at {part.last}"
     yield _violation(merchant_id, Broken("I10", what))
-    for (position,) in connection.execute(_MISSING, (head, merchant_id)):
-        yield _violation(merchant_id, Broken("I10", f"there is no event at position {position}"), position)
+    for first, last in connection.execute(_GAPS, {"merchant_id": merchant_id, "head": head}):
+        where = f"at position {first}" if first == last else f"at the positions {first} to {last}"
+        yield _violation(merchant_id, Broken("I10", f"there is no event {where}"), first)
+    for (position,) in connection.execute(_BEHIND, (merchant_id, head)):
+        what = f"there is an event at position {position}, and the log ends at {head}"
+        yield _violation(merchant_id, Broken("I10", what), position)
+
+
+def _without_log(
+    connection: Connection, vault: Connection | None, heads: Container[UUID], parts: Mapping[UUID, MerchantPart]
+) -> Iterator[Violation]:
+    """Yields that there are events, or rows of tables that are read merchant by merchant, of merchants without a log."""
+    for merchant_id, part in parts.items():
+        if merchant_id not in heads:
+            yield _violation(merchant_id, Broken("I10", f"{part.events} events of a merchant that has no log"))
+    tables = [(connection, name) for name in _BY_MERCHANT]
+    tables += [] if vault is None else [(vault, "vault_card")]
+    for reader, table in tables:
+        merchants = skip_scan(table=table, column="merchant_id", where="true", then="select value from found")
+        for (merchant_id,) in reader.execute(sql.SQL(merchants), binary=True):
+            if merchant_id not in heads:
+                what = f"{table} has rows of a merchant that has no log"
+                yield Violation(invariant=ROW, merchant_id=merchant_id, message=what, table=table)
 
 
 def _counters(connection: Connection, merchant_id: UUID, part: MerchantPart) -> Iterator[Violation]:
@@ -363,14 +401,15 @@ def _counter(merchant_id: UUID, table: str, what: str, expected: int, found: int
     )
 
 
-def _methods(merchant_id: UUID, details: Details, stored: Iterable[tuple[object, ...]]) -> Iterator[Violation]:
+def _methods(merchant_id: UUID, details: Details, stored: Iterable[Row]) -> Iterator[Violation]:
     of_log, of_table = Counter(details.methods), Counter(stored)
     missing, surplus = list((of_log - of_table).elements()), list((of_table - of_log).elements())
     ids = sorted({row[1] for row in (*missing, *surplus)})
     for method_id in ids:
         expected = [row for row in missing if row[1] == method_id]
         found = [row for row in surplus if row[1] == method_id]
-        yield from differences(METHODS, merchant_id, {}, expected, found)
+        about = {"stream_id": stream_of(UUID(bytes=(expected or found)[0][2]))}
+        yield from differences(METHODS, merchant_id, about, expected, found)
 
 
 def _violation(merchant_id: UUID, broken: Broken, position: int | None = None) -> Violation:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,37 +23,59 @@ _SHIFT_US: Final = 946_684_800_000_000
 class LeafFile:
     """A file of leaf hashes. Each log has a region of its own, which begins at `starts` (in hashes)."""
 
-    def __init__(self, place: Path, starts: dict[bytes, int]) -> None:
+    def __init__(self, place: Path, starts: Mapping[bytes, int]) -> None:
         self._file = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
         self._starts = starts
-        self._merchant, self._text, self._at = b"", b"", 0
 
     def close(self) -> None:
         os.close(self._file)
 
     def write_page(self, events: Sequence[tuple[Any, ...]], sealed: Mapping[bytes, int]) -> None:
         """Writes the leaf hashes of rows of events, of those up to the position `sealed` of each log."""
-        for merchant, stream, version, position, command, recorded_at, topic, data, context in events:
-            if position <= sealed.get(merchant, 0):
-                self.write(merchant, stream, version, position, command, recorded_at, topic, data, context)
+        self._write(sorted(self._leaves(events, sealed)))
 
-    def write(
-        self,
-        merchant: bytes,
-        stream: bytes,
-        version: int,
-        position: int,
-        command: bytes,
-        recorded_at: int,
-        topic: bytes,
-        data: bytes,
-        context: bytes,
-    ) -> None:
-        """Writes the leaf hash of an event, from the columns of its row as the database sends them."""
-        if merchant != self._merchant:
-            self._merchant, self._text, self._at = merchant, _uuid(merchant), self._starts[merchant] - 1
-        leaf = leaf_of(self._text, _uuid(stream), version, position, command, recorded_at, topic, data, context)
-        os.pwrite(self._file, leaf, (self._at + position) * HASH_BYTES)
+    def _leaves(self, events: Sequence[tuple[Any, ...]], sealed: Mapping[bytes, int]) -> list[tuple[int, bytes]]:
+        """Returns the places in the file and the hashes. Neighbours have a merchant, a stream, a command and a context
+        in common, whose texts are made once.
+        """
+        sha256, leaves = hashlib.sha256, list[tuple[int, bytes]]()
+        of_merchant = of_stream = of_command = of_context = b""
+        merchant_text = stream_text = command_text = context_hash = ""
+        before, end = 0, 0
+        for merchant, stream, version, position, command, recorded_at, topic, data, context in events:
+            if merchant != of_merchant:
+                of_merchant, merchant_text = merchant, _uuid(merchant)
+                before, end = self._starts.get(merchant, 0) - 1, sealed.get(merchant, 0)
+            if position > end:
+                continue
+            if stream != of_stream:
+                of_stream, stream_text = stream, _uuid(stream)
+            if command != of_command:
+                of_command, command_text = command, _uuid(command)
+            if context != of_context or not context_hash:
+                of_context, context_hash = context, sha256(context).hexdigest()
+            entry = (  # the bytes that `tlog.entries` builds
+                f'\0{{"merchantId":"{merchant_text}","position":{position},"streamId":"{stream_text}"'
+                f',"version":{version},"topic":{_json(topic)},"recordedAtUs":{recorded_at + _SHIFT_US}'
+                f',"commandId":"{command_text}","dataSha256":"{sha256(data).hexdigest()}"'
+                f',"contextSha256":"{context_hash}"}}'
+            )
+            leaves.append((before + position, sha256(entry.encode()).digest()))
+        return leaves
+
+    def _write(self, leaves: Iterable[tuple[int, bytes]]) -> None:
+        """Writes hashes that are in the order of their places: neighbours at once."""
+        first, run = 0, list[bytes]()
+        for place, leaf in leaves:
+            if place != first + len(run):
+                self._write_run(first, run)
+                first, run = place, []
+            run.append(leaf)
+        self._write_run(first, run)
+
+    def _write_run(self, first: int, run: Sequence[bytes]) -> None:
+        if run:
+            os.pwrite(self._file, b"".join(run), first * HASH_BYTES)
 
     def read(self, merchant: bytes, start: int, end: int) -> bytes:
         """Returns the leaf hashes of a log from index `start` to before `end`; zeros for those of missing events."""
@@ -60,39 +83,16 @@ class LeafFile:
         found = os.pread(self._file, length, (self._starts[merchant] + start) * HASH_BYTES)
         return found.ljust(length, b"\0")
 
-
-def leaf_of(
-    merchant: bytes,
-    stream: bytes,
-    version: int,
-    position: int,
-    command: bytes,
-    recorded_at: int,
-    topic: bytes,
-    data: bytes,
-    context: bytes,
-) -> bytes:
-    """Returns the leaf hash of an event. `merchant` and `stream` are the texts of their ids; `command` is an id's 16
-    bytes, `recorded_at` in microseconds since 2000. The entry has the bytes that `tlog.entries` builds.
-    """
-    sha256 = hashlib.sha256
-    return sha256(
-        b'\0{"merchantId":"%b","position":%d,"streamId":"%b","version":%d,"topic":%b,"recordedAtUs":%d,'
-        b'"commandId":"%b","dataSha256":"%b","contextSha256":"%b"}'
-        % (
-            merchant,
-            position,
-            stream,
-            version,
-            msgspec.json.encode(topic.decode()),
-            recorded_at + _SHIFT_US,
-            _uuid(command),
-            sha256(data).hexdigest().encode(),
-            sha256(context).hexdigest().encode(),
-        )
-    ).digest()
+    def replace(self, merchant: bytes, start: int, hashes: bytes) -> None:
+        """Writes other leaf hashes of a log from index `start` on."""
+        os.pwrite(self._file, hashes, (self._starts[merchant] + start) * HASH_BYTES)
 
 
-def _uuid(value: bytes) -> bytes:
-    digits = value.hex().encode()
-    return b"%b-%b-%b-%b-%b" % (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+def _uuid(value: bytes) -> str:
+    digits = value.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+@lru_cache(maxsize=1024)
+def _json(topic: bytes) -> str:
+    return msgspec.json.encode(topic.decode()).decode()

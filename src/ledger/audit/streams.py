@@ -117,7 +117,9 @@ class StreamAuditor:
         current: _Stream | None = None
         for page in pages(self._connection, EVENTS, within.parameters):
             self._load_keys(page)
-            for merchant, stream, version, position, command, recorded_at, topic, data, context in page:
+            if self._leaves is not None:
+                self._leaves.write_page(page, self._sealed)
+            for merchant, stream, version, position, _, _, topic, data, context in page:
                 key = merchant + stream
                 if current is None or current.key != key:
                     self._finish(current, stored, key)
@@ -125,8 +127,6 @@ class StreamAuditor:
                         self._enter(merchant)
                     current = _Stream(key, merchant, stream, is_ours=topic in _TOPICS)
                 self._part.note_position(position)
-                if position <= self._size and self._leaves is not None:
-                    self._leaves.write(merchant, stream, version, position, command, recorded_at, topic, data, context)
                 self._take(current, version, position, topic, data, context)
             progress(len(page))
         self._finish(current, stored, b"\xff" * 33)
@@ -140,7 +140,6 @@ class StreamAuditor:
     def _enter(self, merchant: bytes) -> None:
         self._merchant, self._merchant_id = merchant, UUID(bytes=merchant)
         self._part = self._merchants[self._merchant_id] = MerchantPart()
-        self._size = self._sealed.get(merchant, 0)
 
     def _take(self, current: _Stream, version: int, position: int, topic: bytes, data: bytes, context: bytes) -> None:
         """Folds an event and checks what holds after it."""

@@ -18,13 +18,17 @@ from ledger.tlog.growth import encode_edge
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.merkle import HASH_BYTES, CompactRange
 from ledger.tlog.notes import Malformed, Unverified, Verifier
-from ledger.tlog.tiles import HEIGHT, WIDTH, split_hashes, tile_root
+from ledger.tlog.tiles import HEIGHT, LEVELS, WIDTH, split_hashes, tile_root
 
 _TREES: Final = """
 select merchant_id, size, edge from log_tree where merchant_id = any(%s) order by merchant_id
 """
 _TILES: Final = """
 select number, hashes, root from log_tile where merchant_id = %s and level = %s order by number
+"""
+# The tiles of levels that no tree has.
+_OTHER_TILES: Final = """
+select level, number from log_tile where merchant_id = %s and not (level >= 0 and level < %s) order by 1, 2 limit 20
 """
 _CHECKPOINTS: Final = "select size, note from log_checkpoint where merchant_id = %s order by size"
 
@@ -56,6 +60,8 @@ class TreeAuditor:
         written: Mapping[UUID, Sequence[tuple[str, str]]],
     ) -> None:
         self._connection, self._leaves, self._keys, self._written = connection, leaves, keys, written
+        self._roots: dict[int, bytes] = {}
+        """The roots of the merchant's tiles of level 0, by number."""
 
     def audit(self, merchant_id: UUID, size: int, stored: StoredTree | None) -> tuple[Sealed, list[Violation]]:
         """Returns how far a log is sealed, and what is wrong with it.
@@ -63,7 +69,8 @@ class TreeAuditor:
         `size` is how many leaf hashes the file has: those of all events that a tree or a checkpoint may have.
         """
         verifiers = self._keys.verifiers(merchant_id)
-        found = list(self._tiles(merchant_id, 0 if stored is None else stored.size))
+        self._roots = {}
+        found = list(self._tiles(merchant_id, 0 if stored is None else max(0, min(stored.size, size))))
         claims = [*self._stored_checkpoints(merchant_id, verifiers, found)]
         newest = claims[-1] if claims else None
         claims += self._written_checkpoints(merchant_id, verifiers, found)
@@ -77,32 +84,47 @@ class TreeAuditor:
 
     def _tiles(self, merchant_id: UUID, size: int) -> Iterator[Violation]:
         """Compares every stored tile with the events, or with the tiles below it."""
-        below = size
-        roots: list[bytes] = []
-        for level in range(8):
-            full, above = below // WIDTH, list[bytes]()
-            expected = iter(range(full))
+        roots: dict[int, bytes] = {}
+        for level in range(LEVELS):
+            full, above, after = size >> HEIGHT * (level + 1), dict[int, bytes](), 0
             for page in pages(self._connection, _TILES, (merchant_id, level), size=256):
                 for number, hashes, root in page:
-                    while (wanted := next(expected, None)) is not None and wanted < number:
-                        yield _missing_tile(merchant_id, level, wanted)
-                        above.append(b"")
-                    if wanted is None:
-                        yield _violation(merchant_id, f"tile {level}/{number} is beyond the size of the tree, {size}")
+                    if not 0 <= number < full:
+                        yield _surplus_tile(merchant_id, level, number, size)
                         continue
+                    yield from _missing_tiles(merchant_id, level, after, number)
+                    after, above[number] = number + 1, root
+                    computed = tile_root(hashes)
                     if level == 0:
-                        first = number * WIDTH
-                        events = self._leaves.read(merchant_id.bytes, first, first + WIDTH)
-                        yield from _other_leaves(merchant_id, first, events, hashes)
-                    elif hashes != b"".join(roots[number * WIDTH : (number + 1) * WIDTH]):
+                        yield from self._other_leaves(merchant_id, number, hashes)
+                        if root == computed and len(hashes) == WIDTH * HASH_BYTES:
+                            self._roots[number] = root
+                    elif hashes != b"".join(roots.get(n, b"") for n in range(number * WIDTH, (number + 1) * WIDTH)):
                         yield _violation(merchant_id, f"tile {level}/{number} has not the roots of the tiles below it")
-                    if root != tile_root(hashes):
+                    if root != computed:
                         yield _violation(merchant_id, f"the root of tile {level}/{number} is not that of its hashes")
-                    above.append(root)
-            for wanted in expected:
-                yield _missing_tile(merchant_id, level, wanted)
-                above.append(b"")
-            below, roots = full, above
+            yield from _missing_tiles(merchant_id, level, after, full)
+            roots = above
+        for level, number in self._connection.execute(_OTHER_TILES, (merchant_id, LEVELS)):
+            yield _surplus_tile(merchant_id, level, number, size)
+
+    def _other_leaves(self, merchant_id: UUID, number: int, tile: bytes) -> Iterator[Violation]:
+        """Yields the events whose hashes are not those of their tile, by position. The tile's are in their place then:
+        where a checkpoint contradicts them too, more was changed than these events.
+        """
+        first = number * WIDTH
+        events = self._leaves.read(merchant_id.bytes, first, first + WIDTH)
+        if events == tile:
+            return
+        wanted = split_hashes(tile)
+        for index, leaf in enumerate(split_hashes(events)):
+            if index >= len(wanted) or leaf != wanted[index]:
+                position = first + index + 1
+                is_there = leaf != bytes(HASH_BYTES)
+                what = "is not the one that was sealed" if is_there else "was removed after it was sealed"
+                yield _violation(merchant_id, f"the event at position {position} {what}", position)
+        if len(tile) == len(events):
+            self._leaves.replace(merchant_id.bytes, first, tile)
 
     def _stored_checkpoints(
         self, merchant_id: UUID, verifiers: Sequence[Verifier], found: list[Violation]
@@ -128,8 +150,9 @@ class TreeAuditor:
     def _compare(
         self, merchant_id: UUID, size: int, stored: StoredTree | None, claims: Sequence[tuple[Checkpoint, str]]
     ) -> Iterator[Violation]:
-        """Compares checkpoints, and the edge of the tree, with the tree of the events. The size of the last checkpoint
-        that agrees and that of the first one that does not limit the positions that were changed.
+        """Compares checkpoints, and the edge of the tree, with the tree of the tiles and of the events behind them. The
+        size of the last checkpoint that agrees and that of the first one that does not limit the positions that were
+        changed.
         """
         tree, agreed = CompactRange(), 0
         is_reported = False
@@ -159,12 +182,12 @@ class TreeAuditor:
         while tree.size < end:
             start = tree.size
             until = min(end, (start // WIDTH + 1) * WIDTH)
-            hashes = self._leaves.read(merchant_id.bytes, start, until)
-            if until - start == WIDTH:
-                tree.append_subtree(tile_root(hashes), HEIGHT)
-            else:
-                for leaf in split_hashes(hashes):
-                    tree.append(leaf)
+            root = self._roots.get(start // WIDTH) if until - start == WIDTH else None
+            if root is not None:
+                tree.append_subtree(root, HEIGHT)
+                continue
+            for leaf in split_hashes(self._leaves.read(merchant_id.bytes, start, until)):
+                tree.append(leaf)
 
 
 def _opened(
@@ -189,21 +212,16 @@ def _is_of_another_log(merchant_id: UUID, note: bytes, verifiers: Sequence[Verif
     return origin.endswith(f"/{merchant_id}") and all(verifier.name != origin for verifier in verifiers)
 
 
-def _other_leaves(merchant_id: UUID, first: int, events: bytes, tile: bytes) -> Iterator[Violation]:
-    """Yields the events of a tile whose hashes are not those of the tile, by position."""
-    if events == tile:
-        return
-    wanted = split_hashes(tile)
-    for index, leaf in enumerate(split_hashes(events)):
-        if index >= len(wanted) or leaf != wanted[index]:
-            position = first + index + 1
-            is_there = leaf != bytes(HASH_BYTES)
-            what = "is not the one that was sealed" if is_there else "was removed after it was sealed"
-            yield _violation(merchant_id, f"the event at position {position} {what}", position)
+def _missing_tiles(merchant_id: UUID, level: int, first: int, end: int) -> Iterator[Violation]:
+    """Yields that the tiles of a level from number `first` to before `end` are missing, if there are any."""
+    if end - first == 1:
+        yield _violation(merchant_id, f"tile {level}/{first} is missing")
+    elif first < end:
+        yield _violation(merchant_id, f"the tiles {level}/{first} to {level}/{end - 1} are missing")
 
 
-def _missing_tile(merchant_id: UUID, level: int, number: int) -> Violation:
-    return _violation(merchant_id, f"tile {level}/{number} is missing")
+def _surplus_tile(merchant_id: UUID, level: int, number: int, size: int) -> Violation:
+    return _violation(merchant_id, f"tile {level}/{number} is beyond the tree of {size} entries")
 
 
 def _violation(merchant_id: UUID, message: str, position: int | None = None) -> Violation:

@@ -10,14 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
-from ledger.tlog.merkle import HASH_BYTES, CompactRange, Subtree, join_hashes, subtrees_of
+from ledger.tlog.merkle import EMPTY_ROOT, HASH_BYTES, Subtree, join_hashes, node_hash, subtrees_of
 
 WIDTH: Final = 256
 HEIGHT: Final = 8
 """The levels of the tree that a tile spans: `WIDTH` is two to this power."""
 LEVEL_MAX: Final = 63
-"""The highest level of a path (tlog-tiles). No tree has a tile above level 7."""
-_TREE_LEVEL_MAX: Final = 7
+"""The highest level of a path (tlog-tiles)."""
+LEVELS: Final = 8
+"""How many levels of tiles a tree can have."""
 ENTRY_BYTES_MAX: Final = (1 << 16) - 1
 _PATH: Final = re.compile(r"(entries|0|[1-9]\d?)/((?:x\d{3}/){0,6}\d{3})(?:\.p/([1-9]\d{0,2}))?", re.ASCII)
 
@@ -64,7 +65,7 @@ def width_in(level: Level, number: int, size: int) -> int:
 
 def tiles_in(size: int) -> Iterator[Tile]:
     """Yields the tiles of the tree of this size, level by level, the partial ones included."""
-    for level in range(_TREE_LEVEL_MAX + 1):
+    for level in range(LEVELS):
         for number in range(-(-(size >> (HEIGHT * level)) // WIDTH)):
             yield Tile(level, number, width_in(level, number, size))
 
@@ -77,10 +78,12 @@ def bundles_in(size: int) -> Iterator[Tile]:
 
 def tile_root(hashes: bytes) -> bytes:
     """Returns the root of the hashes of a tile. That of a full tile is a hash of the level above."""
-    tree = CompactRange()
-    for leaf in split_hashes(hashes):
-        tree.append(leaf)
-    return tree.root()
+    level = split_hashes(hashes)
+    while len(level) > 1:
+        without_neighbour = level[-1:] if len(level) % 2 else []
+        level = [node_hash(left, right) for left, right in zip(level[::2], level[1::2], strict=False)]
+        level += without_neighbour
+    return level[0] if level else EMPTY_ROOT
 
 
 def split_hashes(hashes: bytes) -> list[bytes]:

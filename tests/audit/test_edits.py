@@ -1,0 +1,95 @@
+"""Every change that a superuser makes is found, and its place is named."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from random import Random
+
+import psycopg
+import pytest
+from msgspec import Struct, structs
+from tests.audit.auditing import settings_of, wrong_in
+from tests.audit.edits import CELLS, EDITS, Target, copied, restore
+from tests.audit.shops import fill_every_table, make_orders, seal
+from tests.databases import Databases
+from tests.operations.conftest import opening, register
+
+from ledger.audit.auditor import audit, read_saved
+from ledger.audit.report import Report
+from ledger.audit.tables import MERGED
+from ledger.tlog.checkpoint_files import SavedCheckpoints
+from projections.lists import tally
+from projections.payment_methods import TABLE as METHODS
+
+pytestmark = pytest.mark.anyio
+
+_ROUND = 20
+"""How many orders are made between two checkpoints."""
+
+
+class Sealed(Struct, frozen=True):
+    """A database whose log is sealed, its rows, and the checkpoints outside it."""
+
+    url: str
+    target: Target
+    rows: Mapping[str, bytes]
+    saved: SavedCheckpoints
+
+    def audited(self) -> Report:
+        return audit(settings_of(self.url), self.url, saved=self.saved)
+
+
+@pytest.fixture(scope="module")
+async def sealed(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sealed]:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    with databases.lent() as url, psycopg.connect(url, autocommit=True) as connection:
+        async with opening(url) as open_one:
+            ledger = await open_one()
+            merchant = await register(ledger)
+            await fill_every_table(ledger, merchant, orders=0)
+            await seal(url)
+            for n in range(4):
+                past = copied(connection)
+                await make_orders(ledger, merchant, range(n * _ROUND, (n + 1) * _ROUND))
+                await seal(url)
+        await seal(url, folder)
+        saved = await read_saved(structs.replace(settings_of(url), checkpoints_url=str(folder)))
+        found = Sealed(url, Target(connection, merchant.merchant_id, past), copied(connection), saved)
+        assert wrong_in(found.audited()) == []
+        assert saved.sizes == {merchant.merchant_id: found.target.head}
+        yield found
+
+
+def _drawn(kinds: Iterable[str], count: int) -> list[str]:
+    """Returns so many kinds of edits by chance, each before one comes again."""
+    random, drawn = Random(30), list[str]()
+    while len(drawn) < count:
+        drawn += random.sample(sorted(kinds), min(len(list(kinds)), count - len(drawn)))
+    return drawn
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param([*(EDITS.keys() - CELLS.keys()), *_drawn(CELLS, 10)], id="some"),
+        pytest.param(_drawn(EDITS, 400), id="all", marks=pytest.mark.long),
+    ],
+)
+async def test_every_edit_is_found_and_its_place_is_named(sealed: Sealed, kinds: Sequence[str]) -> None:
+    wrong = list[str]()
+    for seed, kind in enumerate(sorted(kinds)):
+        sought = EDITS[kind](sealed.target, Random(seed))
+        report = sealed.audited()
+        missed = [each for each in sought if not each.is_in(report.violations)]
+        if missed or not sought:
+            wrong.append(f"{kind}, seed {seed}: {missed} not in {wrong_in(report)[:5]}")
+        restore(sealed.target.connection, sealed.rows)
+    assert wrong == []
+    assert wrong_in(sealed.audited()) == []
+
+
+def test_there_is_an_edit_of_every_column_of_every_table() -> None:
+    named = {name for name in EDITS if "." in name}
+    assert named >= {
+        f"{table.name}.{column}" for table in (*MERGED, METHODS, tally.TABLE) for column, _ in table.columns
+    }
