@@ -150,7 +150,7 @@ def _add_row(table: str, key: str, target: Target, random: Random) -> list[Sough
     row, stream_id = _row(target, random, table, stream)
     kind = dict(next(each.columns for each in MERGED if each.name == table))[key]
     other, value = uuid4(), {"uuid": "%(other)s", "bytea": f"{key} || '\\x78'"}.get(kind, f"{key} || 'x'")
-    target.copy(table, row, {key: value}, other=other)
+    target.copy(table, row, {key: value, **_UNIQUE.get(table, {})}, other=other)
     return [Sought(str(other if key == stream else stream_id), "ROW", table)]
 
 
@@ -373,7 +373,7 @@ def _add_checkpoint(target: Target, random: Random) -> list[Sought]:
 
 
 def _edit_counter(table: str, column: str, kind: str, target: Target, random: Random) -> list[Sought]:
-    row, _ = _row(target, random, table, "merchant_id")
+    row, _ = _row(target, random, table, "merchant_id", where="n <> 0")
     assert _changed(target, random, table, row, column, kind), f"no other value of {table}.{column}"
     return [Sought(None, "ROW", table)]
 
@@ -442,7 +442,8 @@ def _add_block(target: Target, random: Random) -> list[Sought]:
 
 def _edit_key(change: str, target: Target, random: Random) -> list[Sought]:
     """Changes the data key of a customer: its rows, or the events that it opens, are named."""
-    row, customer_id = _row(target, random, "data_key", "customer_id")
+    known = "customer_id in (select customer_id from customer)"
+    row, customer_id = _row(target, random, "data_key", "customer_id", where=known)
     target.execute(f"update data_key set {change} where ctid = %(row)s", row=row)
     return [Sought(str(customer_id))]
 
@@ -475,6 +476,15 @@ def _move_number(target: Target, random: Random) -> list[Sought]:
     )
     return [Sought(str(method_id), "V1"), Sought(str(other), "V1")]
 
+
+_UNIQUE: Final[Mapping[str, Mapping[str, str]]] = {
+    "plan": {"external_id": "external_id || 'x'"},
+    "subscription": {"external_id": "external_id || 'x'"},
+    "product": {"id": "id || 'x'"},
+    "processor_account": {"name": "name || 'x'"},
+    "webhook_endpoint": {"number": "number + 1"},
+}
+"""Other columns of which no two rows have the same value."""
 
 _KEYS: Final = {model.name: model.key[-1] for model in READ_MODELS if model.name != "merchant"} | {"claim": "key"}
 """The column by which a row of a table becomes another one."""

@@ -11,7 +11,7 @@ from tests.tlog.logs import KEYS, execute
 
 from ledger.audit.leaves import LeafFile
 from ledger.audit.snapshot import take_snapshot
-from ledger.audit.trees import StoredTree, TreeAuditor, read_trees
+from ledger.audit.trees import TreeAuditor, read_trees
 from ledger.postgres.connection import connect
 from ledger.tlog.checkpoints import Checkpoint, sign_checkpoint
 from ledger.tlog.growth import grow
@@ -26,8 +26,9 @@ SIZE = WIDTH * WIDTH + 3
 
 def audited(url: str, merchant: UUID, leaves: LeafFile) -> list[str]:
     with take_snapshot(url) as (connection, _):
-        stored: StoredTree = read_trees(connection, [merchant])[merchant]
-        return [each.message for each in TreeAuditor(connection, leaves, KEYS, {}).audit(merchant, SIZE, stored)[1]]
+        stored = read_trees(connection, merchant, merchant)[merchant]
+        auditor = TreeAuditor(connection, leaves, KEYS, {}, merchant, merchant)
+        return [each.message for each in auditor.audit(merchant, SIZE, stored)[1]]
 
 
 async def test_a_tile_has_the_roots_of_the_tiles_below_it(database_url: str, tmp_path: Path) -> None:

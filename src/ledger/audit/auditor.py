@@ -15,18 +15,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, LiteralString
+from typing import Final, LiteralString
 from uuid import UUID
 
 from msgspec import Struct
-from psycopg import sql
 
 from ledger.audit.invariants.broken import Broken
 from ledger.audit.invariants.subscriptions import broken_payments
 from ledger.audit.invariants.vault import broken_vault
 from ledger.audit.leaves import LeafFile
 from ledger.audit.report import ROW, Findings, Report, Sealed, Violation
-from ledger.audit.snapshot import Connection, Snapshot, join_snapshot, pages, take_snapshot
+from ledger.audit.snapshot import Connection, MerchantRows, Snapshot, join_snapshot, pages, take_snapshot
 from ledger.audit.streams import EVENTS, StreamAuditor, StreamsAudited
 from ledger.audit.sums import HASH_MODULUS, Details, MerchantPart, id_hash, row_hash
 from ledger.audit.tables import KeyRange, differences
@@ -34,7 +33,6 @@ from ledger.audit.trees import StoredTree, TreeAuditor, read_trees
 from ledger.domain.payment_methods.state import stream_of
 from ledger.journal.encryption.sealing_keys import SealingKeys
 from ledger.journal.inline import Row
-from ledger.postgres.skip_scan import skip_scan
 from ledger.progress import Progress, unreported
 from ledger.security.secrets import load_checkpoint_keys, load_sealing_keys
 from ledger.settings import CannotRun, Settings, log_origin
@@ -49,15 +47,20 @@ _SIGNED: Final = "select merchant_id, max(size) from log_checkpoint group by mer
 _ERASING: Final = """
 select merchant_id, customer_id from data_key where destroyed_at is not null and forgotten_at is null
 """
-_TALLY: Final = "select day - date '2000-01-01', status::bytea, n from tally where merchant_id = %s and n <> 0"
-_CUSTOMERS: Final = "select coalesce((select n from customer_count where merchant_id = %s), 0)"
+_TALLY: Final = """
+select merchant_id, day - date '2000-01-01', status, n from tally
+ where merchant_id between %s and %s and n <> 0 order by merchant_id
+"""
+_CUSTOMERS: Final = """
+select merchant_id, n from customer_count where merchant_id between %s and %s order by merchant_id
+"""
 _METHODS: Final = """
 select merchant_id, payment_method_id, customer_id, is_default, created_at, is_saved, doc from payment_method
- where merchant_id = %s
+ where merchant_id between %s and %s order by merchant_id
 """
 # The numbers of the vault, and whether each is one that nothing is going to destroy.
 _VAULT: Final = """
-select payment_method_id, settled from vault_card where merchant_id = %s
+select merchant_id, payment_method_id, settled from vault_card where merchant_id between %s and %s order by merchant_id
 """
 # The positions between the events of a log, and behind them up to its head: the first and the last of each gap.
 _GAPS: Final = """
@@ -70,10 +73,6 @@ select before + 1, position - 1
  where position > before + 1 order by 1 limit 20
 """
 _BEHIND: Final = "select position from event where merchant_id = %s and position > %s order by position limit 20"
-# The tables that are read merchant by merchant.
-_BY_MERCHANT: Final = (
-    tally.TABLE.name, "customer_count", METHODS.name, "log_tree", "log_tile", "log_checkpoint",
-)  # fmt: skip
 # Streams that lie evenly in a merchant's log.
 _SAMPLE: Final = "select stream_id from event where merchant_id = %s and position = any(%s)"
 
@@ -125,7 +124,8 @@ def audit(
             if merchant_id not in heads:
                 raise CannotRun(f"there is no merchant {merchant_id}: `ledger merchants list` shows them")
             heads = {merchant_id: heads[merchant_id]}
-        trees = read_trees(connection, list(heads))
+        first, last = (_NONE, _ALL) if merchant_id is None else (merchant_id, merchant_id)
+        trees = read_trees(connection, first, last)
         written = {} if saved is None else saved.by_merchant
         covered = _covered(connection, heads, trees, saved)
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ledger-audit-")))
@@ -139,7 +139,7 @@ def audit(
             starts=_starts(covered),
         )
         findings, parts, rows = Findings(), dict[UUID, MerchantPart](), 0
-        for audited in _audit_streams(connection, work, heads, merchant_id, workers, progress):
+        for audited in _audit_streams(connection, work, heads, first, last, workers, progress):
             findings.merge(audited.total, audited.listed)
             rows += audited.rows
             for id_, part in audited.merchants.items():
@@ -149,16 +149,21 @@ def audit(
             vault = stack.enter_context(join_snapshot(settings.database_vault_url, snapshot))
         leaves = work.leaf_file()
         stack.callback(leaves.close)
-        auditor = TreeAuditor(connection, leaves, _log_keys(settings), written)
+        auditor = TreeAuditor(connection, leaves, _log_keys(settings), written, first, last)
+        tables = _Tables(connection, vault, work, first, last)
         sealed: list[Sealed] = []
         for n, (id_, head) in enumerate(heads.items(), 1):
             one, wrong = auditor.audit(id_, head, trees.get(id_))
             sealed.append(one)
-            wrong += _merchant(connection, vault, work, id_, head, parts.get(id_, MerchantPart()))
-            for violation in wrong:
+            part = parts.get(id_, MerchantPart())
+            for violation in (*wrong, *_positions(connection, id_, head, part), *tables.compare(id_, part)):
                 findings.add(violation)
             progress("comparing counters and signed logs", n, len(heads))
-        for violation in _without_log(connection, vault, heads, parts) if merchant_id is None else ():
+        passed = {"log_tree": trees.keys() - heads.keys()} | tables.passed()
+        for rows_of, name in ((auditor.tiles, "log_tile"), (auditor.checkpoints, "log_checkpoint")):
+            rows_of.end()
+            passed[name] = rows_of.passed
+        for violation in _without_log(heads, parts, passed):
             findings.add(violation)
     return Report(
         snapshot_at=snapshot.at,
@@ -181,7 +186,7 @@ def audit_log(settings: Settings, url: str, place: Path) -> tuple[int, list[Viol
     found: list[Violation] = []
     with take_snapshot(url) as (connection, _):
         heads = dict(connection.execute(_HEADS, binary=True).fetchall())
-        trees = read_trees(connection, list(heads))
+        trees = read_trees(connection, _NONE, _ALL)
         covered = _covered(connection, heads, trees, None)
         starts = {merchant_id.bytes: start for merchant_id, start in _starts(covered).items()}
         sealed = {merchant_id.bytes: size for merchant_id, size in covered.items()}
@@ -189,7 +194,7 @@ def audit_log(settings: Settings, url: str, place: Path) -> tuple[int, list[Viol
         for page in pages(connection, EVENTS, KeyRange((_NONE, _NONE), (_ALL, _ALL)).parameters):
             events += len(page)
             leaves.write_page(page, sealed)
-        auditor = TreeAuditor(connection, leaves, _log_keys(settings), {})
+        auditor = TreeAuditor(connection, leaves, _log_keys(settings), {}, _NONE, _ALL)
         for merchant_id, head in heads.items():
             found += auditor.audit(merchant_id, head, trees.get(merchant_id))[1]
         leaves.close()
@@ -236,13 +241,13 @@ def _audit_streams(
     connection: Connection,
     work: _Work,
     heads: Mapping[UUID, int],
-    merchant_id: UUID | None,
+    first: UUID,
+    last: UUID,
     workers: int,
     progress: Progress,
 ) -> Iterator[StreamsAudited]:
     """Yields the parts of the audit of all streams, as they end."""
     total, done = sum(heads.values()), 0
-    first, last = (_NONE, _ALL) if merchant_id is None else (merchant_id, merchant_id)
     if workers == 1:
         whole = KeyRange((first, _NONE), (last, _ALL))
 
@@ -304,45 +309,82 @@ def _ranges(connection: Connection, heads: Mapping[UUID, int], count: int, first
     return [KeyRange(after, until) for after, until in zip([(first, _NONE), *ends], ends, strict=False)]
 
 
-def _merchant(
-    connection: Connection, vault: Connection | None, work: _Work, merchant_id: UUID, head: int, part: MerchantPart
-) -> list[Violation]:
-    """Returns what is wrong with a merchant's positions, counters and sums."""
-    found = list(_positions(connection, merchant_id, head, part))
-    found += _counters(connection, merchant_id, part)
-    methods = sum(map(row_hash, _rows(connection, _METHODS, merchant_id)))
-    settled = sum(id_hash(method_id) for method_id, is_settled in _numbers(vault, merchant_id) if is_settled)
-    other_methods = methods % HASH_MODULUS != part.methods
-    other_numbers = vault is not None and settled != part.saved
-    if not (other_methods or other_numbers or part.paid):
+class _Tables:
+    """The tables that are compared as a whole for each merchant in a range: counters, and rows with another key."""
+
+    def __init__(self, connection: Connection, vault: Connection | None, work: _Work, first: UUID, last: UUID) -> None:
+        self._connection, self._work = connection, work
+        self._vault = vault
+        self._tally = MerchantRows(connection, _TALLY, first, last)
+        self._customers = MerchantRows(connection, _CUSTOMERS, first, last)
+        self._methods = MerchantRows(connection, _METHODS, first, last)
+        self._numbers = None if vault is None else MerchantRows(vault, _VAULT, first, last)
+
+    def compare(self, merchant_id: UUID, part: MerchantPart) -> list[Violation]:
+        """Returns what is wrong with the counters and sums of a merchant, who comes behind the one before."""
+        found = list(self._counters(merchant_id, part))
+        methods = sum(row_hash((merchant_id.bytes, *row)) for row in self._methods.of(merchant_id))
+        other_methods = methods % HASH_MODULUS != part.methods
+        other_numbers = False
+        if self._numbers is not None:
+            settled = [
+                id_hash(UUID(bytes=method_id)) for method_id, is_settled in self._numbers.of(merchant_id) if is_settled
+            ]
+            other_numbers = sum(settled) != part.saved
+        if other_methods or other_numbers or part.paid:
+            found += self._details(merchant_id, part, other_methods=other_methods, other_numbers=other_numbers)
         return found
-    details = Details()
-    _auditor(connection, work, details).audit(
-        KeyRange((merchant_id, _NONE), (merchant_id, _ALL)), lambda _: None
-    )  # what it finds was found before
-    if other_methods:
-        found += _methods(merchant_id, details, _rows(connection, _METHODS, merchant_id))
-    if other_numbers:
-        numbers = dict(_numbers(vault, merchant_id))
-        found += [_violation(merchant_id, broken) for broken in broken_vault(details.saved, numbers)]
-    for order_id in part.charging:  # its outcome is not recorded on both sides yet
-        details.paid.pop(order_id, None)
-        details.captured.pop(order_id, None)
-    found += [_violation(merchant_id, broken) for broken in broken_payments(details.paid, details.captured)]
-    return found
+
+    def passed(self) -> dict[str, set[UUID]]:
+        """Returns the merchants of each table whose rows were not compared. Call it at the end."""
+        tables = {
+            tally.TABLE.name: self._tally,
+            "customer_count": self._customers,
+            METHODS.name: self._methods,
+            "vault_card": self._numbers,
+        }
+        for rows in tables.values():
+            if rows is not None:
+                rows.end()
+        return {name: rows.passed for name, rows in tables.items() if rows is not None}
+
+    def _counters(self, merchant_id: UUID, part: MerchantPart) -> Iterator[Violation]:
+        stored = {(day, status): n for day, status, n in self._tally.of(merchant_id)}
+        counted = {key: n for key, n in part.tally.items() if n}
+        for day, status in sorted(stored.keys() | counted.keys()):
+            expected, found = counted.get((day, status), 0), stored.get((day, status), 0)
+            if expected != found:
+                name = f"{status.decode()} of day {day} since 2000-01-01"
+                yield _counter(merchant_id, tally.TABLE.name, f"the counter of orders {name}", expected, found)
+        customers = sum(n for (n,) in self._customers.of(merchant_id))
+        if customers != part.customers:
+            yield _counter(merchant_id, "customer_count", "the counter of customers", part.customers, customers)
+
+    def _details(
+        self, merchant_id: UUID, part: MerchantPart, *, other_methods: bool, other_numbers: bool
+    ) -> Iterator[Violation]:
+        """Audits the streams of a merchant again, and yields where what their sums are over differs."""
+        details = Details()
+        _auditor(self._connection, self._work, details).audit(
+            KeyRange((merchant_id, _NONE), (merchant_id, _ALL)), lambda _: None
+        )  # what it finds was found before
+        if other_methods:
+            yield from _methods(merchant_id, details, _rows(self._connection, _METHODS, merchant_id))
+        if other_numbers and self._vault is not None:
+            rows = _rows(self._vault, _VAULT, merchant_id)
+            numbers = {UUID(bytes=method_id): is_settled for _, method_id, is_settled in rows}
+            yield from (_violation(merchant_id, broken) for broken in broken_vault(details.saved, numbers))
+        for order_id in part.charging:  # its outcome is not recorded on both sides yet
+            details.paid.pop(order_id, None)
+            details.captured.pop(order_id, None)
+        for broken in broken_payments(details.paid, details.captured):
+            yield _violation(merchant_id, broken)
 
 
-def _rows(connection: Connection, query: LiteralString, merchant_id: UUID) -> Iterator[tuple[Any, ...]]:
+def _rows(connection: Connection, query: LiteralString, merchant_id: UUID) -> Iterator[Row]:
     """Yields rows of a merchant, of which a page is in memory at once."""
-    for page in pages(connection, query, (merchant_id,)):
+    for page in pages(connection, query, (merchant_id, merchant_id)):
         yield from page
-
-
-def _numbers(vault: Connection | None, merchant_id: UUID) -> Iterator[tuple[UUID, bool]]:
-    """Yields the numbers of the vault by the ids of their payment methods, with whether each is settled."""
-    if vault is not None:
-        for method_id, is_settled in _rows(vault, _VAULT, merchant_id):
-            yield UUID(bytes=method_id), is_settled
 
 
 def _positions(connection: Connection, merchant_id: UUID, head: int, part: MerchantPart) -> Iterator[Violation]:
@@ -359,34 +401,16 @@ def _positions(connection: Connection, merchant_id: UUID, head: int, part: Merch
 
 
 def _without_log(
-    connection: Connection, vault: Connection | None, heads: Container[UUID], parts: Mapping[UUID, MerchantPart]
+    heads: Container[UUID], parts: Mapping[UUID, MerchantPart], passed: Mapping[str, Iterable[UUID]]
 ) -> Iterator[Violation]:
-    """Yields that there are events, or rows of tables that are read merchant by merchant, of merchants without a log."""
+    """Yields that there are events of merchants without a log, or rows of tables that were `passed`."""
     for merchant_id, part in parts.items():
         if merchant_id not in heads:
             yield _violation(merchant_id, Broken("I10", f"{part.events} events of a merchant that has no log"))
-    tables = [(connection, name) for name in _BY_MERCHANT]
-    tables += [] if vault is None else [(vault, "vault_card")]
-    for reader, table in tables:
-        merchants = skip_scan(table=table, column="merchant_id", where="true", then="select value from found")
-        for (merchant_id,) in reader.execute(sql.SQL(merchants), binary=True):
-            if merchant_id not in heads:
-                what = f"{table} has rows of a merchant that has no log"
-                yield Violation(invariant=ROW, merchant_id=merchant_id, message=what, table=table)
-
-
-def _counters(connection: Connection, merchant_id: UUID, part: MerchantPart) -> Iterator[Violation]:
-    stored = {(day, status): n for day, status, n in connection.execute(_TALLY, (merchant_id,), binary=True)}
-    counted = {key: n for key, n in part.tally.items() if n}
-    for day, status in sorted(stored.keys() | counted.keys()):
-        expected, found = counted.get((day, status), 0), stored.get((day, status), 0)
-        if expected != found:
-            name = f"{status.decode()} of day {day} since 2000-01-01"
-            yield _counter(merchant_id, "tally", f"the counter of orders {name}", expected, found)
-    row = connection.execute(_CUSTOMERS, (merchant_id,)).fetchone()
-    assert row is not None, "a query without a table has a row"
-    if row[0] != part.customers:
-        yield _counter(merchant_id, "customer_count", "the counter of customers", part.customers, row[0])
+    for table, merchants in passed.items():
+        for merchant_id in sorted(merchants):
+            what = f"{table} has rows of a merchant that has no log"
+            yield Violation(invariant=ROW, merchant_id=merchant_id, message=what, table=table)
 
 
 def _counter(merchant_id: UUID, table: str, what: str, expected: int, found: int) -> Violation:

@@ -94,6 +94,37 @@ def pages(
             yield page
 
 
+class MerchantRows:
+    """The rows of a query in the order of merchants, read once from the first to the last.
+
+    The query begins with the merchant, takes the first and the last one, and orders by merchant. `passed` are the
+    merchants whose rows nobody has asked for.
+    """
+
+    def __init__(
+        self, connection: Connection, query: LiteralString, first: UUID, last: UUID, size: int = _PAGE
+    ) -> None:
+        self._rows = (row for page in pages(connection, query, (first, last), size) for row in page)
+        self._next = next(self._rows, None)
+        self.passed: set[UUID] = set()
+
+    def of(self, merchant_id: UUID) -> Iterator[tuple[Any, ...]]:
+        """Yields the rows of a merchant, who comes behind the one before, without the merchant. Take all of them."""
+        key = merchant_id.bytes
+        while self._next is not None and self._next[0] <= key:
+            row, self._next = self._next, next(self._rows, None)
+            if row[0] == key:
+                yield row[1:]
+            else:
+                self.passed.add(UUID(bytes=row[0]))
+
+    def end(self) -> None:
+        """Reads to the end."""
+        while self._next is not None:
+            self.passed.add(UUID(bytes=self._next[0]))
+            self._next = next(self._rows, None)
+
+
 def key_of(merchant_id: UUID, stream_id: UUID) -> bytes:
     """Returns a stream's place in the order in which streams are read."""
     return merchant_id.bytes + stream_id.bytes

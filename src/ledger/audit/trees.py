@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ledger.audit.leaves import LeafFile
 from ledger.audit.report import TREE, Sealed, Violation
-from ledger.audit.snapshot import Connection, pages
+from ledger.audit.snapshot import Connection, MerchantRows
 from ledger.tlog.checkpoints import Checkpoint, open_checkpoint
 from ledger.tlog.growth import encode_edge
 from ledger.tlog.keys import LogKeys
@@ -21,16 +21,16 @@ from ledger.tlog.notes import Malformed, Unverified, Verifier
 from ledger.tlog.tiles import HEIGHT, LEVELS, WIDTH, split_hashes, tile_root
 
 _TREES: Final = """
-select merchant_id, size, edge from log_tree where merchant_id = any(%s) order by merchant_id
+select merchant_id, size, edge from log_tree where merchant_id between %s and %s order by merchant_id
 """
 _TILES: Final = """
-select number, hashes, root from log_tile where merchant_id = %s and level = %s order by number
+select merchant_id, level, number, hashes, root from log_tile where merchant_id between %s and %s
+ order by merchant_id, level, number
 """
-# The tiles of levels that no tree has.
-_OTHER_TILES: Final = """
-select level, number from log_tile where merchant_id = %s and not (level >= 0 and level < %s) order by 1, 2 limit 20
+_CHECKPOINTS: Final = """
+select merchant_id, size, note from log_checkpoint where merchant_id between %s and %s order by merchant_id, size
 """
-_CHECKPOINTS: Final = "select size, note from log_checkpoint where merchant_id = %s order by size"
+_TILES_AT_ONCE: Final = 64
 
 
 class StoredTree(Struct, frozen=True):
@@ -41,15 +41,15 @@ class StoredTree(Struct, frozen=True):
     edge: bytes
 
 
-def read_trees(connection: Connection, merchants: Sequence[UUID]) -> dict[UUID, StoredTree]:
-    """Returns the trees of merchants, as they are stored."""
-    rows = connection.execute(_TREES, (list(merchants),), binary=True)
+def read_trees(connection: Connection, first: UUID, last: UUID) -> dict[UUID, StoredTree]:
+    """Returns the trees of the merchants in a range, as they are stored."""
+    rows = connection.execute(_TREES, (first, last), binary=True)
     return {merchant_id: StoredTree(merchant_id, size, edge) for merchant_id, size, edge in rows}
 
 
 class TreeAuditor:
-    """Audits the trees of logs whose leaf hashes are in `leaves`. `written` are the checkpoints outside the database,
-    by merchant, with the name of each one's file.
+    """Audits the trees of the merchants in a range, in their order. The leaf hashes of their logs are in `leaves`.
+    `written` are the checkpoints outside the database, by merchant, with the name of each one's file.
     """
 
     def __init__(
@@ -58,8 +58,12 @@ class TreeAuditor:
         leaves: LeafFile,
         keys: LogKeys,
         written: Mapping[UUID, Sequence[tuple[str, str]]],
+        first: UUID,
+        last: UUID,
     ) -> None:
-        self._connection, self._leaves, self._keys, self._written = connection, leaves, keys, written
+        self._leaves, self._keys, self._written = leaves, keys, written
+        self.tiles = MerchantRows(connection, _TILES, first, last, _TILES_AT_ONCE)
+        self.checkpoints = MerchantRows(connection, _CHECKPOINTS, first, last)
         self._roots: dict[int, bytes] = {}
         """The roots of the merchant's tiles of level 0, by number."""
 
@@ -84,29 +88,27 @@ class TreeAuditor:
 
     def _tiles(self, merchant_id: UUID, size: int) -> Iterator[Violation]:
         """Compares every stored tile with the events, or with the tiles below it."""
-        roots: dict[int, bytes] = {}
-        for level in range(LEVELS):
-            full, above, after = size >> HEIGHT * (level + 1), dict[int, bytes](), 0
-            for page in pages(self._connection, _TILES, (merchant_id, level), size=256):
-                for number, hashes, root in page:
-                    if not 0 <= number < full:
-                        yield _surplus_tile(merchant_id, level, number, size)
-                        continue
-                    yield from _missing_tiles(merchant_id, level, after, number)
-                    after, above[number] = number + 1, root
-                    computed = tile_root(hashes)
-                    if level == 0:
-                        yield from self._other_leaves(merchant_id, number, hashes)
-                        if root == computed and len(hashes) == WIDTH * HASH_BYTES:
-                            self._roots[number] = root
-                    elif hashes != b"".join(roots.get(n, b"") for n in range(number * WIDTH, (number + 1) * WIDTH)):
-                        yield _violation(merchant_id, f"tile {level}/{number} has not the roots of the tiles below it")
-                    if root != computed:
-                        yield _violation(merchant_id, f"the root of tile {level}/{number} is not that of its hashes")
-            yield from _missing_tiles(merchant_id, level, after, full)
-            roots = above
-        for level, number in self._connection.execute(_OTHER_TILES, (merchant_id, LEVELS)):
-            yield _surplus_tile(merchant_id, level, number, size)
+        full = [size >> HEIGHT * (level + 1) for level in range(LEVELS)]
+        roots: list[dict[int, bytes]] = [{} for _ in full]
+        after = [0 for _ in full]
+        for level, number, hashes, root in self.tiles.of(merchant_id):
+            if not (0 <= level < LEVELS and 0 <= number < full[level]):
+                what = f"tile {level}/{number} is beyond the tree of {size} entries"
+                yield _violation(merchant_id, what)
+                continue
+            yield from _missing_tiles(merchant_id, level, after[level], number)
+            after[level], roots[level][number] = number + 1, root
+            computed = tile_root(hashes)
+            if level == 0:
+                yield from self._other_leaves(merchant_id, number, hashes)
+                if root == computed and len(hashes) == WIDTH * HASH_BYTES:
+                    self._roots[number] = root
+            elif hashes != b"".join(roots[level - 1].get(n, b"") for n in range(number * WIDTH, (number + 1) * WIDTH)):
+                yield _violation(merchant_id, f"tile {level}/{number} has not the roots of the tiles below it")
+            if root != computed:
+                yield _violation(merchant_id, f"the root of tile {level}/{number} is not that of its hashes")
+        for level, end in enumerate(full):
+            yield from _missing_tiles(merchant_id, level, after[level], end)
 
     def _other_leaves(self, merchant_id: UUID, number: int, tile: bytes) -> Iterator[Violation]:
         """Yields the events whose hashes are not those of their tile, by position. The tile's are in their place then:
@@ -129,14 +131,13 @@ class TreeAuditor:
     def _stored_checkpoints(
         self, merchant_id: UUID, verifiers: Sequence[Verifier], found: list[Violation]
     ) -> Iterator[tuple[Checkpoint, str, str]]:
-        for page in pages(self._connection, _CHECKPOINTS, (merchant_id,)):
-            for size, note in page:
-                where = f"checkpoint of {size} entries"
-                checkpoint = _opened(merchant_id, note, verifiers, where, found)
-                if checkpoint is not None and checkpoint.size != size:
-                    found.append(_violation(merchant_id, f"the {where} is one of {checkpoint.size}"))
-                elif checkpoint is not None:
-                    yield checkpoint, where, note.decode()
+        for size, note in self.checkpoints.of(merchant_id):
+            where = f"checkpoint of {size} entries"
+            checkpoint = _opened(merchant_id, note, verifiers, where, found)
+            if checkpoint is not None and checkpoint.size != size:
+                found.append(_violation(merchant_id, f"the {where} is one of {checkpoint.size}"))
+            elif checkpoint is not None:
+                yield checkpoint, where, note.decode()
 
     def _written_checkpoints(
         self, merchant_id: UUID, verifiers: Sequence[Verifier], found: list[Violation]
@@ -163,7 +164,8 @@ class TreeAuditor:
         for end in ends:
             if end > size:
                 for _, where in by_size.get(end, [])[:1]:
-                    what = f"the {where} has {end} entries, and the log ends at position {size}"
+                    what = f"an event of the positions {agreed + 1} to {end} was removed"
+                    what = f"the {where} has {end} entries, and the log ends at position {size}: {what}"
                     yield _violation(merchant_id, what, size + 1)
                 continue
             self._grow(tree, merchant_id, end)
@@ -218,10 +220,6 @@ def _missing_tiles(merchant_id: UUID, level: int, first: int, end: int) -> Itera
         yield _violation(merchant_id, f"tile {level}/{first} is missing")
     elif first < end:
         yield _violation(merchant_id, f"the tiles {level}/{first} to {level}/{end - 1} are missing")
-
-
-def _surplus_tile(merchant_id: UUID, level: int, number: int, size: int) -> Violation:
-    return _violation(merchant_id, f"tile {level}/{number} is beyond the tree of {size} entries")
 
 
 def _violation(merchant_id: UUID, message: str, position: int | None = None) -> Violation:
