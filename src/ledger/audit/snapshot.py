@@ -98,7 +98,7 @@ class MerchantRows:
     """The rows of a query in the order of merchants, read once from the first to the last.
 
     The query begins with the merchant, takes the first and the last one, and orders by merchant. `passed` are the
-    merchants whose rows nobody has asked for.
+    merchants whose rows were not asked for.
     """
 
     def __init__(
