@@ -49,8 +49,8 @@ class Sought(NamedTuple):
         if isinstance(place, str):
             return place in f"{one.order_id} {one.stream_id} {one.message}"
         between = re.search(r"positions (\d+) to (\d+)", one.message)
-        first, last = map(int, between.groups()) if between else (one.position or 0, one.position or 0)
-        return first <= place <= last < first + _RANGE_MAX
+        first, last = map(int, between.groups()) if between else (0, 0)
+        return one.position == place or first <= place <= last < first + _RANGE_MAX
 
 
 class Target(Struct, frozen=True):
