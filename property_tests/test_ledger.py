@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from property_tests.log_replay import digest, read_log, replay_log
+from tests.audit.auditing import audit_of, wrong_in
 from tests.databases import Databases
 from tests.operations.conftest import an_order, by_card, register
 from tests.sealing import MASTER_KEY
@@ -180,6 +181,7 @@ def test_any_sequence_of_operations_leaves_a_gapless_log_and_read_models_that_fo
         assert replay_log(merchant, log, size) == rows
         assert not loop.run(rebuild(url, ledger.journal.reader, merchant_id=merchant)).differs
         assert loop.run(stored_rows(url, merchant)) == rows
+        assert wrong_in(audit_of(url, merchant)) == []
 
     holds()
 

@@ -3421,7 +3421,7 @@ AUDIT: Final = (
         _AUDIT_STREAMS,
         "        if version != current.version + 1:\n",
         "        if False:\n",
-        (_AUDIT_TESTS,),
+        (_EDIT_TESTS,),
     ),
     Mutant(
         "positions-not-audited",
@@ -3453,7 +3453,7 @@ AUDIT: Final = (
         _AUDIT_STREAMS,
         "        if has_card_number(data) or (context != self._context and has_card_number(context)):\n",
         "        if False:\n",
-        (_AUDIT_TESTS,),
+        (_EDIT_TESTS,),
     ),
     Mutant(
         "sealed-card-number-not-audited",
@@ -3461,7 +3461,7 @@ AUDIT: Final = (
         _AUDIT_STREAMS,
         "                if has_card_number(data):\n",
         "                if False:\n",
-        (_AUDIT_TESTS,),
+        (f"{_AUDIT_TESTS}::test_a_card_number_in_sealed_data_is_named",),
     ),
     Mutant(
         "period-without-an-end-not-audited",
@@ -3565,7 +3565,7 @@ AUDIT: Final = (
         _AUDITOR,
         "        if other_methods or other_numbers or part.paid:\n",
         "        if other_methods or other_numbers:\n",
-        (_AUDIT_TESTS,),
+        (f"{_AUDIT_TESTS}::test_money_of_a_subscription_that_no_invoice_has_is_named",),
     ),
     Mutant(
         "leaf-not-audited",
@@ -3669,7 +3669,7 @@ AUDIT: Final = (
         _AUDIT_STREAMS,
         "            if list(should) != found and (should or found):\n",
         "            if False:\n",
-        (_AUDIT_TESTS,),
+        (f"{_AUDIT_TESTS}::test_every_changed_cell_of_every_table_is_named",),
     ),
     Mutant(
         "surplus-row-not-audited",
@@ -3717,7 +3717,7 @@ AUDIT: Final = (
         _AUDIT_STREAMS,
         "            if (destroyed_at is not None) != customer.erased:\n",
         "            if False:\n",
-        (_AUDIT_TESTS,),
+        (_EDIT_TESTS,),
     ),
 )
 

@@ -173,7 +173,18 @@ def _edit_event(column: str, target: Target, random: Random) -> list[Sought]:
         f"update event set {column} = {value} where merchant_id = %(m)s and position = %(p)s and {column} is distinct from {value}",
         p=position,
     )
-    return [Sought(position, "TREE")]
+    found = [Sought(position, "TREE")]
+    return [*found, Sought(position, "I10")] if column == "version" else found
+
+
+def _write_card_number(column: str, target: Target, random: Random) -> list[Sought]:
+    position = random.randint(1, target.head)
+    target.execute(
+        f"update event set {column} = convert_to('{{\"note\":\"4242424242424242\"}}', 'UTF8')"
+        " where merchant_id = %(m)s and position = %(p)s",
+        p=position,
+    )
+    return [Sought(position, "I13")]
 
 
 def _remove_event(target: Target, random: Random) -> list[Sought]:
@@ -448,6 +459,12 @@ def _edit_key(change: str, target: Target, random: Random) -> list[Sought]:
     return [Sought(str(customer_id))]
 
 
+def _destroy_key(target: Target, random: Random) -> list[Sought]:
+    change = "wrapped = null, sealing_key_id = null, destroyed_at = now(), forgotten_at = now()"
+    (sought,) = _edit_key(change, target, random)
+    return [sought._replace(table="data_key", column="destroyed_at")]
+
+
 def _remove_key(target: Target, random: Random) -> list[Sought]:
     row, customer_id = _row(target, random, "data_key", "customer_id")
     target.execute("delete from data_key where ctid = %(row)s", row=row)
@@ -510,6 +527,8 @@ CELLS: Final[Mapping[str, Edit]] = _cells()
 
 EDITS: Final[Mapping[str, Edit]] = {
     **{f"event.{column}": partial(_edit_event, column) for column in _EVENT_COLUMNS},
+    "card number in an event": partial(_write_card_number, "data"),
+    "card number in a context": partial(_write_card_number, "context"),
     "event removed": _remove_event,
     "events swapped": _swap_events,
     "contents of events swapped": _swap_contents,
@@ -556,9 +575,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     "data_key.merchant_id": partial(_edit_key, "merchant_id = gen_random_uuid()"),
     "data_key.customer_id": partial(_edit_key, "customer_id = gen_random_uuid()"),
     "data_key.forgotten_at": partial(_edit_key, "forgotten_at = now()"),
-    "data_key.destroyed_at": partial(
-        _edit_key, "wrapped = null, sealing_key_id = null, destroyed_at = now(), forgotten_at = now()"
-    ),
+    "data_key.destroyed_at": _destroy_key,
     "data_key removed": _remove_key,
     "vault_card removed": _remove_number,
     "vault_card added": _add_number,

@@ -38,6 +38,7 @@ from ledger.audit.invariants.vault import broken_vault
 from ledger.domain.fold import fold
 from ledger.domain.invoices.commands import Cancelled
 from ledger.domain.orders.evolve.order import evolve
+from ledger.domain.orders.invoices.terms import InvoiceTerms
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import OrderStatus, PaymentStatus
 from ledger.domain.streams import ClaimKind
@@ -178,6 +179,17 @@ def test_a_receipt_that_is_cancelled_before_the_credit_note_of_what_it_stated_br
         assert list(broken_documents(order)) == []
     order = run(order, request=ALL)
     assert list(broken_documents(order)) == []
+
+
+def test_a_document_whose_lines_do_not_add_up_is_found() -> None:
+    order = invoiced()
+    assert order.invoices is not None
+    first, *others = order.invoices.documents
+    assert isinstance(first.terms, InvoiceTerms)
+    line, *lines = first.terms.concepts
+    terms = replace(first.terms, concepts=(replace(line, amount=line.amount + 1), *lines))
+    documents = (replace(first, terms=terms), *others)
+    assert names(broken_documents(replace(order, invoices=replace(order.invoices, documents=documents)))) == {"I9"}
 
 
 def test_periods_that_overlap_or_leave_a_gap_and_two_invoices_of_one_order_are_found() -> None:

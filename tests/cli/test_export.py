@@ -202,6 +202,10 @@ def test_a_line_is_verified_with_its_content(ledger, proved):
     assert held.code == 1
     for text in ("", "{}", "[1]", '{"merchantId":"x"}'):
         assert forged(lambda _, text=text: text).code == 2
+    answered = forged(
+        lambda event: {name: event[name] for name in ("version", "position", "recordedAt", "topic", "event")}
+    )
+    assert (answered.code, "an answer of /events has not the bytes that the log holds" in answered.err) == (2, True)
     assert forged(lambda event: {**event, "stored": "?"}).code == 2
     assert forged(lambda event: {**event, "recordedAt": "2026-03-02T18:00:00"}).code == 2
 

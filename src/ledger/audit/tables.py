@@ -60,9 +60,10 @@ _SHOWN_MEMBERS: Final = frozenset(
 )  # fmt: skip
 _MEMBERS_MAX: Final = 5
 
+# The merchants are named twice: the order of two columns bounds neither of them in a table that has no such index.
 _QUERY: Final = sql.SQL(
     "select {columns} from {table} where (merchant_id, {stream}) > (%s, %s) and (merchant_id, {stream}) <= (%s, %s)"
-    " order by merchant_id, {stream}"
+    " and merchant_id between %s and %s order by merchant_id, {stream}"
 )
 # A merchant's own row and keys, whose stream has the merchant's id.
 _MERCHANTS_QUERY: Final = sql.SQL(
@@ -96,7 +97,8 @@ class StoredRows:
         query = _MERCHANTS_QUERY if stream == "merchant_id" else _QUERY
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         statement = query.format(columns=columns, table=sql.Identifier(table.name), stream=sql.Identifier(stream))
-        self._pages = pages(connection, statement, within.parameters)
+        bounds = () if stream == "merchant_id" else (within.after[0], within.until[0])
+        self._pages = pages(connection, statement, (*within.parameters, *bounds))
         self._page: Iterator[Row] = iter(())
         self._next: Row = ()
         self.key = b""

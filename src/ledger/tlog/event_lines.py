@@ -18,6 +18,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from ledger.tlog.entries import encode_entry, entry_of
 from ledger.tlog.notes import Malformed, Unverified
 
+_NO_LINE: Final = (
+    "the event is not a line of `ledger export` (an answer of /events has not the bytes that the log holds: take the line"
+    " of its position, or the `entry` of the proof in JSON by --leaf)"
+)
 _NOTHING: Final = Raw(b"null")
 _SEALED: Final = "sealed"
 """The member of a stored event that has a person's values, encrypted."""
@@ -84,9 +88,9 @@ def entry_in(line: bytes) -> bytes:
     try:
         event = _decode(line)
     except msgspec.MsgspecError as wrong:
-        raise Malformed(f"the event is not a line of `ledger export`: {wrong}") from None
+        raise Malformed(f"{_NO_LINE}: {wrong}") from None
     if event.recorded_at.tzinfo is None:
-        raise Malformed("the event is not a line of `ledger export`: `recordedAt` has no offset")
+        raise Malformed(f"{_NO_LINE}: `recordedAt` has no offset")
     stored = bytes(event.event) if event.stored is UNSET else _bytes_of(event.stored, "stored")
     if event.stored is not UNSET and bytes(event.event) != bytes(_NOTHING):
         _require_same(stored, bytes(event.event))
