@@ -3355,7 +3355,7 @@ AUDIT: Final = (
         "invoice-balance-not-audited",
         "I8: no more is paid or credited of an invoice than it is over",
         _INVARIANTS_DOCUMENTS,
-        "        if paid - noted > total or (noted > paid if invoice_id in applied else noted > total):\n",
+        "        if paid - noted > total or noted > (was_paid or total):\n",
         "        if False:\n",
         (_INVARIANT_TESTS,),
     ),
