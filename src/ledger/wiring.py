@@ -139,7 +139,7 @@ async def open_ledger(
 
 async def _new_writer(url: str, tracing: Tracing | None) -> Callable[..., Writer | ShardWriters]:
     """Returns what makes the journal's writer: one of another kind where Citus divides the log, without spans."""
-    async with await connect(url, "ledger-start") as connection:
+    async with await connect(url, "ledger-writer") as connection:  # counted once: the writer's own comes after it
         if await is_divided(connection):
             return ShardWriters
     return Writer if tracing is None else tracing.new_writer

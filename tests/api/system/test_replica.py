@@ -53,6 +53,7 @@ LISTS = (
     "/api/v1/plans",
     "/api/v1/subscriptions",
     "/api/v1/invoices/global",
+    "/api/v1/audits",
     "/api/v1/invoices/month-end?month=2026-03",
     "/api/v1/summary",
 )
