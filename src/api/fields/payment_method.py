@@ -221,7 +221,9 @@ def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> Pay
     option = None if method.options is None else method.options.card
     details = method.card_details or option
     if details is None:
-        if not errors.has(_TOKENS):
+        if method.payment_method_id is not None:
+            errors.add(invalid(f"{_METHOD}.type", "must be payment_method_id to charge a saved card"))
+        elif not errors.has(_TOKENS):
             errors.add(invalid(_CARD, "is required, or cardTokens in its place", "REQUIRED"))
         return None
     if option is not None and option is not details:

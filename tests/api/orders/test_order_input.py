@@ -163,6 +163,7 @@ def test_a_validation_message_names_the_accepted_values(body: dict[str, Any], me
         (paid_order(paymentMethod={"type": "cash"}), "paymentMethod.type"),
         (paid_order(paymentMethod={}), "paymentMethod.type"),
         (paid_order(paymentMethod={"type": "payment_method_id"}), "paymentMethod.paymentMethodId"),
+        (paid_order(paymentMethod={"type": "card", "paymentMethodId": "pm-1"}), "paymentMethod.type"),
     ],
 )
 def test_a_wrong_field_is_named(body: dict[str, Any], field: str):
