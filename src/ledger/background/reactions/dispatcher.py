@@ -57,6 +57,16 @@ select merchant_id, l.position, greatest(l.position, least(h.position, l.positio
   from locked l join merchant_head h using (merchant_id) group by merchant_id, l.position, h.position
 """
 
+# The same on Citus, where the cursors are on the coordinator and the heads on the nodes.
+_LOCK_CURSORS: Final = """
+select merchant_id, position, array_agg(reaction) from (
+  select reaction, merchant_id, position from reaction_cursor
+   where (reaction, merchant_id) in (select * from unnest(%s::text[], %s::uuid[]))
+   order by merchant_id, reaction for update skip locked) as locked
+ group by merchant_id, position
+"""
+_HEADS: Final = "select merchant_id, position from merchant_head where merchant_id = any(%s::uuid[])"
+
 _MOVE: Final = """
 update reaction_cursor c set position = n.position
   from unnest(%s::text[], %s::uuid[], %s::int8[]) as n(reaction, merchant_id, position)
@@ -169,8 +179,7 @@ class Dispatcher:
     async def _react(self, connection: Connection, cursors: Sequence[_Cursor]) -> Sequence[_Range]:
         """Moves the cursors that can be locked, in one transaction; returns the ranges of those."""
         async with connection.transaction():
-            locked = await connection.execute(_LOCK, (*_cursor_columns(cursors), _EVENTS_AT_ONCE), binary=True)
-            ranges = [_Range(*row) for row in await locked.fetchall()]
+            ranges = await _locked(connection, cursors)
             if not ranges:
                 return ranges
             places = [(each.merchant_id, each.after, each.until) for each in ranges]
@@ -268,6 +277,24 @@ def _columns(keys: Iterable[tuple[bytes, bytes, bytes, bytes]]) -> list[Array]:
     merchants, names, streams, payments = zip(*keys, strict=True)
     uuids = ENCODE_ARRAY["uuid"]
     return [uuids(merchants), ENCODE_ARRAY["text"](names), uuids(streams), uuids(payments)]
+
+
+async def _locked(connection: Connection, cursors: Sequence[_Cursor]) -> Sequence[_Range]:
+    """Locks those of these cursors that no other dispatcher has locked, and returns what their reactions read next."""
+    if not connection.has_citus:
+        rows = await connection.execute(_LOCK, (*_cursor_columns(cursors), _EVENTS_AT_ONCE), binary=True)
+        return [_Range(*row) for row in await rows.fetchall()]
+    rows = await connection.execute(_LOCK_CURSORS, _cursor_columns(cursors), binary=True)
+    locked = await rows.fetchall()
+    rows = await connection.execute(_HEADS, (_uuids(merchant_id for merchant_id, *_ in locked),), binary=True)
+    heads = dict(await rows.fetchall())
+    return [
+        _Range(
+            merchant_id, after, max(after, min(heads[merchant_id], after + _EVENTS_AT_ONCE)), heads[merchant_id], names
+        )
+        for merchant_id, after, names in locked
+        if merchant_id in heads
+    ]
 
 
 def _cursor_columns(rows: Iterable[tuple[str, UUID, *tuple[Any, ...]]]) -> list[Array]:
