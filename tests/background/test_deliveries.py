@@ -224,6 +224,32 @@ async def test_an_attempt_that_hangs_holds_the_cursor_and_nothing_else(
     assert Counter(receiver.sequences()) == Counter([*range(1, 14), 2])
 
 
+async def test_outcomes_wait_a_moment_for_those_of_attempts_that_are_under_way(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(session, "_WRITTEN_AFTER_S", 3600.0)
+    written: list[int] = []
+    write = OutcomeWriter._write
+
+    async def counted(writer: OutcomeWriter, some: Any) -> Any:
+        written.append(sum(len(each.rows) for each in some))
+        return await write(writer, some)
+
+    monkeypatch.setattr(OutcomeWriter, "_write", counted)
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook")
+        receiver.holds = lambda event: event["sequence"] == 2
+        receiver.go_on.clear()
+        for n in range(3):
+            await create_order(ledger, merchant, an_order(str(n), by_card()))
+        await worker.number()
+        await until(lambda: len(receiver.arrivals) == 10)  # 2 to 5 are of one order
+        receiver.go_on.set()
+        await settled(database_url, endpoint_id, *[("SUCCEEDED", 1)] * 13)
+    together = [count for count in written if count]
+    assert (together[0] >= 10, sum(together)) == (True, 13)
+
+
 async def test_two_workers_share_the_endpoints(ledger: Ledger, merchant: Actor, database_url: str) -> None:
     async with (
         receiving() as receiver,

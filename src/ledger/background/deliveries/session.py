@@ -51,6 +51,9 @@ _RENDERED_MAX: Final = 256
 """Of how many events the bodies are rendered at once: of as many as a receiver takes while they are fresh."""
 _UNWRITTEN_MAX: Final = 2 * pacing.AT_ONCE
 """How many attempts are under way or ended and unwritten: so many are made again if the worker is killed."""
+_WRITTEN_TOGETHER: Final = _UNWRITTEN_MAX * 3 // 4
+_WRITTEN_AFTER_S: Final = 0.02
+"""How many outcomes are written without waiting for attempts that are under way, and how long fewer wait for them."""
 _KEPT_MAX: Final = 2_000
 """How many deliveries that wait for a retry are kept in memory."""
 _DUE_AT_ONCE: Final = 200
@@ -246,6 +249,7 @@ class _Delivering:
         self._rendered_at_once = _RENDERED_FIRST
         self._unreadable: set[UUID] = set()
         self._gathered: dict[UUID, DeliveryRow] = {}
+        self._gathered_s = 0.0  # since when
         self._being_written: dict[UUID, DeliveryRow] = {}
         self._writing: asyncio.Future[int | None] | None = None
         self._is_over = False
@@ -590,6 +594,8 @@ class _Delivering:
 
     def _gather(self, delivery: Delivery, body: bytes | None = None) -> None:
         """Puts a delivery among what is written next. `body`: the bytes of an event whose first attempt failed."""
+        if not self._gathered:
+            self._gathered_s = time.monotonic()
         before = self._gathered.get(delivery.id)
         is_pending = delivery.status is DeliveryStatus.PENDING
         self._gathered[delivery.id] = DeliveryRow(
@@ -611,8 +617,8 @@ class _Delivering:
         delivery.is_recorded = True
 
     def _write(self, *, at_once: bool = False) -> None:
-        """Hands in what is gathered, if nothing of this session is being written."""
-        if self._writing is not None:
+        """Hands in what is gathered, if nothing of this session is being written, and more is not about to end."""
+        if self._writing is not None or (self._gathers_for_s > 0 and not at_once):
             return
         while self._window and self._window[0].is_recorded:
             self._window.popleft()
@@ -626,6 +632,13 @@ class _Delivering:
         self._writing = self._writer.write(Outcomes(self._lease, sequence, self._health, rows))
         self._written_to = sequence
         self._writing.add_done_callback(lambda _: self._woken.set())
+
+    @property
+    def _gathers_for_s(self) -> float:
+        """For how long what has ended waits for attempts that are under way, to be written with them."""
+        if not self._gathered or not self._under_way or len(self._gathered) >= _WRITTEN_TOGETHER:
+            return 0.0
+        return self._gathered_s + _WRITTEN_AFTER_S - time.monotonic()
 
     def _take_written(self) -> None:
         if self._writing is None or not self._writing.done():
@@ -647,6 +660,8 @@ class _Delivering:
         wakes_at = self._lines.wakes_at
         if wakes_at is not None:
             rest_s = min(rest_s, max(0.0, (wakes_at - self._now).total_seconds()))
+        if self._writing is None and self._gathered:
+            rest_s = min(rest_s, self._gathers_for_s)
         if self._lines.is_ready and self._has_room:
             real_now = datetime.now(UTC)
             begin_at = pacing.next_begin(self._health, self._last_begun, real_now)
