@@ -144,11 +144,12 @@ class Walk:
             self.subscriptions[answered["id"]] = answered
 
     async def move(self, duration: str) -> None:
-        """Moves the clock all the way: one move does a limited amount of work."""
+        """Moves the clock all the way: one move does a limited amount of work. One that is refused leaves it where it is."""
         moved = await self.post(f"{SANDBOX}/clock", {"advanceBy": duration})
         while moved.get("more"):
             moved = await self.post(f"{SANDBOX}/clock", {"advanceTo": moved["advanceTo"]})
-        self.now = datetime.fromisoformat(moved["now"])
+        if "now" in moved:
+            self.now = datetime.fromisoformat(moved["now"])
 
     async def post(self, path: str, body: Json) -> Json:
         """Sends a POST and returns the answer's object."""
