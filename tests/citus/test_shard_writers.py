@@ -11,6 +11,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from campaigns.citus.cluster import CitusCluster
+from tests.citus_server import SHARDS
 from tests.journal.small_log import DISTRIBUTE_SEEN, SEEN, SEEN_DDL, assert_log_is_whole, command, fetch, open_log
 from uuid_utils.compat import uuid4, uuid7
 
@@ -23,6 +24,8 @@ from ledger.postgres.faults import DatabaseUnavailable
 pytestmark = [pytest.mark.anyio, pytest.mark.long]
 
 MERCHANTS = 24
+SHARDS_OF = "select count(distinct get_shard_id_for_distribution_column('event', m)) from unnest(%s::uuid[]) as m"
+SHARDS_WITH_EVENTS = "select distinct get_shard_id_for_distribution_column('event', merchant_id) from event"
 # The workers on which something waits for a lock of Citus.
 WAITING = """
 select nodename from run_command_on_workers($$select count(*) from pg_locks where not granted and locktype = 'advisory'$$)
@@ -48,7 +51,10 @@ async def writers(log_url: str) -> AsyncIterator[ShardWriters]:
 
 def spread(url: str) -> list[UUID]:
     """Returns merchants with empty logs, some in every shard."""
-    return [open_log(url) for _ in range(MERCHANTS)]
+    merchants = [open_log(url) for _ in range(MERCHANTS)]
+    while fetch(url, SHARDS_OF, merchants) != [(SHARDS,)]:
+        merchants.append(open_log(url))
+    return merchants
 
 
 def test_the_hash_of_a_merchant_is_that_of_postgres(distributed_url: str) -> None:
@@ -64,12 +70,9 @@ async def test_logs_of_all_shards_are_whole(writers: ShardWriters, log_url: str)
     positions = await asyncio.gather(
         *[writers.submit(command(merchant, (stream, 2, 1))) for merchant, stream in streams]
     )
-    assert sorted(positions) == sorted(list(range(21, 31)) * MERCHANTS)
+    assert sorted(positions) == sorted(list(range(21, 31)) * len(merchants))
     assert_log_is_whole(log_url)
-    shards = fetch(
-        log_url, "select count(distinct get_shard_id_for_distribution_column('event', merchant_id)) from event"
-    )
-    assert shards == [(4,)]
+    assert len({shard for (shard,) in fetch(log_url, SHARDS_WITH_EVENTS)}) == SHARDS
 
 
 async def test_a_command_is_refused_whole(writers: ShardWriters, log_url: str) -> None:
