@@ -368,7 +368,7 @@ def _edit_checkpoint(column: str, target: Target, random: Random) -> list[Sought
         "note": ["note = overlay(note placing 'x' from length(note) / 2)", "note = ''"],
     }
     target.execute(f"update log_checkpoint set {random.choice(changes[column])} where ctid = %(row)s", row=row)
-    return [Sought(str(size), "TREE")]
+    return [Sought(str(size) if column == "size" else f"checkpoint of {size} entries is not signed", "TREE")]
 
 
 def _remove_newest_checkpoint(target: Target, random: Random) -> list[Sought]:
