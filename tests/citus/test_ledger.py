@@ -77,6 +77,8 @@ async def test_customers_are_counted_and_the_erased_ones_are_forgotten(
 async def test_a_changed_merchant_is_announced(ledger: Ledger, merchant: Actor, distributed_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(distributed_url, autocommit=True) as connection:
         await connection.execute("listen ledger_merchant")
+        async for _ in connection.notifies(timeout=1):  # its creation is announced after the commit, perhaps only now
+            pass
         await rename_merchant(ledger, merchant, "Café de Tacuba")
         announced = [notice.payload async for notice in connection.notifies(timeout=5, stop_after=1)]
     assert announced == [str(merchant.merchant_id)]
