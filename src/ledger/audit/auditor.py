@@ -10,8 +10,8 @@ import multiprocessing
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, wait
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -246,7 +246,7 @@ def _audit_streams(
     workers: int,
     progress: Progress,
 ) -> Iterator[StreamsAudited]:
-    """Yields the parts of the audit of all streams, as they end."""
+    """Yields the parts of the audit of all streams, as they end. This process is one of the `workers`."""
     total, done = sum(heads.values()), 0
     if workers == 1:
         whole = KeyRange((first, _NONE), (last, _ALL))
@@ -259,13 +259,25 @@ def _audit_streams(
         yield _auditor(connection, work).audit(whole, read)
         return
     ranges = _ranges(connection, heads, workers * _RANGES_EACH, first, last)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), tune_process) as pool:
-        pending = [pool.submit(_audit_range, work, each) for each in ranges]
-        for ended in as_completed(pending):
-            audited = ended.result()
+    with ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn"), tune_process) as pool:
+        for audited in _in_parallel(pool, connection, work, ranges):
             done += sum(part.events for part in audited.merchants.values())
             progress(EVENTS_READ, done, total)
             yield audited
+
+
+def _in_parallel(
+    pool: Executor, connection: Connection, work: _Work, ranges: Sequence[KeyRange]
+) -> Iterator[StreamsAudited]:
+    """Yields the parts of the audit of ranges of streams, as they end. This process takes a share, the last ones."""
+    pending = {pool.submit(_audit_range, work, each): each for each in ranges}
+    while pending:
+        own = next((future for future in reversed(pending) if future.cancel()), None)
+        if own is not None:  # no process of the pool has begun it
+            yield _auditor(connection, work).audit(pending.pop(own), lambda _: None)
+        for ended in wait(pending, None if own is None else 0, FIRST_COMPLETED).done:
+            del pending[ended]
+            yield ended.result()
 
 
 def tune_process() -> None:
