@@ -211,6 +211,9 @@ LINE_EDITS = (
     "delete from search_block where kind = 2",
     "insert into search_block select * from search_block where kind in (1, 2) limit 2",
     "insert into search_block select merchant_id, 1, merchant_id, false, array[merchant_id], '{null}', '' from merchant",
+    "update search_block set newest = '2001-01-01' where kind = 1",
+    "update search_block set first_id = gen_random_uuid() where kind = 2",
+    "update search_block set texts = texts || chr(10) || 'x' where kind in (1, 2)",
 )
 
 

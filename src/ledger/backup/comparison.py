@@ -22,12 +22,14 @@ from ledger.postgres.connection import Connection
 from projections.inline import rows_of
 from projections.read_models import CUSTOMER_COUNT, CUSTOMERS, LINES, ORDERS, READ_MODELS, TALLY, Key, ReadModel
 from projections.rebuild import as_sent, state_of
+from projections.search.rows import COLUMNS, KINDS, wrong_columns
 
 EXPLAINED_MAX: Final = 20
 """How many orders are named whose status or money differs."""
 _PAGE: Final = 200
 """How many streams are compared at once."""
 _ROWS: Final = 1000
+_ROWS_AT_ONCE: Final = 64
 _LAST: Final = UUID(int=(1 << 128) - 1)
 
 # The next streams of a merchant.
@@ -36,7 +38,13 @@ select stream_id from event where merchant_id = %s and stream_id >= %s and versi
 """
 
 # The lines of searches in the order of the streams.
-_LINES: Final = "select merchant_id, kind, id, at, text from search_line where merchant_id = %s order by id"
+# A text without an id is named by its row.
+_LINES: Final = """
+select merchant_id, kind, id, at, text from search_line where merchant_id = %s and id is not null order by id
+"""
+
+# The rows of those lines, with what lets searches skip them.
+_ROWS_OF_LINES: Final = f"select {COLUMNS} from search_block where merchant_id = %s and kind = any(%s)"  # noqa: S608
 
 # The counters of a merchant that are not zero, and the number of its customers.
 _TALLY: Final = "select merchant_id, day, status, n from tally where merchant_id = %s and n <> 0"
@@ -213,6 +221,19 @@ class Comparison:
             for row in rows.get(CUSTOMERS, ()):
                 self._customers += not row[_ERASED]
 
+    async def wrong_rows_of_lines(self) -> list[list[UUID]]:
+        """Returns the ids of the lines in each row whose other columns do not follow from them."""
+        if LINES not in self._tables:
+            return []
+        wrong = []
+        async with self._connection.cursor("rows_of_lines") as cursor:
+            as_sent(cursor)
+            await cursor.execute(_ROWS_OF_LINES, (self._merchant_id, list(KINDS)), binary=True)
+            while rows := await cursor.fetchmany(_ROWS_AT_ONCE):
+                wrong += [row[_IDS] for row in rows if wrong_columns(row)]
+        self.differing[LINES] += len(wrong)
+        return [[UUID(bytes=bytes(line_id)) for line_id in ids if line_id is not None] for ids in wrong]
+
     async def _compare_lines(self, rendered: Mapping[UUID, Rendered], upper: UUID, wrong: dict[UUID, Wrong]) -> None:
         stored = await self._lines.up_to(upper)
         due = {stream_id: list(rows[LINES]) for stream_id, rows in rendered.items() if rows.get(LINES)}
@@ -275,6 +296,7 @@ class _Lines:
                 return found
 
 
+_IDS: Final = COLUMNS.split(", ").index("ids")
 _ERASED: Final = [name for name, _ in next(m for m in READ_MODELS if m.name == CUSTOMERS).table.columns].index("erased")
 _ORDER_COLUMNS: Final = [name for name, _ in next(m for m in READ_MODELS if m.name == ORDERS).table.columns]
 _decode_head: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode

@@ -33,7 +33,7 @@ from ledger.settings import CannotRun
 from projections import customers
 from projections.lists import tally
 from projections.read_models import LINES, NAMES, READ_MODELS, ReadModel
-from projections.search.repair import forget_counts, replace_lines
+from projections.search.repair import forget_counts, replace_lines, write_rows_again
 
 _LOCKED_S: Final = 0.015
 """How long the head of a merchant is to be locked for a page. Pages become larger or smaller so that it takes that."""
@@ -178,7 +178,9 @@ class _Work:
                 self._progress("comparing streams with every read model", self._done, max(self._streams, self._done))
             changes = await comparison.counters()
             is_counted = await comparison.has_right_count()
+            rows_of_lines = await comparison.wrong_rows_of_lines()
             if repair is not None:
+                await repair.write_rows_of_lines(rows_of_lines)
                 await repair.write_counters(changes, counts_customers=not is_counted)
         self._rows += comparison.rows
         self._differing += comparison.differing
@@ -253,6 +255,18 @@ class _Repair:
             async with self._locked():
                 await self._connection.execute(_COUNT_CUSTOMERS, {"merchant_id": self._merchant_id})
 
+    async def write_rows_of_lines(self, rows: Sequence[Sequence[UUID]]) -> None:
+        """Writes rows of lines again, whose lines have these ids."""
+        for ids in rows:
+            async with self._locked():
+                await self._forget_counts()
+                await write_rows_again(self._connection, self._merchant_id, ids)
+
+    async def _forget_counts(self) -> None:
+        if not self._has_forgotten_counts:
+            await forget_counts(self._connection, self._merchant_id)
+            self._has_forgotten_counts = True
+
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[float]:
         """Locks the merchant's head for a transaction, and yields when it was locked (`time.perf_counter`).
@@ -284,9 +298,7 @@ class _Repair:
             await self._write_rows(model, wrong)
         lines = {each.stream_id: each.lines for each in wrong if each.lines is not None}
         if lines:
-            if not self._has_forgotten_counts:
-                await forget_counts(self._connection, self._merchant_id)
-                self._has_forgotten_counts = True
+            await self._forget_counts()
             await replace_lines(
                 self._connection, self._merchant_id, lines.keys(), [row for some in lines.values() for row in some]
             )

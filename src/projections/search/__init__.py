@@ -5,5 +5,5 @@ In reading order:
 - `lines`: the text that an order or a customer is searched by, written with the event. `blocks`: many lines in one row.
 - `statements`: the SQL of a search.
 - `compaction`: packs lines into blocks, in the background. `counts`: its counters, which spare a search the counting.
-- `repair`: replaces wrong lines.
+- `rows`: compares a row with its lines. `repair`: replaces wrong lines.
 """

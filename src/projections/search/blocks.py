@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
 
-from projections.search.lines import FIELD_END
+from projections.search.lines import FIELD_END, LineKind
 
 BLOCK_BYTES: Final = 6_500
 """The size of the lines and ids of a row that fits, with its bits, on one of the database's pages of 8 KiB."""
@@ -42,17 +42,29 @@ class Block(Struct, frozen=True):
         """All lines, separated by newlines."""
         return "\n".join([line.text for line in self.lines])
 
-    @property
-    def shared(self) -> str:
-        """For each field, the beginning that it has in all lines. A text that this contains is in every line."""
-        fields = zip(*[line.text.split(FIELD_END) for line in self.lines], strict=True)
-        return FIELD_END.join([_beginning(same) for same in fields])
 
-    @property
-    def span(self) -> tuple[datetime, datetime]:
-        """The times of creation of the oldest and the newest order."""
-        times = [line.at for line in self.lines if line.at is not None]
-        return min(times), max(times)
+class Summary(NamedTuple):
+    """What lets a search skip a full block, as the columns of its row have it.
+
+    `shared` has for each field of orders the beginning that it has in all lines: a text that this contains is in every
+    line. `oldest` and `newest` are times of creation, of orders too; `local_grams` are of customers' e-mails.
+    """
+
+    grams: bytes
+    local_grams: bytes | None = None
+    shared: str | None = None
+    oldest: Any = None
+    newest: Any = None
+
+
+def summary(kind: int, texts: str, ats: Sequence[Any]) -> Summary:
+    """Returns the summary of a full block with these lines, which newlines separate, and the times of its orders."""
+    lines = texts.split("\n")
+    if kind == LineKind.CUSTOMER:
+        return Summary(grams(texts), local_grams(lines))
+    fields = zip(*[line.split(FIELD_END) for line in lines], strict=True)
+    times = [at for at in ats if at is not None]
+    return Summary(grams(texts), None, FIELD_END.join([_beginning(same) for same in fields]), min(times), max(times))
 
 
 def blocks(lines: Iterable[SearchLine], block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:

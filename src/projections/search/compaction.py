@@ -26,7 +26,7 @@ from psycopg import IsolationLevel
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection, DatabaseClient
 from projections.binary import micros
-from projections.search.blocks import BLOCK_BYTES, Block, SearchLine, blocks, grams, local_grams
+from projections.search.blocks import BLOCK_BYTES, Block, SearchLine, blocks, summary
 from projections.search.counts import Counted, SearchCounters
 from projections.search.lines import LineKind, order_line
 
@@ -298,14 +298,11 @@ async def _fold(connection: Connection, merchant_id: UUID, block: Block) -> None
 
 def _row(merchant_id: UUID, kind: LineKind, block: Block, *, is_packed: bool) -> tuple[object, ...]:
     """Returns the parameters of _PUT. Only a full block has the bits that let a search skip it."""
-    summary: tuple[object, ...] = (None,) * 5
-    if block.full and kind is LineKind.ORDER:
-        summary = (grams(block.texts), None, block.shared, *block.span)
-    elif block.full:
-        summary = (grams(block.texts), local_grams(line.text for line in block.lines), None, None, None)
+    texts = block.texts
+    what: Sequence[object] = summary(kind, texts, [line.at for line in block.lines]) if block.full else (None,) * 5
     ids = ENCODE_ARRAY["uuid"]([line.id.bytes for line in block.lines])
     ats = ENCODE_ARRAY["timestamptz"]([None if line.at is None else micros(line.at) for line in block.lines])
-    return merchant_id, kind.value, block.lines[0].id, is_packed, ids, ats, block.texts, *summary
+    return merchant_id, kind.value, block.lines[0].id, is_packed, ids, ats, texts, *what
 
 
 async def _lines(connection: Connection, statement: str, parameters: Mapping[str, object]) -> list[SearchLine]:

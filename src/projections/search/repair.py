@@ -18,6 +18,7 @@ from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from projections.binary import micros
 from projections.search.lines import LineKind
+from projections.search.rows import KINDS
 
 # Rows of orders that are counted become rows that are not. Every row of the merchant is written, so that a compactor
 # that has begun before cannot count by what it has read.
@@ -54,18 +55,32 @@ async def forget_counts(connection: Connection, merchant_id: UUID) -> None:
 
 async def replace_lines(connection: Connection, merchant_id: UUID, ids: Collection[UUID], lines: Sequence[Row]) -> None:
     """Replaces all lines of these orders and customers, by rows of the table of lines."""
-    kinds = [LineKind.ORDER.value, LineKind.CUSTOMER.value]
-    about = (merchant_id, kinds, list(ids))
-    blocks: list[tuple[Any, ...]] = []
-    while await _is_true(connection, _LEFT, about):
-        blocks += await (await connection.execute(_TAKE, about, binary=True)).fetchall()
-    for kind, of_block, ats, texts in blocks:
-        block = zip(of_block, ats, texts.split("\n"), strict=False)
-        kept = [(each, None if at is None else micros(at), text) for each, at, text in block if each not in ids]
-        await _put(connection, merchant_id, kind, kept)
-    for kind in kinds:
+    for kind, block in await _taken(connection, merchant_id, ids):
+        await _put(connection, merchant_id, kind, [line for line in block if line[0] not in ids])
+    for kind in KINDS:
         new = [(UUID(bytes=bytes(row[2])), row[3], bytes(row[4]).decode()) for row in lines if row[1] == kind]
         await _put(connection, merchant_id, kind, new)
+
+
+async def write_rows_again(connection: Connection, merchant_id: UUID, ids: Collection[UUID]) -> None:
+    """Writes the rows again that have lines of these orders and customers. The compactor packs them as new ones."""
+    for kind, block in await _taken(connection, merchant_id, ids):
+        await _put(connection, merchant_id, kind, block)
+
+
+async def _taken(
+    connection: Connection, merchant_id: UUID, ids: Collection[UUID]
+) -> list[tuple[int, list[tuple[UUID, int | None, str]]]]:
+    """Removes the rows that have lines of these orders and customers. Returns the kind and the lines of each."""
+    about = (merchant_id, list(KINDS), list(ids))
+    rows: list[tuple[Any, ...]] = []
+    while await _is_true(connection, _LEFT, about):
+        rows += await (await connection.execute(_TAKE, about, binary=True)).fetchall()
+    taken = []
+    for kind, of_row, ats, texts in rows:
+        lines = zip(of_row, ats, texts.split("\n"), strict=False)
+        taken.append((kind, [(each, None if at is None else micros(at), text) for each, at, text in lines]))
+    return taken
 
 
 async def _is_true(connection: Connection, query: LiteralString, parameters: Sequence[Any]) -> bool:
