@@ -90,6 +90,12 @@ class Target(Struct, frozen=True):
         return int(self.value("select position from merchant_head where merchant_id = %s", self.merchant_id))
 
 
+SUMMARY: Final[Mapping[str, str]] = {
+    "first_id": "uuid", "packed": "bool", "grams": "bytea", "local_grams": "bytea", "shared": "text",
+    "oldest": "timestamptz", "newest": "timestamptz",
+}  # fmt: skip
+"""The columns of a row of lines that follow from its lines, and their types."""
+
 Edit = Callable[[Target, Random], Sequence[Sought]]
 """Changes something by chance, and returns what an audit has to report: all of it."""
 
@@ -380,6 +386,12 @@ def _edit_checkpoint(column: str, target: Target, random: Random) -> list[Sought
     return [Sought(str(size) if column == "size" else f"checkpoint of {size} entries is not signed", "TREE")]
 
 
+def _edit_signers(target: Target, random: Random) -> list[Sought]:
+    row, size = _row(target, random, "log_checkpoint", "size")
+    assert _changed(target, random, "log_checkpoint", row, "signed_by", "text")
+    return [Sought(f"checkpoint of {size} entries", "ROW", "log_checkpoint", "signed_by")]
+
+
 def _remove_newest_checkpoint(target: Target, random: Random) -> list[Sought]:
     newest = "(select max(size) from log_checkpoint where merchant_id = %(m)s)"
     target.execute(f"delete from log_checkpoint where merchant_id = %(m)s and size = {newest}")
@@ -442,6 +454,14 @@ def _edit_line(change: str, column: str, target: Target, random: Random) -> list
     target.execute(f"update search_block set {change} where ctid = %(row)s", row=row)
     other = before - set(target.rows(lines, target.merchant_id))
     return [Sought(id_, "ROW", "search_line", column or None) for id_, *_ in other][:3]
+
+
+def _edit_row_of_lines(column: str, kind: str, target: Target, random: Random) -> list[Sought]:
+    """Changes what lets a search skip a row of lines, or says that the row has it."""
+    where = "kind in (1, 2)" + (" and not packed and grams is null" if column == "packed" else "")
+    row, _ = _row(target, random, "search_block", "merchant_id", where=where)
+    assert _changed(target, random, "search_block", row, column, kind), f"no other value of {column}"
+    return [Sought(None, "ROW", "search_block", column)]
 
 
 def _remove_block(target: Target, random: Random) -> list[Sought]:
@@ -555,6 +575,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     "tile added": _add_tile,
     **{f"log_tree.{column}": partial(_edit_tree, column) for column in ("size", "edge", "merchant_id")},
     **{f"log_checkpoint.{column}": partial(_edit_checkpoint, column) for column in ("size", "note")},
+    "log_checkpoint.signed_by": _edit_signers,
     "newest checkpoint removed": _remove_newest_checkpoint,
     "checkpoint added": _add_checkpoint,
     **CELLS,
@@ -577,6 +598,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     "search_line.at": partial(_edit_line, "ats[1] = ats[1] + interval '1 us'", "at"),
     "search_line.id": partial(_edit_line, "ids[1] = gen_random_uuid()", ""),
     "search_line.kind": partial(_edit_line, "kind = 2", "kind"),
+    **{f"search_block.{column}": partial(_edit_row_of_lines, column, kind) for column, kind in SUMMARY.items()},
     "search lines removed": _remove_block,
     "search line added": _add_block,
     "data_key.wrapped": partial(_edit_key, "wrapped = set_byte(wrapped, 40, get_byte(wrapped, 40) # 1)"),

@@ -42,6 +42,7 @@ from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import log_origin
 from ledger.tlog.checkpoint_files import CheckpointFiles
 from ledger.tlog.keys import LogKeys
+from projections.search.compaction import SearchCompactor
 
 
 async def fill(ledger: Ledger, merchant: Actor, orders: int = 60) -> None:
@@ -96,6 +97,12 @@ async def fill_every_table(ledger: Ledger, merchant: Actor, orders: int = 60) ->
     number = (ClaimKind.WEBHOOK_ENDPOINT_NUMBER, str(CREATED.number))
     await commit(WEBHOOK_ENDPOINTS, CREATED.endpoint_id, [CREATED], number)
     await fill(ledger, merchant, orders)
+
+
+async def pack(url: str) -> None:
+    """Packs and counts lines of searches, of which a full row has one or two."""
+    async with SearchCompactor(url, rows_min=1, block_bytes=150, counted_from=1) as compactor:
+        await compactor.pack()
 
 
 async def seal(url: str, folder: Path | None = None, **changed: Any) -> None:

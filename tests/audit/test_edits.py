@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct, structs
 from tests.audit.auditing import settings_of, wrong_in
 from tests.audit.edits import CELLS, EDITS, Target, copied, restore
-from tests.audit.shops import fill_every_table, make_orders, seal
+from tests.audit.shops import fill_every_table, make_orders, pack, seal
 from tests.databases import Databases
 from tests.operations.conftest import opening, register
 
@@ -52,6 +52,7 @@ async def sealed(databases: Databases, tmp_path_factory: pytest.TempPathFactory)
                 past = copied(connection)
                 await make_orders(ledger, merchant, range(n * _ROUND, (n + 1) * _ROUND))
                 await seal(url)
+            await pack(url)
         await seal(url, folder)
         saved = await read_saved(structs.replace(settings_of(url), checkpoints_url=str(folder)))
         found = Sealed(url, Target(connection, merchant.merchant_id, past), copied(connection), saved)

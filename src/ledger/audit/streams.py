@@ -12,6 +12,7 @@ from uuid import UUID
 from msgspec import Struct
 from psycopg import sql
 
+from ledger.audit.faults import reason_of
 from ledger.audit.invariants.broken import Broken
 from ledger.audit.invariants.documents import broken_documents
 from ledger.audit.invariants.logs import has_card_number
@@ -21,7 +22,7 @@ from ledger.audit.leaves import LeafFile
 from ledger.audit.report import EVENT, ROW, Findings, Violation
 from ledger.audit.snapshot import Connection, pages
 from ledger.audit.sums import Details, MerchantPart
-from ledger.audit.tables import KEYS, MERGED, KeyRange, StoredRows, differences
+from ledger.audit.tables import END, KEYS, MERGED, KeyRange, StoredRows, differences, wrong_rows_of_lines
 from ledger.domain.customers.state import Customer
 from ledger.domain.orders.state import Order
 from ledger.domain.streams import STREAM_OF, STREAMS, TOPICS, ClaimKind
@@ -122,14 +123,20 @@ class StreamAuditor:
             for merchant, stream, version, position, _, _, topic, data, context in page:
                 key = merchant + stream
                 if current is None or current.key != key:
-                    self._finish(current, stored, key)
+                    if current is not None:
+                        self._compare(current, self._stored_rows(current.key, stored))
                     if merchant != self._merchant:
                         self._enter(merchant)
                     current = _Stream(key, merchant, stream, is_ours=topic in _TOPICS)
                 self._part.note_position(position)
                 self._take(current, version, position, topic, data, context)
             progress(len(page))
-        self._finish(current, stored, b"\xff" * 33)
+        if current is not None:
+            self._compare(current, self._stored_rows(current.key, stored))
+        for rows in stored:
+            self._pass_rows(rows, END)
+        for violation in wrong_rows_of_lines(self._connection, within):
+            self._findings.add(violation)
         return StreamsAudited(
             merchants=self._merchants,
             rows=sum(each.count for each in stored),
@@ -163,7 +170,7 @@ class StreamAuditor:
         except (KeyUnavailable, SealBroken) as sealed:
             self._unreadable(current, position, str(sealed))
         except Exception as fault:  # noqa: BLE001 - an event that was changed can fail in any way
-            self._unreadable(current, position, f"the event cannot be read or folded: {type(fault).__name__}")
+            self._unreadable(current, position, f"the event cannot be read or folded: {reason_of(fault)}")
         else:
             current.state = after
             for broken in found:
@@ -208,32 +215,30 @@ class StreamAuditor:
         found = {merchant.bytes + customer.bytes: (name, key) for merchant, customer, name, key in rows}
         self._opened |= {owner: key_in(self._keys, owner, found.get(owner)) for owner in missing}
 
-    def _finish(self, current: _Stream | None, stored: Sequence[StoredRows], until: bytes) -> None:
-        """Compares the rows of a stream that has ended, and reports the rows of streams before `until` that are not
-        there.
-        """
-        if current is not None:
-            self._compare(current, stored)
+    def _pass_rows(self, rows: StoredRows, until: bytes) -> None:
+        """Reports the rows of a table before a key: they are of streams that are not there."""
+        while rows.key < until:
+            key = rows.key
+            surplus = rows.take(key)
+            if rows.table is KEYS:  # a key without a customer opens nothing
+                continue
+            merchant_id, about = UUID(bytes=key[:16]), {"stream_id": UUID(bytes=key[16:])}
+            for violation in differences(rows.table, merchant_id, about, (), surplus):
+                self._findings.add(violation)
+
+    def _stored_rows(self, key: bytes, stored: Sequence[StoredRows]) -> dict[str, Sequence[Row]]:
+        """Returns the rows of a stream by their table."""
+        found: dict[str, Sequence[Row]] = {}
         for rows in stored:
-            while rows.key < until and len(rows.key) == 32:
-                self._surplus(rows)
+            if rows.key < key:
+                self._pass_rows(rows, key)
+            if rows.key == key:
+                found[rows.table.name] = rows.take(key)
+        return found
 
-    def _surplus(self, rows: StoredRows) -> None:
-        key = rows.key
-        if rows.table is KEYS:  # a key without a customer opens nothing
-            rows.take(key)
-            return
-        merchant_id, about = UUID(bytes=key[:16]), {"stream_id": UUID(bytes=key[16:])}
-        for violation in differences(rows.table, merchant_id, about, (), rows.take(key)):
-            self._findings.add(violation)
-
-    def _compare(self, current: _Stream, stored: Sequence[StoredRows]) -> None:
+    def _compare(self, current: _Stream, there: dict[str, Sequence[Row]]) -> None:
         """Compares the rows of a stream that has ended with those that follow from its state."""
-        key, state = current.key, current.state
-        for rows in stored:
-            while rows.key < key:
-                self._surplus(rows)
-        there = {rows.table.name: rows.take(key) for rows in stored if rows.key == key}
+        state = current.state
         keys = there.pop(KEYS.name, ())
         if current.is_broken:
             return
@@ -242,7 +247,7 @@ class StreamAuditor:
             try:
                 expected = dict(rows_of(self._merchant_id, current.version, None, state))
             except Exception as fault:  # noqa: BLE001 - a state of events that were changed can fail in any way
-                what = f"the rows after it cannot be computed: {type(fault).__name__}"
+                what = f"the rows after it cannot be computed: {reason_of(fault)}"
                 self._report(current, Broken(EVENT, what), current.position)
                 return
             expected["claim"] = self._claims(current, state, there)

@@ -16,6 +16,7 @@ from ledger.audit.snapshot import Connection, pages
 from ledger.journal.encryption import data_keys
 from ledger.journal.inline import InlineTable, Row
 from projections.inline import TABLES
+from projections.search.rows import COLUMNS, KINDS, wrong_columns
 
 CLAIMS: Final = InlineTable(
     "claim", (("merchant_id", "uuid"), ("kind", "int4"), ("key", "text"), ("stream_id", "uuid")), ""
@@ -70,8 +71,15 @@ _MERCHANTS_QUERY: Final = sql.SQL(
     "select {columns} from {table} where (merchant_id, merchant_id) > (%s, %s) and (merchant_id, merchant_id) <= (%s, %s)"
     " order by merchant_id"
 )
+# The rows that hold the lines of searches, by the first line's id; one on the end of a range is in two of them.
+_ROWS_OF_LINES: Final = f"""
+select merchant_id, {COLUMNS} from search_block
+ where (merchant_id, first_id) >= (%s, %s) and (merchant_id, first_id) <= (%s, %s)
+   and merchant_id between %s and %s and kind = any(%s)
+"""  # noqa: S608 - constants
+_ROWS_AT_ONCE: Final = 64
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
-_END: Final = b"\xff" * 33
+END: Final = b"\xff" * 33
 """Behind the key of every stream."""
 
 
@@ -117,12 +125,28 @@ class StoredRows:
         if row is None:
             page = next(self._pages, None)
             if page is None:
-                self.key, self._next = _END, ()
+                self.key, self._next = END, ()
                 return
             self.count += len(page)
             self._page = iter(page)
             row = next(self._page)
         self._next, self.key = row, row[self._merchant_at] + row[self._stream_at]
+
+
+def wrong_rows_of_lines(connection: Connection, within: KeyRange) -> Iterator[Violation]:
+    """Yields the columns of the rows of lines in a range that do not follow from the lines of their rows."""
+    parameters = (*within.parameters, within.after[0], within.until[0], list(KINDS))
+    for page in pages(connection, _ROWS_OF_LINES, parameters, _ROWS_AT_ONCE):
+        for merchant, *row in page:
+            for column in wrong_columns(row):
+                first_id = UUID(bytes=row[1])
+                yield Violation(
+                    invariant=ROW,
+                    merchant_id=UUID(bytes=merchant),
+                    message=f"{column} of the row that begins with the line of {first_id} does not follow from its lines",
+                    table="search_block",
+                    column=column,
+                )
 
 
 def differences(

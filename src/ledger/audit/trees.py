@@ -11,7 +11,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.audit.leaves import LeafFile
-from ledger.audit.report import TREE, Sealed, Violation
+from ledger.audit.report import ROW, TREE, Sealed, Violation
 from ledger.audit.snapshot import Connection, MerchantRows
 from ledger.tlog.checkpoints import Checkpoint, open_checkpoint
 from ledger.tlog.growth import encode_edge
@@ -28,7 +28,7 @@ select merchant_id, level, number, hashes, root from log_tile where merchant_id 
  order by merchant_id, level, number
 """
 _CHECKPOINTS: Final = """
-select merchant_id, size, note from log_checkpoint where merchant_id between %s and %s order by merchant_id, size
+select merchant_id, size, note, signed_by from log_checkpoint where merchant_id between %s and %s order by merchant_id, size
 """
 _TILES_AT_ONCE: Final = 64
 
@@ -131,13 +131,18 @@ class TreeAuditor:
     def _stored_checkpoints(
         self, merchant_id: UUID, verifiers: Sequence[Verifier], found: list[Violation]
     ) -> Iterator[tuple[Checkpoint, str, str]]:
-        for size, note in self.checkpoints.of(merchant_id):
+        for size, note, signed_by in self.checkpoints.of(merchant_id):
             where = f"checkpoint of {size} entries"
             checkpoint = _opened(merchant_id, note, verifiers, where, found)
-            if checkpoint is not None and checkpoint.size != size:
+            if checkpoint is None:
+                continue
+            if checkpoint.size != size:
                 found.append(_violation(merchant_id, f"the {where} is one of {checkpoint.size}"))
-            elif checkpoint is not None:
-                yield checkpoint, where, note.decode()
+                continue
+            named = self._keys.signers_named_by(merchant_id, note)
+            if named is not None and signed_by != named.encode():
+                found.append(_other_signers(merchant_id, where, named, signed_by.decode(errors="replace")))
+            yield checkpoint, where, note.decode()
 
     def _written_checkpoints(
         self, merchant_id: UUID, verifiers: Sequence[Verifier], found: list[Violation]
@@ -220,6 +225,18 @@ def _missing_tiles(merchant_id: UUID, level: int, first: int, end: int) -> Itera
         yield _violation(merchant_id, f"tile {level}/{first} is missing")
     elif first < end:
         yield _violation(merchant_id, f"the tiles {level}/{first} to {level}/{end - 1} are missing")
+
+
+def _other_signers(merchant_id: UUID, where: str, expected: str, found: str) -> Violation:
+    return Violation(
+        invariant=ROW,
+        merchant_id=merchant_id,
+        message=f"signed_by of the {where} does not name the keys that signed it",
+        table="log_checkpoint",
+        column="signed_by",
+        expected=expected,
+        found=found,
+    )
 
 
 def _violation(merchant_id: UUID, message: str, position: int | None = None) -> Violation:

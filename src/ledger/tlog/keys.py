@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from ledger.tlog.notes import Signer, Verifier
+from ledger.tlog.notes import Signer, Verifier, signers_of
 
 _SIGNING: Final = 2
 """The newest key and the one before sign, so that a verifier that has either of them accepts the checkpoint."""
@@ -22,8 +22,7 @@ class LogKeys:
     def __init__(self, origin: str, private_keys: Sequence[bytes]) -> None:
         assert private_keys, "the master key's own is always among them"
         self._origin, self._private_keys = origin, list(private_keys)
-        signing = [signer.verifier.public_key for signer in self._named(origin)[:_SIGNING]]
-        self.signed_by = hashlib.sha256(b"\n".join([origin.encode(), *signing])).hexdigest()[:16]
+        self.signed_by = self._digest([signer.verifier for signer in self._named(origin)[:_SIGNING]])
         """A text that changes with the origin and the keys that sign."""
 
     def origin(self, merchant_id: UUID) -> str:
@@ -37,6 +36,18 @@ class LogKeys:
     def verifiers(self, merchant_id: UUID) -> list[Verifier]:
         """Returns the public keys of a merchant's log, newest first, those that sign no more included."""
         return [signer.verifier for signer in self._named(self.origin(merchant_id))]
+
+    def signers_named_by(self, merchant_id: UUID, note: bytes) -> str | None:
+        """Returns what `signed_by` was when a merchant's checkpoint was signed, by the keys that its signatures name.
+
+        None if one of these is not known any more. Raises Malformed.
+        """
+        signers = signers_of(note, self.verifiers(merchant_id))
+        return None if signers is None else self._digest(signers)
+
+    def _digest(self, keys: Sequence[Verifier]) -> str:
+        public_keys = [key.public_key for key in keys]
+        return hashlib.sha256(b"\n".join([self._origin.encode(), *public_keys])).hexdigest()[:16]
 
     def _named(self, name: str) -> list[Signer]:
         return [Signer(name, key) for key in self._private_keys]

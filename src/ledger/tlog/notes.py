@@ -129,6 +129,17 @@ def open_note(note: bytes, verifiers: Iterable[Verifier]) -> str:
     return text
 
 
+def signers_of(note: bytes, verifiers: Iterable[Verifier]) -> list[Verifier] | None:
+    """Returns the keys whose signatures a note has, in their order; None if one of them is none of these keys.
+
+    The signatures are not verified. Raises Malformed.
+    """
+    known = {(verifier.name, verifier.key_id): verifier for verifier in verifiers}
+    signers = [known.get((name, key_id)) for name, key_id, _ in _split(note)[1]]
+    found = [signer for signer in signers if signer is not None]
+    return found if len(found) == len(signers) else None
+
+
 def _split(note: bytes) -> tuple[str, list[tuple[str, bytes, bytes]]]:
     """Returns the text of a note, and of each signature the name, the key's id and the bytes. Nothing is verified."""
     if len(note) > _NOTE_BYTES_MAX:
