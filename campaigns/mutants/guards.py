@@ -3627,7 +3627,7 @@ AUDIT: Final = (
         "checkpoint-of-another-size-not-audited",
         "a checkpoint is of the size under which it is stored",
         _AUDIT_TREES,
-        "            if checkpoint is not None and checkpoint.size != size:\n",
+        "            if checkpoint.size != size:\n",
         "            if False:\n",
         (_EDIT_TESTS,),
     ),
