@@ -20,7 +20,12 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 CUT_BEFORE, CUT_AFTER, FAILS_BEFORE, FAILS_AFTER = "CUT_BEFORE", "CUT_AFTER", "FAILS_BEFORE", "FAILS_AFTER"
-BUSY, IN_USE, HELD, REFUSED = "BUSY", "IN_USE", "HELD", "REFUSED"
+BUSY, IN_USE, HELD, REFUSED, REVOKED = "BUSY", "IN_USE", "HELD", "REFUSED", "REVOKED"
+
+TURNED_AWAY = {
+    REFUSED: (400, {"error": {"type": "invalid_request_error", "message": "This is not allowed."}}),
+    REVOKED: (401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_***"}}),
+}
 
 DECLINED = {"pm_insufficient": "insufficient_funds", "pm_fraudulent": "fraudulent"}
 
@@ -87,9 +92,7 @@ class Double:
         if authorization in PUBLISHABLE:
             return self._to_browser(request, form, is_own=authorization == OWN_PUBLISHABLE)
         if authorization != self.key:
-            return _json(
-                401, {"error": {"type": "invalid_request_error", "message": "Invalid API Key provided: sk_***"}}
-            )
+            return _json(*TURNED_AWAY[REVOKED])
         if any(part in request.path for part in self.forbidden):
             error = {
                 "type": "invalid_request_error",
@@ -111,8 +114,8 @@ class Double:
                     {"error": {"type": "idempotency_error", "code": "idempotency_key_in_use"}},
                     {"Retry-After": "0"},
                 )
-            case "REFUSED":
-                return _json(400, {"error": {"type": "invalid_request_error", "message": "This is not allowed."}})
+            case "REFUSED" | "REVOKED":
+                return _json(*TURNED_AWAY[fault])
             case "CUT_BEFORE":
                 return self._cut(request)
             case "HELD":

@@ -6,7 +6,7 @@ import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.processors.stripe.double import BUSY, CUT_AFTER, FAILS_BEFORE, HELD, IN_USE, Double
+from tests.processors.stripe.double import BUSY, CUT_AFTER, FAILS_BEFORE, HELD, IN_USE, REVOKED, Double
 
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.stripe.forms import encoded
@@ -81,6 +81,20 @@ async def test_a_request_that_was_turned_away_is_sent_again(transport: Transport
     with pytest.raises(ProcessorTimedOut):
         await post(transport, "in use")
     assert len(double.customers) == 1
+
+
+async def test_a_key_that_is_revoked_between_two_tries_leaves_the_first_one_unknown(
+    transport: Transport, double: Double
+) -> None:
+    await post(transport, "first")  # its connection is kept
+    for lost in (CUT_AFTER, IN_USE):
+        double.faults["/customers"] = [lost, REVOKED]
+        with pytest.raises(ProcessorTimedOut):
+            await post(transport, lost)
+    double.faults["/customers"] = [BUSY, REVOKED]
+    with pytest.raises(KeyRefused):
+        await post(transport, "busy")
+    assert len(double.customers) == 2, "the request whose connection broke was carried out"
 
 
 async def test_a_refusal_has_stripes_reason_and_a_wrong_key_its_words(transport: Transport, double: Double) -> None:

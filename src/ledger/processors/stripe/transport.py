@@ -201,6 +201,10 @@ class Transport:
                 continue
             except ProcessorUnavailable as failure:
                 raise _failure(str(failure), is_unknown=is_unknown) from None
+            if is_unknown and reply.status in _TURNED_AWAY:
+                raise ProcessorTimedOut(
+                    "Stripe refuses the account's key by now, and may have carried out an earlier try"
+                )
             if reply.status not in {409, 429}:
                 return _answered(reply)
             is_unknown |= reply.status == 409  # another request with this key, or about this object, is under way
