@@ -13,6 +13,8 @@ from tests.domain.builders import (
     authentication_requested,
     authorization_requested,
     authorized,
+    capture_requested,
+    captured,
     created,
     deposited,
     folded,
@@ -21,6 +23,7 @@ from tests.domain.builders import (
     payment_id,
     refund_id,
     refund_requested,
+    scheduled,
     started,
 )
 from tests.domain.transition_rows import awaiting_deposit
@@ -89,6 +92,26 @@ def test_a_refund_that_failed_in_part_agrees_once_the_log_has_what_went_back() -
     assert contrast(order, order.payments[0], other) == Contrast(Kind.AMOUNT, Missing.IN_LEDGER, "1500", "1600")
     [expected] = records_of(order, payment_id(9), order.payments[0].account, {})
     assert (expected.refunded, key in listed_under(order, expected)) == (1500, True)
+
+
+def test_a_capture_on_the_processors_own_pages_is_in_the_log_under_the_key_of_the_call_that_has_found_it() -> None:
+    """Recorded once more under the key that follows from the processor's id, the same money would count twice."""
+    about = {**ABOUT, "idempotency_key": "pi_1:capture", "recorded_at": NOW, "captured": Decimal(10_000)}
+    elsewhere = ProcessorRecord(**about, is_unrequested=True)
+    held = (*BEGUN, authorized(1, 10_000), scheduled(1, 10_000))
+    missing = Contrast(Kind.MISSING, at_processor="10000")
+    for history, expected in (
+        (held, missing),
+        ((*held, capture_requested(1, 10_000)), None),
+        ((*held, capture_requested(1, 10_000), captured(1, 10_000)), None),
+        ((*held, capture_requested(1, 10_000), captured(1, 4_000)), missing),
+    ):
+        order = folded(history)
+        assert contrast(order, order.payments[0], elsewhere) == expected
+        own = ProcessorRecord(**about)
+        assert contrast(order, order.payments[0], own) == missing, (
+            "each call of the ledger's has captured money of its own"
+        )
 
 
 def test_a_line_is_recorded_as_its_messages_would_be() -> None:

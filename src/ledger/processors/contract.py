@@ -335,7 +335,8 @@ class ProcessorRecord(Struct, frozen=True, kw_only=True):
 
     `processor_reference` is the processor's id of the charge or reference. `is_pending` is whether a refund is still
     being carried out, None if the processor does not show it. `returned` is what a refund that has failed gave back all
-    the same, None for any other one.
+    the same, None for any other one. `is_unrequested` is whether no call has captured it: it was captured on the
+    processor's own pages, and is all that was captured of the charge.
     """
 
     merchant_id: UUID
@@ -347,6 +348,7 @@ class ProcessorRecord(Struct, frozen=True, kw_only=True):
     voided: bool = False
     is_pending: bool | None = None
     returned: Decimal | None = None
+    is_unrequested: bool = False
 
 
 class LineRequest(Struct, frozen=True, kw_only=True):

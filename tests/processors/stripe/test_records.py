@@ -47,6 +47,7 @@ async def test_every_effect_is_listed_under_the_key_of_its_call(
         (void.idempotency_key, 0, 0, True),
     ]
     assert {r.merchant_id for r in found} == {shop.merchant_id}
+    assert not any(r.is_unrequested for r in found)
     assert [r.processor_reference for r in found] == [at_once, reference, at_once, other]
     assert [record async for record in stripe.records(start, start)] == []
 
@@ -74,6 +75,7 @@ async def test_what_was_done_on_stripes_own_pages_is_listed_under_keys_that_foll
         (refund_key, 0, 4_000, False),
         (f"{voided}:cancel", 0, 0, True),
     }
+    assert [r.captured for r in found if r.is_unrequested] == [10_000]
 
 
 async def test_a_refund_in_parts_is_listed_with_what_its_call_gives_back(

@@ -135,6 +135,8 @@ def _capture_contrast(payment: Payment, record: ProcessorRecord) -> Contrast | N
     amounts, key = captured_by_key(payment), record.idempotency_key
     if key in amounts:
         return _amounts(amounts[key], record.captured)
+    if record.is_unrequested and (payment.intent is not None or payment.captured >= record.captured):
+        return None  # a call finds, or has found, the money captured, and the log has it under that call's key
     own = is_own_key(payment, key)
     if key in payment.capture_keys or (own and payment.captured >= record.captured):
         return None  # it is one of several receipts of which the log has the sum

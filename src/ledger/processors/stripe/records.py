@@ -107,6 +107,7 @@ class Records(Intents):
             processor_reference=charge.payment_intent,
             recorded_at=at,
             captured=from_units(charge.amount_captured),
+            is_unrequested=CAPTURE_KEY not in metadata,
         )
 
     async def _refunded(self, refund: Refund, at: datetime, deadline_at: datetime) -> ProcessorRecord | None:
