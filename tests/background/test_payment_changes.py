@@ -27,6 +27,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.orders.create import create_order
 from ledger.operations.pipeline.execute import execute
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork, load_order
+from ledger.processors.contract import ProcessorUnavailable
 from ledger.processors.findings import PaymentState, Standing, UnrequestedRefund
 
 pytestmark = pytest.mark.anyio
@@ -51,11 +52,11 @@ class Paid:
         own = payment.processor_reference or payment.session_reference or "pi_1"
         keys = {"capture_key": "pi_1:capture", "void_key": "pi_1:cancel", "processor_reference": own}
         state = PaymentState(**self.about | keys | {"standing": standing, "captured": Decimal(captured)} | changes)
-        return await self._after(await record_payment_state(self.ledger, account, state))
+        return await self._after(await record_payment_state(self.ledger, (account,), state))
 
     async def refunds(self, amount: int, outcome: Any, refund_id: Any) -> str:
         about = self.about | {"amount": Decimal(amount), "outcome": outcome, "refund_id": refund_id}
-        return await self._after(await record_unrequested_refund(self.ledger, "sandbox", UnrequestedRefund(**about)))
+        return await self._after(await record_unrequested_refund(self.ledger, ("sandbox",), UnrequestedRefund(**about)))
 
     async def disputed(self, stage: DisputeStage, amount: int) -> str:
         """Records what the bank reports about the payment; returns the order's status."""
@@ -121,6 +122,25 @@ async def test_a_payer_who_never_came_back_is_asked_for_at_the_processor(ledger:
     assert await asked.stands(Standing.HELD) == "AUTHORIZED"
     assert asked.order.payments[0].authenticated is not None
     assert await asked.stands(Standing.HELD) == "AUTHORIZED"
+
+
+async def test_a_payer_whose_session_cannot_be_continued_now_has_paid_once(
+    ledger: Ledger, merchant: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What he has paid is recorded by the call that continues it: recorded before, it would count again then."""
+    asked = await paid(ledger, merchant, CHALLENGED)
+
+    async def away(_: Any) -> Any:
+        raise ProcessorUnavailable("too many requests")
+
+    monkeypatch.setattr(ledger.processors.sandbox, "validate_authentication", away)
+    for standing in (Standing.CAPTURED, Standing.HELD, Standing.FAILED):
+        assert await asked.stands(standing, 10_000) == "PAYER_AUTHENTICATION_CHALLENGE_REQUIRED waits"
+    assert asked.order.amount_paid == 0
+    monkeypatch.undo()
+    for _ in range(2):
+        assert await asked.stands(Standing.CAPTURED, 10_000) == "COMPLETED"
+        assert asked.order.payments[0].captured == 10_000
 
 
 async def test_a_refund_elsewhere_counts_once_and_is_never_sent(ledger: Ledger, merchant: Actor) -> None:

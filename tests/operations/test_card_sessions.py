@@ -99,7 +99,7 @@ class Bank:
             processor_reference=(await self.verification()).session_reference or "seti",
             is_waiting=False,
         )
-        return isinstance(await record_verification_state(self.ledger, account, replace(found, **changes)), Applied)
+        return isinstance(await record_verification_state(self.ledger, (account,), replace(found, **changes)), Applied)
 
     async def time_is_over(self) -> bool:
         self.ledger.clock = Ahead(timedelta(days=2))

@@ -255,3 +255,27 @@ async def test_a_second_name_of_the_same_account_leaves_nothing_waiting(
         assert (await tell(merchant, address, event("charge.dispute.created", "dp_8"), NEW)).status_code == 200
         assert [row[3:5] for row in await follow(store, merchant) if row[3:5] != (True, None)] == []
     assert (await merchant.get(f"{ORDERS}/o")).json()["payments"][0]["status"] == "DISPUTED"
+
+
+async def test_a_name_whose_key_is_revoked_is_told_by_another_one_of_the_same_account(
+    store: Storefront, merchant: Merchant, url: str, double: Double
+) -> None:
+    card = {"type": "card", "cardTokens": [{"account": "mx", "token": "pm_1"}]}
+    paid = await merchant.create(paid_order(externalId="paid", paymentMethod=card))
+    held = await merchant.create(paid_order(externalId="held", paymentMethod=card, captureMethod="MANUAL"))
+    first, second = (each.json()["payments"][0]["processorReference"] for each in (paid, held))
+    double.key = "sk_test_2"
+    twin = await merchant.put(f"{ACCOUNTS}/twin", BODY | {"secretKey": double.key})
+    address = twin.json()["messagesUrl"].removeprefix("https://pay.example")
+    dispute = {"id": "dp_9", "object": "dispute", "status": "needs_response", "amount": 9_000, "reason": "fraudulent"}
+    double.disputes["dp_9"] = dispute | {"payment_intent": first, "created": double.now}
+    intent = double.intents[second]
+    intent |= {"status": "succeeded", "amount_received": intent["amount"], "amount_capturable": 0}
+    for message in (event("charge.dispute.created", "dp_9"), event(object_id=second)):
+        for at in (url, address):
+            assert (await tell(merchant, at, message, NEW)).status_code == 200
+    kept = await follow(store, merchant)
+    double.key = "sk_test_1"
+    shown = [(await merchant.get(f"{ORDERS}/{name}")).json()["payments"][0]["status"] for name in ("paid", "held")]
+    assert shown == ["DISPUTED", "CAPTURED"]
+    assert {row[1] for row in kept if row[3:5] != (True, None)} == {"mx"}, "its own wait for a key of its own"

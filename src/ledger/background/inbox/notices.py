@@ -3,7 +3,8 @@
 Never record anything from a notice itself. What the processor answers is a message of the contract, which goes into the
 inbox and is tried like any other, or the state of a payment or of a card's verification, which is recorded at once. The
 notice ends when all of it is stored. It is repeated without harm: every answer is named by the processor's ids, not by
-the notice.
+the notice. An account with several names answers about the payments of all of them, so that one of them may have lost
+its keys.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import msgspec
 
 from ledger.background.inbox.consumer import Applied, Dismissed, Disposition, RetryLater
 from ledger.background.inbox.payment_changes import (
-    is_of_another_account,
+    account_of,
     record_payment_state,
     record_unrequested_refund,
 )
 from ledger.background.inbox.verification_changes import record_verification_state
 from ledger.operations.context.ledger import Ledger
+from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.processors.findings import Finding, PaymentState, UnrequestedRefund, VerificationState
 from ledger.processors.inbox_store import Inbox
@@ -55,29 +57,32 @@ class NoticeHandler:
         if found is None:
             return Dismissed(UNKNOWN_OBJECT)
         for finding in found:
-            disposition = await self._follow(notice.account, account.name, finding)
+            disposition = await self._follow(account, finding)
             if not isinstance(disposition, Applied):
                 return disposition
         return Applied()
 
-    async def _follow(self, named: str | None, account: str, finding: Finding) -> Disposition:
+    async def _follow(self, account: ProcessorAccount, finding: Finding) -> Disposition:
         match finding:
             case PaymentState():
-                return await record_payment_state(self._ledger, account, finding)
+                return await record_payment_state(self._ledger, account.names, finding)
             case UnrequestedRefund():
-                return await record_unrequested_refund(self._ledger, account, finding)
+                return await record_unrequested_refund(self._ledger, account.names, finding)
             case VerificationState():
-                return await record_verification_state(self._ledger, account, finding)
+                return await record_verification_state(self._ledger, account.names, finding)
             case message:
-                if await self._is_elsewhere(account, message):
-                    return Applied()  # that account gets a message of its own
-                await self._inbox.receive(msgspec.structs.replace(message, account=named))
+                name = await self._name_for(account, message)
+                if name in account.names:  # else that account gets a message of its own
+                    named = None if name == message.processor else name
+                    await self._inbox.receive(msgspec.structs.replace(message, account=named))
                 return Applied()
 
-    async def _is_elsewhere(self, account: str, message: OrderMessage) -> bool:
-        """Returns whether the payment was made at another account of the merchant, which has the same keys."""
+    async def _name_for(self, account: ProcessorAccount, message: OrderMessage) -> str:
+        """Returns the name of the account at which the payment of a message was made: the one that was asked, another
+        name of that, or another account of the merchant.
+        """
         accounts = await self._ledger.processors.of_merchant(message.merchant_id)
-        others = (each for each in accounts if each.name != account)
-        if all(each.processor.capabilities.name != message.processor for each in others):
-            return False
-        return await is_of_another_account(self._ledger, account, message)
+        others = (each for each in accounts if each.name != account.name)
+        if not account.also_named and all(each.processor.capabilities.name != message.processor for each in others):
+            return account.name
+        return await account_of(self._ledger, message) or account.name

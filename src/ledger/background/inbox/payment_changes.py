@@ -44,22 +44,23 @@ REFUND_REASON: Final = "Refunded on the processor's own pages."
 """The reason of a refund that no request has asked for."""
 
 _UNDER_WAY: Final = "a call about its payment has no outcome yet"
+_NOT_CONTINUED: Final = "its payment still waits for its payer, and could not be continued"
 _NO_LIMITS: Final = AccountRules(card_window_s=100 * 366 * 86_400, returns_to_payer=True)
 """The rules of what a processor has given back already: whatever it was, it is recorded."""
 
 
-class _IsUnderWay(Exception):
-    """The payment has a call without an outcome."""
+class _NotYet(Exception):
+    """Nothing can be recorded of the payment now, for the reason in its text."""
 
 
-async def record_payment_state(ledger: Ledger, account: str, state: PaymentState) -> Disposition:
-    """Records the state of a payment at an account, as far as its order differs. Raises a Fault."""
+async def record_payment_state(ledger: Ledger, names: tuple[str, ...], state: PaymentState) -> Disposition:
+    """Records the state of a payment at an account with these names, as far as its order differs. Raises a Fault."""
     order = await _order_of(ledger, state)
     if order is None:
         return RetryLater(UNKNOWN_ORDER)
-    payment = _payment_of(order, account, state)
+    payment = _payment_of(order, names, state)
     if payment is None:
-        return Applied()  # another account with the same keys has it, and gets a message of its own
+        return Applied()  # another account has it, and gets a message of its own
     if payment.status is PaymentStatus.REQUIRES_ACTION and state.standing is not Standing.WAITING:
         try:
             await continue_session(ledger, state.merchant_id, state.order_id, state.payment_id)
@@ -68,21 +69,23 @@ async def record_payment_state(ledger: Ledger, account: str, state: PaymentState
     return await _record(ledger, state, partial(_changed, state))
 
 
-async def record_unrequested_refund(ledger: Ledger, account: str, found: UnrequestedRefund) -> Disposition:
+async def record_unrequested_refund(ledger: Ledger, names: tuple[str, ...], found: UnrequestedRefund) -> Disposition:
     """Records a refund that the merchant made on the processor's own pages, and its end. Raises a Fault."""
     order = await _order_of(ledger, found)
     if order is None:
         return RetryLater(UNKNOWN_ORDER)
-    if _payment_of(order, account, found) is None:
+    if _payment_of(order, names, found) is None:
         return Applied()
     return await _record(ledger, found, partial(_refunded, found, ledger.call_deadline()))
 
 
-async def is_of_another_account(ledger: Ledger, account: str, message: OrderMessage) -> bool:
-    """Returns whether the payment of a message was made at another account than this one. Raises a Fault."""
+async def account_of(ledger: Ledger, message: OrderMessage) -> str | None:
+    """Returns the name of the account at which the payment of a message was made, None if it is not known. Raises a
+    Fault.
+    """
     order = None if message.payment_id is None else await _order_of(ledger, message)
     payments = () if order is None else order.payments
-    return any(each.payment_id == message.payment_id and each.account not in {"", account} for each in payments)
+    return next((each.account or None for each in payments if each.payment_id == message.payment_id), None)
 
 
 async def _record(
@@ -95,13 +98,13 @@ async def _record(
     async def attempt(_: Conflict | None) -> Plan:
         order = await uow.order(found.order_id)
         if order.payment(found.payment_id).intent is not None:
-            raise _IsUnderWay
+            raise _NotYet(_UNDER_WAY)
         return Plan(changes=[uow.change_order(found.order_id, decide(order, uow.now))])
 
     try:
         await execute(uow, attempt, is_fact=True)
-    except _IsUnderWay:
-        return RetryLater(_UNDER_WAY)
+    except _NotYet as reason:
+        return RetryLater(str(reason))
     except Rejected as rejection:
         return RetryLater(f"{rejection.code}: {rejection}")
     return Applied()
@@ -114,21 +117,27 @@ async def _order_of(ledger: Ledger, found: PaymentState | UnrequestedRefund | Or
     return await load_order(ledger, merchant_id, order_id)
 
 
-def _payment_of(order: Order, account: str, found: PaymentState | UnrequestedRefund) -> Payment | None:
-    """Returns the payment that an answer is about, if it was made at this account.
+def _payment_of(order: Order, names: tuple[str, ...], found: PaymentState | UnrequestedRefund) -> Payment | None:
+    """Returns the payment that an answer is about, if it was made at the account with these names.
 
     A payment can have a second object at its processor, which names the payment too and holds none of its money.
     """
     for payment in order.payments:
-        if payment.payment_id == found.payment_id and payment.account == account:
-            names = {found.processor_reference, payment.processor_reference or payment.session_reference}
-            return payment if None in names or len(names) == 1 else None
+        if payment.payment_id == found.payment_id and payment.account in names:
+            objects = {found.processor_reference, payment.processor_reference or payment.session_reference}
+            return payment if None in objects or len(objects) == 1 else None
     return None
 
 
 def _changed(state: PaymentState, order: Order, at: datetime) -> list[OrderEvent]:
-    """Returns the events that the log lacks, none if it has everything."""
+    """Returns the events that the log lacks, none if it has everything. Raises _NotYet.
+
+    What a payer's session has come to is recorded by the call that continues it alone: that call, or the session's end,
+    would record the money a second time.
+    """
     payment = order.payment(state.payment_id)
+    if payment.status is PaymentStatus.REQUIRES_ACTION and state.standing is not Standing.WAITING:
+        raise _NotYet(_NOT_CONTINUED)
     outcome: Outcome
     match state.standing:
         case Standing.CAPTURED if state.captured > payment.captured:

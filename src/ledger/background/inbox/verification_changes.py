@@ -26,15 +26,15 @@ _NOT_CONTINUED: Final = "the verification of its card could not be continued"
 _NOT_FORGOTTEN: Final = "the processor does not forget a card that is not saved"
 
 
-async def record_verification_state(ledger: Ledger, account: str, state: VerificationState) -> Disposition:
-    """Records the state of a verification at an account, as far as the log differs. Raises a Fault.
+async def record_verification_state(ledger: Ledger, names: tuple[str, ...], state: VerificationState) -> Disposition:
+    """Records the state of a verification at an account with these names, as far as the log differs. Raises a Fault.
 
     The log keeps no verification of a card that was verified again since: there is nothing to record of it.
     """
     stream_id = stream_of(state.customer_id)
     methods, _ = await ledger.journal.load(state.merchant_id, PAYMENT_METHODS, stream_id)
     verification = None if methods is None else methods.verification(state.verification_id)
-    if methods is None or verification is None or verification.account != account:
+    if methods is None or verification is None or verification.account not in names:
         return Applied()
     if verification.ended is not None:
         return await _forget_unsaved(ledger, methods, verification, state)

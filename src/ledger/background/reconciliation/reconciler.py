@@ -341,7 +341,7 @@ class Reconciliation:
             amount=record.refunded,
             outcome=outcome,
         )
-        await record_unrequested_refund(self._ledger, payment.account, found)
+        await record_unrequested_refund(self._ledger, (payment.account,), found)
         recorded = await self._load(record.merchant_id, order.terms.order_id)
         return recorded is not None and contrast(recorded, recorded.payment(payment.payment_id), record) is None
 
