@@ -2098,7 +2098,7 @@ STRIPE: Final = (
         "state-of-another-object",
         "what became of a second object that names a payment is not recorded on the payment",
         _CHANGES,
-        "            return payment if None in names or len(names) == 1 else None",
+        "            return payment if None in objects or len(objects) == 1 else None",
         "            return payment",
         (_CHANGES_TESTS,),
     ),
