@@ -63,6 +63,7 @@ def number_or_null(amount: Decimal | None) -> Decimal | None:
     return None if amount is None else shortest(amount)
 
 
+@lru_cache(maxsize=4096)
 def for_people(amount: str, currency: str) -> str:
     """Returns a plain amount of minor units in major units, for people. Never calculate with it.
 

@@ -42,12 +42,11 @@ def broken_order(before: Order | None, event: Any, after: Order) -> Sequence[Bro
     status, now = None if before is None else before.status, after.status
     if status is not now and not is_legal_move(status, now, split=after.terms.allow_partials):
         found.append(Broken("I7", f"the order moved from {status} to {now}"))
-    if before is None or before.payments is not after.payments:
-        _check_payments(found, before, event, after)
-    if before is None or _has_other_money(before, after):
-        found += broken_sums(after)
-    else:
-        found += _broken_status(after)
+    has_other_money = before is None or before.terms is not after.terms
+    known = () if before is None else before.payments
+    if known is not after.payments:
+        has_other_money = _check_payments(found, known, event, after) or has_other_money
+    found += broken_sums(after) if has_other_money else _broken_status(after)
     return found
 
 
@@ -97,19 +96,6 @@ def status_of(order: Order) -> OrderStatus:
     return _status_without_live_payment(order) if live is None else _status_with_live_payment(live)
 
 
-def _has_other_money(before: Order, after: Order) -> bool:
-    """Returns whether what the sums of an order follow from has changed: its terms, or the money of its payments."""
-    if before.payments is after.payments:
-        return before.terms is not after.terms
-    is_quoted = after.terms.surcharge is not None and len(before.payments) != len(after.payments)
-    if before.terms is not after.terms or is_quoted or len(before.payments) > len(after.payments):
-        return True
-    for stood, payment in zip(before.payments, after.payments, strict=False):
-        if stood is not payment and (stood.captured is not payment.captured or stood.refunded is not payment.refunded):
-            return True
-    return any(payment.captured for payment in after.payments[len(before.payments) :])
-
-
 def _broken_status(order: Order) -> list[Broken]:
     expected = status_of(order)
     if order.status is expected:
@@ -117,9 +103,13 @@ def _broken_status(order: Order) -> list[Broken]:
     return [Broken("I6", f"the order is {order.status}, and {expected} by its payments")]
 
 
-def _check_payments(found: list[Broken], before: Order | None, event: Any, after: Order) -> None:
-    """Adds the rules that payments break, of those that the event changed."""
-    known = () if before is None else before.payments
+def _check_payments(found: list[Broken], known: Sequence[Payment], event: Any, after: Order) -> bool:
+    """Adds the rules that payments break, of those that the event changed: the others are in `known`.
+
+    Returns whether the sums of the order may be others. An amount that an event leaves alone stays the same object.
+    """
+    is_quoted = after.terms.surcharge is not None and len(known) != len(after.payments)
+    has_other_money = is_quoted or len(known) > len(after.payments)
     for n, payment in enumerate(after.payments):  # payments keep their places
         stood = known[n] if n < len(known) else None
         if stood is payment:
@@ -132,35 +122,24 @@ def _check_payments(found: list[Broken], before: Order | None, event: Any, after
             reports = isinstance(event, events.RefundReversed | events.LateRefundReported)
             if not reports or (origin, status) not in REPORTED_PAYMENT_EDGES:
                 found.append(Broken("I7", f"payment {payment.payment_id} moved from {origin} to {status}"))
-        if stood is None or type(event) in _MOVES or not _has_same_amounts(stood, payment):
-            found += _broken_amounts(stood, event, payment)
+        was_captured, was_refunded = (ZERO, ZERO) if stood is None else (stood.captured, stood.refunded)
+        is_moved = payment.captured is not was_captured or payment.refunded is not was_refunded
+        if is_moved or type(event) in _MOVES:
+            has_other_money = True
+            found += _broken_moves_of_money(event, payment, was_captured, was_refunded)
+        if not ZERO <= payment.refunded + payment.refunding <= payment.captured <= payment.authorized:
+            what = f"payment {payment.payment_id} has {payment.refunded} refunded and {payment.refunding} to refund"
+            what = f"{what}, {payment.captured} captured, {payment.authorized} authorised"
+            found.append(Broken("I4", what))
     for payment in known[len(after.payments) :]:
         found.append(Broken("I3", f"payment {payment.payment_id} is no longer among those of the order"))
+    return has_other_money
 
 
-def _broken_amounts(stood: Payment | None, event: Any, payment: Payment) -> Iterator[Broken]:
-    if not ZERO <= payment.refunded + payment.refunding <= payment.captured <= payment.authorized:
-        yield Broken(
-            "I4",
-            f"payment {payment.payment_id} has {payment.refunded} refunded and {payment.refunding} to refund, "
-            f"{payment.captured} captured, {payment.authorized} authorised",
-        )
-    yield from _broken_moves_of_money(stood, event, payment)
-
-
-def _has_same_amounts(stood: Payment, payment: Payment) -> bool:
-    """Returns whether no amount of a payment has changed: amounts that an event leaves alone stay the same objects."""
-    return (
-        stood.captured is payment.captured
-        and stood.refunded is payment.refunded
-        and stood.refunding is payment.refunding
-        and stood.authorized is payment.authorized
-    )
-
-
-def _broken_moves_of_money(stood: Payment | None, event: Any, payment: Payment) -> Iterator[Broken]:
+def _broken_moves_of_money(
+    event: Any, payment: Payment, was_captured: Decimal, was_refunded: Decimal
+) -> Iterator[Broken]:
     """Yields where the money of a payment moved otherwise than the event states."""
-    was_captured, was_refunded = (ZERO, ZERO) if stood is None else (stood.captured, stood.refunded)
     captured, refunded = payment.captured - was_captured, payment.refunded - was_refunded
     is_its = getattr(event, "payment_id", None) == payment.started.payment_id
     stated = event.amount if is_its and isinstance(event, _BRINGS) else ZERO

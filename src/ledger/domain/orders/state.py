@@ -315,18 +315,27 @@ _STATUS_BY_ACTION: Final = {
 
 def derive_status(order: Order) -> OrderStatus:
     """Returns the status of an order, from its terms, its payments, `cancel_requested` and `closed` (contract 2.2)."""
-    paid, refunded = order.amount_paid, order.amount_refunded
-    net = paid - refunded
+    if not order.amount_paid:
+        return _status_without_money(order)
+    refunded, net = order.amount_refunded, order.net
     if order.closed and net <= 0:
-        return OrderStatus.REFUNDED if refunded > 0 else OrderStatus.CANCELLED
+        return OrderStatus.REFUNDED
     if order.cancel_requested:
         return OrderStatus.CANCELLATION_REQUESTED
-    if any(payment.status is PaymentStatus.PENDING_REFUND for payment in order.payments):
+    if PaymentStatus.PENDING_REFUND in [payment.status for payment in order.payments]:
         return OrderStatus.REFUND_PROCESSING
     if refunded > 0 and not order.terms.allow_partials:
         return OrderStatus.REFUNDED if net <= 0 else OrderStatus.PARTIALLY_REFUNDED
-    if paid > 0:  # also on a split order that was refunded in full: it takes a further part
-        return OrderStatus.COMPLETED if net >= order.amount else OrderStatus.PARTIALLY_PAID
+    # also on a split order that was refunded in full: it takes a further part
+    return OrderStatus.COMPLETED if net >= order.amount else OrderStatus.PARTIALLY_PAID
+
+
+def _status_without_money(order: Order) -> OrderStatus:
+    """Returns the status of an order of which nothing was ever captured."""
+    if order.closed:
+        return OrderStatus.CANCELLED
+    if order.cancel_requested:
+        return OrderStatus.CANCELLATION_REQUESTED
     for payment in reversed(order.payments):
         if payment.status in LIVE:
             return _status_with_live_payment(payment)
