@@ -68,7 +68,7 @@ PACKAGES = {
     ("ledger.postgres",): (("ledger.back_off", "ledger.progress", "ledger.telemetry", "ledger.settings", "msgspec", "procrastinate", "psycopg", "structlog"), ()),
     ("ledger.service",): (("ledger.asgi", "ledger.back_off", "ledger.settings", "ledger.telemetry", "ledger.tasks", "httptools", "msgspec", "starlette", "structlog", "uvicorn"), ()),
     ("ledger.journal",): (
-        ("ledger.journal", "ledger.domain", "ledger.personal_data", *DATABASE, "ledger.slices", "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",
+        ("ledger.journal", "ledger.domain", "ledger.personal_data", "ledger.write_once_store", *DATABASE, "ledger.slices", "ledger.telemetry", "ledger.ttl_cache", "cryptography", "msgspec",
          "psycopg", "structlog"),
         (DECIDERS,),
     ),
@@ -101,7 +101,7 @@ PACKAGES = {
     ),
     ("ledger.write_once_store",): (("ledger.postgres.faults", "obstore"), ()),
     ("ledger.tlog",): (
-        ("ledger.tlog", "ledger.write_once_store", *DATABASE, "cryptography", "msgspec"),
+        ("ledger.tlog", "ledger.journal.event_archive", "ledger.write_once_store", *DATABASE, "cryptography", "msgspec"),
         (),
     ),
     ("ledger.audit.invariants",): (("ledger.audit.invariants", "ledger.domain", "ledger.processors.bins", "ledger.processors.clabe", "ledger.processors.pan_detection"), ()),
@@ -121,7 +121,7 @@ PACKAGES = {
         (r"ledger\.journal\.commit\..*",),
     ),
     ("projections",): (
-        ("projections", "ledger.domain", *STORE, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
+        ("projections", "ledger.domain", "ledger.journal.event_archive", *STORE, "msgspec", "psycopg", "psycopg_pool", "uuid_utils"),
         (DECIDERS,),
     ),
     ("projections.events", "projections.as_of", "projections.histories"): (  # render from the log, as replays do
@@ -129,7 +129,7 @@ PACKAGES = {
         (DECIDERS,),
     ),
     ("api",): (
-        ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.processors.contract",
+        ("api", "projections", "ledger.operations", "ledger.postgres.faults", "ledger.journal.append", "ledger.journal.event_archive", "ledger.processors.contract",
          "ledger.invoicing.catalogs", "ledger.processors.bins", "ledger.processors.messages", "ledger.processors.clabe",
          "ledger.processors.pan_detection", "ledger.processors.cvc_detection", "ledger.processors.saved_card",
          "ledger.processors.merchant_accounts", "ledger.processors.payer_returns", "ledger.processors.registry",

@@ -1279,8 +1279,8 @@ SECRETS: Final = (
         "application-changes-events",
         "the database role of the service cannot change or delete events",
         _PREPARE,
-        '_INSERT_ONLY: Final = ("event", "claim", "log_tile", "schema_migration", "master_key_fingerprint", "operator_command")',
-        '_INSERT_ONLY: Final = ("claim", "log_tile", "schema_migration", "master_key_fingerprint", "operator_command")',
+        '    "event",\n    "claim",\n',
+        '    "claim",\n',
         ("tests/postgres/test_prepare.py",),
     ),
     Mutant(
@@ -3761,6 +3761,60 @@ AUDIT: Final = (
     ),
 )
 
+_ARCHIVING: Final = "src/ledger/backup/event_archiving.py"
+_ARCHIVING_TESTS: Final = "tests/archive/test_archiving.py"
+
+ARCHIVE: Final = (
+    Mutant(
+        "archived-unsealed",
+        "nothing leaves the database that is not as it was signed",
+        _ARCHIVING,
+        "        await self._sealed.require(events)\n",
+        "",
+        (f"{_ARCHIVING_TESTS}::test_what_was_changed_after_it_was_sealed_is_not_archived",),
+    ),
+    Mutant(
+        "archived-by-an-unproved-tile",
+        "a tile that was changed with its event is not taken for the signed log",
+        _ARCHIVING,
+        " or not verify_inclusion(leaves[0], first, size, proof, self._checkpoint.root)",
+        "",
+        (f"{_ARCHIVING_TESTS}::test_an_event_and_its_tile_that_were_changed_together_are_not_archived",),
+    ),
+    Mutant(
+        "archived-unread",
+        "nothing leaves the database that a reader does not get from its file",
+        _ARCHIVING,
+        "        await self._require_readable(events, references, key)\n",
+        "",
+        (f"{_ARCHIVING_TESTS}::test_a_store_that_does_not_keep_what_it_takes_moves_nothing",),
+    ),
+    Mutant(
+        "archived-over-a-change",
+        "a content that is no longer the one in the file stays",
+        _ARCHIVING,
+        " and sha256(e.data) = u.content_hash",
+        "",
+        (f"{_ARCHIVING_TESTS}::test_an_event_that_changes_meanwhile_is_kept",),
+    ),
+    Mutant(
+        "archived-in-use",
+        "an order with an event of late stays in the database",
+        _ARCHIVING,
+        " where last.position <= %(end)s order by 1",
+        " order by 1",
+        (f"{_ARCHIVING_TESTS}::test_what_is_not_old_or_not_in_a_full_tile_stays",),
+    ),
+    Mutant(
+        "archived-content-unchecked",
+        "a file that was changed is never another answer",
+        "src/ledger/journal/event_archive.py",
+        "                if hashlib.sha256(content).digest() == reference.sha256:\n",
+        "                if content:\n",
+        (f"{_ARCHIVING_TESTS}::test_a_file_that_is_missing_or_was_changed_is_a_fault_and_never_another_answer",),
+    ),
+)
+
 MUTANTS: Final = (
     *MONEY,
     *IDEMPOTENCY,
@@ -3776,4 +3830,5 @@ MUTANTS: Final = (
     *OPERATORS,
     *PAST,
     *AUDIT,
+    *ARCHIVE,
 )

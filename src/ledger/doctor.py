@@ -23,10 +23,11 @@ from psycopg.conninfo import make_conninfo
 from ledger.background.inbox.pending import pending_messages
 from ledger.background.scheduler.failed_jobs import failed_jobs
 from ledger.domain.streams import TOPICS
-from ledger.invoicing.files import DocumentFiles, FilesUnavailable, folder_url
+from ledger.invoicing.files import DocumentFiles, FilesUnavailable, files_address
 from ledger.invoicing.logos import LogoWrong, encode_logo
 from ledger.journal.commit.shards import is_divided
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.journal.event_archive import ArchiveUnavailable, EventArchive, file_key
 from ledger.postgres import archive_state
 from ledger.postgres.connection import TIMEOUTS, Connection, TakesNoWrites, connect
 from ledger.postgres.connection_count import (
@@ -100,7 +101,9 @@ _SEALED: Final = (
 """The tables with wrapped keys, what owns them, and the purpose of the sealing keys."""
 
 # Every stamped document, as its event has its files.
-_STAMPED: Final = "select data from event where topic = any(%s)"
+_STAMPED: Final = "select merchant_id, data from event where topic = any(%s)"
+# Every file of archived events.
+_ARCHIVED: Final = "select merchant_id, file_id, sha256 from archived_file order by merchant_id, file_id"
 _FILES_AT_ONCE: Final = 16
 _NAMED_MAX: Final = 10
 
@@ -249,6 +252,7 @@ async def _examine_database(settings: Settings, url: str, *, files: bool) -> lis
             findings += await _queues(connection, settings)
             if files:
                 findings += [await _documents(connection, settings), await _logos(connection)]
+                findings.append(await _archived(connection, settings))
         return findings
 
 
@@ -404,7 +408,8 @@ async def _own_keys(connection: Connection, settings: Settings) -> Finding:
 
 async def _documents(connection: Connection, settings: Settings) -> Finding:
     """Returns whether the files of every stamped document are in the store, and each XML as it was stamped."""
-    store = DocumentFiles(settings.files_url or folder_url(settings.data_dir), b"", "")
+    address = files_address(settings.files_url, settings.data_dir)
+    store, archive = DocumentFiles(address, b"", ""), EventArchive(address)
     total, wrong = 0, list[str]()
     topics = [topic for topic, kind in TOPICS.items() if "xml_key" in kind.__struct_fields__]
     async with connection.transaction():
@@ -415,8 +420,10 @@ async def _documents(connection: Connection, settings: Settings) -> Finding:
             while rows := await cursor.fetchmany(_FILES_AT_ONCE):
                 total += len(rows)
                 try:
-                    found = await asyncio.gather(*[_file_fault(store, decode(data, type=_Stored)) for (data,) in rows])
-                except FilesUnavailable as fault:
+                    contents = await archive.contents((merchant_id.bytes, data) for merchant_id, data in rows)
+                    stamped = [archive.content(contents, merchant_id.bytes, data) for merchant_id, data in rows]
+                    found = await asyncio.gather(*[_file_fault(store, decode(data, type=_Stored)) for data in stamped])
+                except (FilesUnavailable, ArchiveUnavailable) as fault:
                     return Finding("documents", "fail", str(fault))
                 wrong += [fault for fault in found if fault]
     if wrong:
@@ -424,6 +431,31 @@ async def _documents(connection: Connection, settings: Settings) -> Finding:
         text = f"{len(wrong)} of {total} stamped documents lack their files: {named}. Bring them back from a backup"
         return Finding("documents", "fail", text)
     return Finding("documents", "ok", f"the files of {total} stamped documents are there and unchanged")
+
+
+async def _archived(connection: Connection, settings: Settings) -> Finding:
+    """Returns whether every file of archived events is in the store, as it was written."""
+    store = EventArchive(files_address(settings.files_url, settings.data_dir)).store
+    total, wrong = 0, list[str]()
+    async with connection.transaction(), connection.cursor("archived") as cursor:
+        await cursor.execute(_ARCHIVED)
+        while rows := await cursor.fetchmany(_FILES_AT_ONCE):
+            total += len(rows)
+            for merchant_id, id_, digest in rows:
+                key = file_key(merchant_id.bytes, id_)
+                try:
+                    content = await store.read(key)
+                except ArchiveUnavailable as fault:
+                    return Finding("archived", "fail", str(fault))
+                if content is None:
+                    wrong.append(f"{key} is missing")
+                elif sha256(content).digest() != digest:
+                    wrong.append(f"{key} is another file than was written")
+    if wrong:
+        named = "; ".join(wrong[:_NAMED_MAX]) + ("; …" if len(wrong) > _NAMED_MAX else "")
+        text = f"{len(wrong)} of {total} files of archived events are not as they were: {named}. Bring them back from a backup"
+        return Finding("archived", "fail", text)
+    return Finding("archived", "ok", f"the {total} files of archived events are there and unchanged")
 
 
 async def _file_fault(store: DocumentFiles, stamped: _Stored) -> str:

@@ -284,7 +284,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(
             pattern=_OBJECTS,
-            description="Where the XML and PDF of invoices are stored: `s3://bucket/prefix`, with AWS's own variables for "
+            description="Where the XML and PDF of invoices and archived events are stored: `s3://bucket/prefix`, with AWS's own variables for "
             "region, endpoint and credentials; unset: the folder `files` in the data directory.",
         ),
     ] = ""

@@ -15,7 +15,7 @@ from uuid import UUID
 from ledger.domain.processor_accounts.state import ProcessorAccount
 from ledger.domain.processor_accounts.terms import AccountMode
 from ledger.invoicing.contract import StampingProvider
-from ledger.invoicing.files import FOLDER, DocumentFiles, files_place, folder_url
+from ledger.invoicing.files import FOLDER, DocumentFiles, files_address, files_place
 from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import Issuers
 from ledger.invoicing.providers.sandbox import SandboxProvider
@@ -25,6 +25,7 @@ from ledger.journal.commit.shards import is_divided
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption.data_keys import DataKeys
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.journal.event_archive import EventArchive
 from ledger.journal.journal import Journal
 from ledger.journal.operator import Operator
 from ledger.notifications.contract import Notifier
@@ -100,6 +101,7 @@ async def open_ledger(
             queue_max=settings.journal_queue_max,
             new_writer=await _new_writer(url, tracing),
             operator=operator,
+            archive=EventArchive(files_address(settings.files_url, settings.data_dir)),
         )
         await journal.start()
         stack.push_async_callback(journal.stop)
@@ -237,7 +239,7 @@ def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitS
     issuers = Issuers(url, keys, is_sandbox=settings.environment == "sandbox")
     stack.push_async_callback(issuers.stop)
     files = DocumentFiles(
-        settings.files_url or folder_url(settings.data_dir),
+        files_address(settings.files_url, settings.data_dir),
         secrets.key(Purpose.FILE_LINKS),
         f"{public_url(settings)}/{FOLDER}",
     )
@@ -252,7 +254,7 @@ def document_place(settings: Settings) -> str:
     """Returns where this service stores the files of documents, empty if it can stamp none."""
     if not stores_documents(settings):
         return ""
-    return files_place(settings.files_url or folder_url(settings.data_dir))
+    return files_place(files_address(settings.files_url, settings.data_dir))
 
 
 def _stamping_provider(settings: Settings, url: str, stack: AsyncExitStack) -> StampingProvider | None:

@@ -69,6 +69,22 @@ class WriteOnceStore:
         except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
             raise self._unavailable(fault) from None
 
+    def read_parts(self, key: str, parts: Sequence[tuple[int, int]]) -> list[bytes] | None:
+        """Returns parts of a file, each of an offset and a length; None if there is no file. A part is shorter where
+        the file ends before it. Blocks: call it in a thread. Raises the fault.
+        """
+        starts, lengths = [start for start, _ in parts], [length for _, length in parts]
+        try:
+            return [bytes(part) for part in self._store().get_ranges(key, starts=starts, lengths=lengths)]
+        except (FileNotFoundError, ValueError) as missing:
+            if _code_of(missing) == _NO_BUCKET:
+                raise self._unavailable(missing) from None
+            return None
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            if _is_behind_end(fault):
+                return [b"" for _ in parts]
+            raise self._unavailable(fault) from None
+
     async def list(self, prefix: str) -> tuple[list[str], list[str]]:
         """Returns the folders and the files directly below a prefix, which is empty or ends in a slash. Raises the
         fault.
@@ -144,6 +160,11 @@ def _flush(folder: Path, keys: Sequence[str]) -> None:
         with suppress(OSError):  # a file system that cannot flush a directory
             os.fsync(descriptor)
         os.close(descriptor)
+
+
+def _is_behind_end(fault: Exception) -> bool:
+    """Returns whether a part begins behind the end of its file."""
+    return _code_of(fault) == "InvalidRange" or "Requested range was invalid" in str(fault)
 
 
 def _code_of(fault: Exception) -> str:

@@ -20,6 +20,7 @@ from ledger.domain.orders.state import Order
 from ledger.domain.orders.statuses import PaymentStatus
 from ledger.domain.orders.timers import TimerKind
 from ledger.domain.processor_accounts.state import ProcessorAccount
+from ledger.journal.event_archive import NO_ARCHIVE, EventArchive
 from ledger.postgres import archive_state
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
@@ -143,15 +144,22 @@ async def _without_log(_merchant_id: UUID, stream_id: UUID) -> Sequence[Any]:
 class Queries:
     """The reads of requests, on connections of their own. Call `start` before the first read and `stop` after the last.
 
-    `read_stream` reads the log, from which orders in flight are rendered: reads of orders raise what it raises. Every
+    `read_stream` reads the log, from which orders in flight are rendered: reads of orders raise what it raises.
+    `archive` has the contents of archived events, which a month's report raises ArchiveUnavailable without. Every
     read raises DatabaseUnavailable while the database is unavailable, and QueueFull while too many reads wait.
 
     The standby at `replica_url` answers merchants' lists, searches and reports, if it is as new as the primary.
     `replica` is whether it is used.
     """
 
-    def __init__(self, url: str, read_stream: ReadStream = _without_log, replica_url: str | None = None) -> None:
-        self._read_stream = read_stream
+    def __init__(
+        self,
+        url: str,
+        read_stream: ReadStream = _without_log,
+        replica_url: str | None = None,
+        archive: EventArchive = NO_ARCHIVE,
+    ) -> None:
+        self._read_stream, self._archive = read_stream, archive
         self.replica = None if replica_url is None else ReplicaUse(replica_url, self.written)
         self._replica = None if self.replica is None else ListReplica(self.replica)
         self.points = DataLoader[Key, Any](url, "ledger-reads", _fetch)
@@ -284,7 +292,7 @@ class Queries:
             return fold(evolve, None, await self._read_stream(merchant_id, order_id))
 
         return await self._read(
-            lambda lists: month_end.month_of(lists.rows, read_order, merchant_id, year, month, zone)
+            lambda lists: month_end.month_of(lists.rows, read_order, self._archive, merchant_id, year, month, zone)
         )
 
     async def payment_method(self, merchant_id: UUID, payment_method_id: UUID) -> bytes | None:

@@ -110,7 +110,7 @@ def test_no_line_repeats_the_text_of_a_failure():
     """It may hold what a customer typed. Three kinds of failure have texts of our own: ids of keys and customers, and
     what an operator can do about a store.
     """
-    store = {"checkpoints_not_written", "checkpoints_not_compared", "checkpoints_not_thinned"}
+    store = {"checkpoints_not_written", "checkpoints_not_compared", "checkpoints_not_thinned", "archive_unavailable"}
     ours = {"data_key_unavailable", "recovery_cannot_read", *store}
     logged = [
         (path.name, ast.unparse(call.args[0]))

@@ -132,7 +132,8 @@ async def open_dependencies(settings: Settings, tracing: Tracing | None = None) 
         await stack.enter_async_context(ledger.journal.disk.probing(settings.disk_probe_s))
         registration = Registration(ledger.journal.announcer, document_place(settings))
         await stack.enter_async_context(registration.running())
-        queries = Queries(settings.database_url, ledger.journal.reader.stream, settings.read_database_url)
+        reader = ledger.journal.reader
+        queries = Queries(settings.database_url, reader.stream, settings.read_database_url, reader.archive)
         await queries.start()
         stack.push_async_callback(queries.stop)
         limiter = stack.enter_context(

@@ -26,6 +26,7 @@ from ledger.domain.streams import STREAMS
 from ledger.invoicing.contract import ProviderTimedOut, ProviderUnavailable
 from ledger.invoicing.files import FileMissing, FilesUnavailable
 from ledger.journal.append import CommitUnknown, DataRefused, KeyUnavailable, SealBroken
+from ledger.journal.event_archive import ArchiveUnavailable
 from ledger.operations.context.event_feed import FeedBehind
 from ledger.operations.context.results import NothingSent
 from ledger.postgres.faults import Fault, ReadModelBehind
@@ -130,6 +131,10 @@ _UNAVAILABLE: Final[Mapping[type[Exception], tuple[str, str]]] = {
     KeyUnavailable: ("DATA_KEY_UNAVAILABLE", "The service lacks the key of this record."),
     SealBroken: ("DATA_KEY_UNAVAILABLE", "This record cannot be opened."),
     FileMissing: ("FILE_MISSING", "The file of this document is missing from the store of the service."),
+    ArchiveUnavailable: (
+        "FILE_MISSING",
+        "A file of this record's archived events cannot be read from the store of the service.",
+    ),
     FilesUnavailable: ("DATABASE_UNAVAILABLE", "The store of the documents' files cannot be read."),
     ReadModelBehind: (
         "DATABASE_UNAVAILABLE",

@@ -81,8 +81,9 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "AUDIT_NOT_FOUND": "The merchant has no audit with this id, or a hundred newer ones.",
     "DATA_KEY_UNAVAILABLE": "The record cannot be opened: the service lacks the key under which it is sealed, or it was "
     "damaged. The operator has to bring the key back; nothing was changed.",
-    "FILE_MISSING": "The document is stamped, but its file is missing from the store of the service. The operator has to "
-    "bring it back; the link works again then, or a new one by `cfdi-url`.",
+    "FILE_MISSING": "A file is missing from the store of the service, or was changed: that of a stamped document, or one "
+    "with archived events of the record. The operator has to bring it back; the request, and the link to a document, "
+    "work again then.",
     "FEED_BEHIND": "The feed does not have all events yet: the merchant's past is being numbered for the first time, or "
     "its log cannot be read to its end. Ask again after the seconds in `Retry-After`.",
     "SUBSCRIPTION_CANCELED": "The subscription has ended, which is final: create another one.",

@@ -31,7 +31,9 @@ from ledger.audit.sums import HASH_MODULUS, Details, MerchantPart, id_hash, row_
 from ledger.audit.tables import KeyRange, differences
 from ledger.audit.trees import StoredTree, TreeAuditor, read_trees
 from ledger.domain.payment_methods.state import stream_of
+from ledger.invoicing.files import files_address
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.journal.event_archive import EventArchive
 from ledger.journal.inline import Row
 from ledger.progress import Progress, unreported
 from ledger.security.secrets import load_checkpoint_keys, load_sealing_keys
@@ -295,7 +297,8 @@ def _audit_range(work: _Work, within: KeyRange) -> StreamsAudited:
 def _auditor(connection: Connection, work: _Work, details: Details | None = None) -> StreamAuditor:
     keys = SealingKeys(load_sealing_keys(work.settings))
     leaves = work.leaf_file() if details is None else None
-    return StreamAuditor(connection, keys, work.erasing, work.covered, leaves, details)
+    archive = EventArchive(files_address(work.settings.files_url, work.settings.data_dir))
+    return StreamAuditor(connection, keys, work.erasing, work.covered, leaves, details, archive)
 
 
 def _ranges(connection: Connection, heads: Mapping[UUID, int], count: int, first: UUID, last: UUID) -> list[KeyRange]:

@@ -35,6 +35,7 @@ from ledger.background.audits.messages import (
     decode_work,
     encode_message,
 )
+from ledger.journal.event_archive import ArchiveUnavailable
 from ledger.progress import Progress
 from ledger.telemetry.logs import configure_logs, stack_locations
 from ledger.tlog.checkpoint_files import CheckpointsUnavailable
@@ -70,6 +71,8 @@ def _audited(work: AuditWork, progress: Progress) -> Ending:
         report = audit(work.settings, url, work.merchant_id, saved=saved, progress=progress)
     except CheckpointsUnavailable as unread:
         return Failed(Reason.CHECKPOINTS, str(unread))
+    except ArchiveUnavailable as unread:
+        return Failed(Reason.ARCHIVE, str(unread))
     except psycopg.Error as failure:
         return Failed(Reason.DATABASE, type(failure).__name__)
     except OSError as refusal:

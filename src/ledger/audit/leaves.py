@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.journal.event_archive import content_hash
 from ledger.tlog.merkle import HASH_BYTES
 
 _SHIFT_US: Final = 946_684_800_000_000
@@ -57,7 +58,7 @@ class LeafFile:
             entry = (  # the bytes that `tlog.entries` builds
                 f'\0{{"merchantId":"{merchant_text}","position":{position},"streamId":"{stream_text}"'
                 f',"version":{version},"topic":{_json(topic)},"recordedAtUs":{recorded_at + _SHIFT_US}'
-                f',"commandId":"{command_text}","dataSha256":"{sha256(data).hexdigest()}"'
+                f',"commandId":"{command_text}","dataSha256":"{content_hash(data).hex()}"'
                 f',"contextSha256":"{context_hash}"}}'
             )
             leaves.append((before + position, sha256(entry.encode()).digest()))

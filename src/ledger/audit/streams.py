@@ -33,6 +33,7 @@ from ledger.journal.codec import CODEC
 from ledger.journal.encryption.data_keys import DataKey, key_in
 from ledger.journal.encryption.sealing import Seal, customer_of
 from ledger.journal.encryption.sealing_keys import SealingKeys
+from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventArchive, reference_in, unreadable
 from ledger.journal.inline import Row
 from projections.inline import rows_of
 
@@ -86,7 +87,8 @@ class StreamAuditor:
     """Audits ranges of streams on one connection.
 
     `erasing` are the customers whose erasure the worker has not finished. The leaf hashes of the events up to the
-    positions `sealed` of each merchant are written to `leaves`. What sums are over is added to `details`.
+    positions `sealed` of each merchant are written to `leaves`. What sums are over is added to `details`. `archive` has
+    the contents of archived events.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class StreamAuditor:
         sealed: Mapping[UUID, int],
         leaves: LeafFile | None,
         details: Details | None = None,
+        archive: EventArchive = NO_ARCHIVE,
     ) -> None:
         self._connection, self._keys, self._erasing = connection, keys, erasing
+        self._archive = archive
         self._sealed = {merchant_id.bytes: size for merchant_id, size in sealed.items()}
         self._leaves, self._details = leaves, details
         self._opened: dict[bytes, DataKey] = {}
@@ -111,15 +115,16 @@ class StreamAuditor:
     def audit(self, within: KeyRange, progress: Callable[[int], None]) -> StreamsAudited:
         """Audits the streams of a range. `progress` takes how many events were read.
 
-        Raises psycopg.OperationalError.
+        Raises psycopg.OperationalError, ArchiveUnavailable.
         """
         self._findings, self._merchants, self._merchant = Findings(), {}, b""
         stored = [StoredRows(self._connection, table, within) for table in MERGED]
         current: _Stream | None = None
-        for page in pages(self._connection, EVENTS, within.parameters):
+        for stored_page in pages(self._connection, EVENTS, within.parameters):
+            page = self._with_contents(stored_page)
             self._load_keys(page)
             if self._leaves is not None:
-                self._leaves.write_page(page, self._sealed)
+                self._leaves.write_page(stored_page, self._sealed)
             for merchant, stream, version, position, _, _, topic, data, context in page:
                 key = merchant + stream
                 if current is None or current.key != key:
@@ -144,6 +149,14 @@ class StreamAuditor:
             listed=self._findings.listed,
         )
 
+    def _with_contents(self, page: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Returns a page of events with the contents of those that are archived and can be read."""
+        archived = [(row[0], row[7]) for row in page if row[7][:1] == b"\0"]
+        if not archived:
+            return page
+        contents = self._archive.read(archived)
+        return [(*row[:7], contents.get((row[0], row[7]), row[7]), row[8]) for row in page]
+
     def _enter(self, merchant: bytes) -> None:
         self._merchant, self._merchant_id = merchant, UUID(bytes=merchant)
         self._part = self._merchants[self._merchant_id] = MerchantPart()
@@ -167,8 +180,8 @@ class StreamAuditor:
             event = self._event(current, version, position, topic, data)
             after = _FOLDS[type(event)](before, event)
             found = _broken(before, event, after)
-        except (KeyUnavailable, SealBroken) as sealed:
-            self._unreadable(current, position, str(sealed))
+        except (KeyUnavailable, SealBroken, ArchiveUnavailable) as closed:
+            self._unreadable(current, position, str(closed))
         except Exception as fault:  # noqa: BLE001 - an event that was changed can fail in any way
             self._unreadable(current, position, f"the event cannot be read or folded: {reason_of(fault)}")
         else:
@@ -182,6 +195,8 @@ class StreamAuditor:
 
     def _event(self, current: _Stream, version: int, position: int, topic: bytes, data: bytes) -> Any:
         name = _TOPICS.get(topic) or topic.decode()
+        if (reference := reference_in(data)) is not None:
+            raise unreadable(current.merchant, reference)
         if data.startswith(b'{"sealed":"'):
             customer = customer_of(data)
             assert customer is not None, "the event begins with what is sealed"

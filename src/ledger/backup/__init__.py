@@ -1,4 +1,4 @@
-"""Backups of an installation's database, and their restoration to a new directory.
+"""Backups of an installation's database, their restoration to a new directory, and what is computed from the whole log.
 
 In reading order:
 
@@ -11,4 +11,5 @@ In reading order:
 - `restoration`: a backup in a new data directory, audited.
 - `log_reader`: reads the log without a whole ledger. `export`: the log as lines of JSON.
 - `comparison`: the read models of a merchant against its log. `rebuild`: corrects them in place.
+- `event_archiving`: the content of old events out of the database into files.
 """

@@ -82,14 +82,14 @@ def restore(
         require_access(Path(settings.wal_archive).absolute(), final.account, "read", "ls . >/dev/null")
     unfinished = structs.replace(final, home=final.home / _UNFINISHED)
     _copy(backup / CLUSTER, unfinished, progress)
+    if (backup / FILES).exists():  # before the audit, which reads archived events in them
+        shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
     progress("recovering from the write-ahead log", 0, None)
     with recovered(unfinished, record, settings.wal_archive, at) as url:
         last_commit = _complete(url)
         if operator is not None:
             asyncio.run(record_command(url, operator, str(backup)))
         report = audit(structs.replace(settings, database_vault_url=_vault_url(url)), url, progress=progress)
-    if (backup / FILES).exists():
-        shutil.copytree(backup / FILES, settings.data_dir / FILES, dirs_exist_ok=True)
     if (backup / CHECKPOINTS).exists():  # beside newer ones, which show what the restored database lacks
         shutil.copytree(backup / CHECKPOINTS, settings.data_dir / CHECKPOINTS, dirs_exist_ok=True)
     unfinished.directory.rename(final.directory)

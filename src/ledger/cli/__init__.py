@@ -10,7 +10,7 @@ In reading order:
 - `events`: follows a merchant's public events. `forwarding`: posts them to a program on this machine.
 - `log`: the signed log as files, and proofs. `export`: the events as lines of JSON.
 - `operations`: the commands of operators that append no event.
-- `rebuild`: the read models from the log.
+- `rebuild`: the read models from the log. `archive`: the content of old events into files.
 - `jobs`, `messages`, `payouts`: what could not be done yet. `reconcile`: compares the processor's records with the log.
   `audit`: shows that nothing was changed.
 - `replay`: the events of an order or a subscription. `seed`: runs a scenario.

@@ -109,13 +109,14 @@ def errors_as_cannot_run() -> Iterator[None]:
 
     from ledger.domain.rejections import Rejected
     from ledger.journal.append import KeyUnavailable
+    from ledger.journal.event_archive import ArchiveUnavailable
     from ledger.postgres.faults import Fault
 
     try:
         yield
     except Rejected as rejection:
         raise CannotRun(rejection.message) from None
-    except KeyUnavailable as missing:
+    except (KeyUnavailable, ArchiveUnavailable) as missing:
         raise CannotRun(str(missing)) from missing
     except (Fault, psycopg.OperationalError) as failure:
         raise CannotRun(f"the database does not answer: {' '.join(str(failure).split())}") from failure

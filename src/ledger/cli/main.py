@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from ledger.cli import (
+    archive,
     audit,
     demo,
     events,
@@ -86,6 +87,7 @@ app.command()(demo.demo)
 app.command()(replay.replay)
 app.command()(export.export)
 app.command()(rebuild.rebuild)
+app.command()(archive.archive)
 app.command()(reconcile.reconcile)
 app.command()(audit.audit)
 app.command()(payouts.payouts)

@@ -341,7 +341,8 @@ def month_end(
                 return await (await connection.execute(statement.encode(), parameters, binary=True)).fetchall()
 
             read_order = partial(load_order, ledger, merchant)
-            return await report.month_of(rows, read_order, merchant, begin.year, begin.month, zone)
+            archive = ledger.journal.reader.archive
+            return await report.month_of(rows, read_order, archive, merchant, begin.year, begin.month, zone)
 
     found = on_ledger(data_dir, read)
     lines = found.lines

@@ -123,6 +123,11 @@ def folder_url(data_dir: Path) -> str:
     return f"file://{(data_dir / FOLDER).absolute()}"
 
 
+def files_address(files_url: str, data_dir: Path) -> str:
+    """Returns where files are stored: the address of the settings, or the folder in the data directory."""
+    return files_url or folder_url(data_dir)
+
+
 def files_place(url: str) -> str:
     """Returns where the files of a store are, the same on each machine that shares it: the address of an object store,
     or of a folder with an id that is written into it once (`file:///folder#id`).

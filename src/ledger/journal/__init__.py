@@ -7,5 +7,6 @@ In reading order:
 - `operator`: who ran a command, as it is kept beside events. `operator_commands`: the commands without events.
 - `codec`: events as bytes, under permanent topics. `inline`: the read models that are written in the same commit.
 - `commit`: the group commit. `encryption`: personal data in events, and its keys.
+- `event_archive`: events whose content is in a file, out of the table.
 - `reader`: streams, claims and stretches of a merchant's log, read back.
 """

@@ -28,6 +28,7 @@ from ledger.journal.commit.shard_writers import ShardWriters
 from ledger.journal.commit.writer import Writer
 from ledger.journal.encryption import data_keys
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
+from ledger.journal.event_archive import NO_ARCHIVE, EventArchive
 from ledger.journal.inline import InlineProjections, Row
 from ledger.journal.operator import Operator
 from ledger.journal.reader import LogReader
@@ -61,7 +62,8 @@ class Journal:
 
     `url` is a direct libpq connection string. `projections` are written in the same commit as the events. `keys` seal
     personal data, and are None only for a codec whose events hold none. `new_writer` makes the writer. With an
-    `operator`, every commit of this journal is made on that operator's behalf.
+    `operator`, every commit of this journal is made on that operator's behalf. `archive` has the contents of archived
+    events: without one, these cannot be read.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Journal:
         queue_max: int = 10_000,
         new_writer: Callable[..., Writer | ShardWriters] = Writer,
         operator: Operator | None = None,
+        archive: EventArchive = NO_ARCHIVE,
     ) -> None:
         self._url = url
         self._operator = operator
@@ -87,7 +90,7 @@ class Journal:
             partial(new_writer, url, tables, batch_max=1, queue_max=QUEUE_MAX, name="ledger-large-commits")
         )
         self.slices = Slices()
-        self.reader = LogReader(url, codec, keys)
+        self.reader = LogReader(url, codec, keys, archive)
         self.announcer = SharedClient(url, "ledger-announcer")
         """A connection for short statements of no request, which take turns at it."""
         self._notifier, self.disk = Notifier(self.announcer), DiskProbe(self.announcer)

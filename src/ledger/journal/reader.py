@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from msgspec import MsgspecError, Struct
@@ -18,6 +18,7 @@ from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import Codec, UnknownTopic
 from ledger.journal.encryption.data_keys import DataKey, DataKeys, Owner
 from ledger.journal.encryption.sealing import customer_of
+from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventArchive, Stored, reference_in, unreadable
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.postgres.dataloader import DataLoader
@@ -92,6 +93,7 @@ select position, stream_id, version, recorded_at, command_id, topic, data, conte
 """
 
 _VERSION_MAX: Final = 2**31 - 1
+_R = TypeVar("_R", bound=tuple[Any, ...])
 
 # Version, topic and bytes of each event of a stream, and the keys that they need.
 _Stored = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]
@@ -147,8 +149,10 @@ class LoggedEvent(Struct, frozen=True):
 class LogReader:
     """Point reads of the log through data loaders; stretches and histories on the caller's connection."""
 
-    def __init__(self, url: str, codec: Codec, keys: DataKeys | None = None) -> None:
-        self._codec, self._keys = codec, keys
+    def __init__(
+        self, url: str, codec: Codec, keys: DataKeys | None = None, archive: EventArchive = NO_ARCHIVE
+    ) -> None:
+        self._codec, self._keys, self.archive = codec, keys, archive
         self._streams = DataLoader[StreamKey, _Stored](url, "ledger-streams", self._fetch_streams)
         self._claims = DataLoader[ClaimKey | _LastKey, Any](url, "ledger-claims", _fetch_claims)
 
@@ -169,7 +173,7 @@ class LogReader:
         """Returns the events of a stream, oldest first; none if this merchant lacks the stream.
 
         Raises KeyUnavailable if this process lacks the key of a sealed event, SealBroken if the event does not
-        open.
+        open, ArchiveUnavailable if its content is in a file that cannot be read.
         """
         found = await self._streams.get((merchant_id, stream_id))
         if found is None:
@@ -221,9 +225,12 @@ class LogReader:
         )
         found: list[list[tuple[int, str, bytes]]] = [[] for _ in keys]
         sealed = []
-        for n, version, topic, data in await rows.fetchall():
-            found[n].append((version, topic, data))
-            sealed.append((merchants[n], data))
+        stored = await rows.fetchall()
+        contents = await self._contents((merchants[n], data) for n, _, _, data in stored)
+        for n, version, topic, data in stored:
+            event = merchants[n], contents.get((merchants[n], data), data)
+            found[n].append((version, topic, event[1]))
+            sealed.append(event)
         data_keys = await self._data_keys(connection, sealed)
         return {key: (events, data_keys) for key, events in zip(keys, found, strict=True) if events}
 
@@ -244,7 +251,7 @@ class LogReader:
         """Returns the events of these topics in each range: a merchant, the position before the range, and the last
         position in it.
 
-        Nothing is decoded. `opened` decodes, so that an unreadable event fails alone.
+        Nothing is decoded, or read from a file. `opened` does, so that an unreadable event fails alone.
         """
         merchants, after, until = zip(*ranges, strict=True)
         rows = await connection.cursor(binary=True).execute(
@@ -310,6 +317,7 @@ class LogReader:
         returned has no person who was erased before.
         """
         merchant = merchant_id.bytes
+        stored = await self._with_contents(merchant, stored, 4)
         sealed = ((merchant, data) for *_, data in stored)
         keys = await self._data_keys(connection, sealed, uses_cached=uses_cached_keys)
         return [
@@ -340,8 +348,8 @@ class LogReader:
         An event that cannot be read is one of them, and stops nothing.
         """
         cursor = await connection.cursor(binary=True).execute(_STRETCH_WHOLE, (merchant_id, after, until))
-        rows = await cursor.fetchall()
         merchant = merchant_id.bytes
+        rows = await self._with_contents(merchant, await cursor.fetchall(), 6)
         keys = await self._data_keys(connection, ((merchant, row[6]) for row in rows), uses_cached=False)
         logged = []
         for position, stream_id, version, recorded_at, command_id, topic, data, context in rows:
@@ -350,7 +358,7 @@ class LogReader:
                 event = self._event(merchant, stream_id.bytes, version, topic, data, keys)
             except UnknownTopic:
                 pass
-            except (KeyUnavailable, SealBroken) as fault:
+            except (KeyUnavailable, SealBroken, ArchiveUnavailable) as fault:
                 unread = str(fault)
             except MsgspecError:
                 unread = "it is not in the form of its topic"
@@ -367,6 +375,7 @@ class LogReader:
         uses_cached_keys: bool = True,
     ) -> list[RecordedEvent]:
         merchant = merchant_id.bytes
+        rows = await self._with_contents(merchant, rows, 6)
         sealed = ((merchant, row[6]) for row in rows)
         keys = await self._data_keys(connection, sealed, uses_cached=uses_cached_keys)
         recorded = []
@@ -374,6 +383,22 @@ class LogReader:
             event = self._event(merchant, stream_id.bytes, version, topic, data, keys)
             recorded.append(RecordedEvent(position, stream_id, version, recorded_at, command_id, topic, event, context))
         return recorded
+
+    async def _contents(self, events: Iterable[Stored]) -> Mapping[Stored, bytes]:
+        """Returns the contents of those events that are archived and can be read."""
+        archived = [event for event in events if event[1][:1] == b"\0"]
+        return await self.archive.contents(archived) if archived else {}
+
+    async def _with_contents(self, merchant: bytes, rows: Sequence[_R], column: int) -> Sequence[_R]:
+        """Returns rows of a merchant's events with the contents, in this column, of those that are archived."""
+        contents = await self._contents((merchant, row[column]) for row in rows)
+        if not contents:
+            return rows
+        content_of = {data: content for (_, data), content in contents.items()}
+        return cast(
+            "list[_R]",
+            [(*row[:column], content_of.get(row[column], row[column]), *row[column + 1 :]) for row in rows],
+        )
 
     async def _data_keys(
         self, connection: Connection, stored: Iterable[tuple[bytes, bytes]], *, uses_cached: bool = True
@@ -395,6 +420,8 @@ class LogReader:
     def _event(
         self, merchant: bytes, stream: bytes, version: int, topic: str, data: bytes, keys: Mapping[Owner, DataKey]
     ) -> Any:
+        if (reference := reference_in(data)) is not None:
+            raise unreadable(merchant, reference)
         customer_id = customer_of(data)
         if customer_id is not None and (seal := keys[merchant + customer_id].seal(stream)) is not None:
             data = seal.opened(topic.encode(), version, data)

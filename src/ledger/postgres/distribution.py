@@ -25,7 +25,8 @@ HEADS: Final = "merchant_head"
 DISTRIBUTED: Final = (
     HEADS,
     # The log, and what its readers keep beside it.
-    "event", "claim", "data_key", "log_tree", "log_tile", "log_checkpoint", "tracking", "snapshot",
+    "event", "claim", "data_key", "log_tree", "log_tile", "log_checkpoint", "archived_log", "archived_file", "tracking",
+    "snapshot",
     # The read models that the commit writes.
     "merchant", "api_key", "customer", "customer_count", "product", "payment_method", "payment_order", "tally",
     "search_block", "plan", "subscription", "subscription_invoice", "global_invoice", "global_invoice_order",

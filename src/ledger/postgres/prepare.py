@@ -36,7 +36,15 @@ from ledger.security.secrets import (
 )
 from ledger.settings import CannotRun, Settings, SettingWrong
 
-_INSERT_ONLY: Final = ("event", "claim", "log_tile", "schema_migration", "master_key_fingerprint", "operator_command")
+_INSERT_ONLY: Final = (
+    "event",
+    "claim",
+    "log_tile",
+    "archived_file",
+    "schema_migration",
+    "master_key_fingerprint",
+    "operator_command",
+)
 _NEVER_DELETED: Final = (
     "data_key",  # a destroyed key is an empty row, not a missing one
     "log_tree",

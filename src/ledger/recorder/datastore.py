@@ -6,7 +6,7 @@ cannot read another's log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -16,6 +16,7 @@ import psycopg
 from eventsourcing import persistence
 from psycopg_pool import ConnectionPool
 
+from ledger.journal.event_archive import NO_ARCHIVE, ArchiveUnavailable, EventArchive
 from ledger.postgres import arrays
 from ledger.postgres.connection import SET, connect_arguments
 
@@ -47,11 +48,14 @@ def _configure(settings: Mapping[str, str], connection: Connection) -> None:
 class Store:
     """Connections for one merchant's recorders, opened when they are first needed and closed with the store.
 
-    `url` is a direct libpq connection string, `settings` are those of each session.
+    `url` is a direct libpq connection string, `settings` are those of each session. `archive` has the contents of
+    events that the ledger has archived.
     """
 
-    def __init__(self, url: str, merchant_id: UUID, settings: Mapping[str, str]) -> None:
-        self.merchant_id = merchant_id
+    def __init__(
+        self, url: str, merchant_id: UUID, settings: Mapping[str, str], archive: EventArchive = NO_ARCHIVE
+    ) -> None:
+        self.merchant_id, self._archive = merchant_id, archive
         self._url = url
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             url,
@@ -77,6 +81,24 @@ class Store:
         """Yields a cursor in a transaction that commits after the block and is rolled back if the block raises."""
         with self.connection() as connection, connection.transaction():
             yield connection.cursor()
+
+    def with_contents(self, rows: Sequence[tuple[Any, ...]], column: int) -> Sequence[tuple[Any, ...]]:
+        """Returns rows of events with the contents, in this column, of those that are archived.
+
+        Raises the library's OperationalError if one cannot be read.
+        """
+        merchant = self.merchant_id.bytes
+        archived = [(merchant, row[column]) for row in rows if row[column][:1] == b"\0"]
+        if not archived:
+            return rows
+        try:
+            contents = self._archive.read(archived)
+            return [
+                (*row[:column], self._archive.content(contents, merchant, row[column]), *row[column + 1 :])
+                for row in rows
+            ]
+        except ArchiveUnavailable as fault:
+            raise persistence.OperationalError(str(fault)) from fault
 
     def listener(self) -> Connection:
         """Opens a connection outside the pool, for notifications. Raises psycopg.OperationalError."""

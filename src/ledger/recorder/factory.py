@@ -19,6 +19,7 @@ from eventsourcing.persistence import (
 )
 from eventsourcing.utils import Environment, EnvType, resolve_topic
 
+from ledger.journal.event_archive import EventArchive
 from ledger.postgres.connection import session_settings
 from ledger.recorder.datastore import Store
 from ledger.recorder.mapper import JournalMapper
@@ -43,16 +44,18 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     """Recorders over the journal of one merchant.
 
     Reads `LEDGER_MERCHANT_ID` and `LEDGER_DATABASE_APP_URL`, else `LEDGER_DATABASE_URL`. The name of the application or
-    projection may precede each (`TAKINGS_LEDGER_MERCHANT_ID`). Raises OSError if one is missing or wrong.
+    projection may precede each (`TAKINGS_LEDGER_MERCHANT_ID`). Events that the ledger has archived are read from
+    `LEDGER_FILES_URL`. Raises OSError if one is missing or wrong.
     """
 
     MERCHANT_ID = "LEDGER_MERCHANT_ID"
+    FILES_URL = "LEDGER_FILES_URL"
     DATABASE_URLS = ("LEDGER_DATABASE_APP_URL", "LEDGER_DATABASE_URL")
 
     def __init__(self, env: Environment | EnvType | None) -> None:
         super().__init__(env)
         merchant_id, url = self._merchant_id(), self._url()
-        self._log = Store(url, merchant_id, _LOG_SETTINGS)
+        self._log = Store(url, merchant_id, _LOG_SETTINGS, EventArchive(self.env.get(self.FILES_URL)))
         self._views = Store(url, merchant_id, _VIEW_SETTINGS)
 
     def mapper(

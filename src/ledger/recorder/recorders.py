@@ -81,7 +81,8 @@ class StreamRecorder(AggregateRecorder):
             rows = connection.execute(
                 query, (*self._key(originator_id), after, until, limit), prepare=True, binary=True
             )
-            return [StoredEvent(originator_id, version, topic, data) for version, topic, data in rows]
+            events = self._store.with_contents(rows.fetchall(), 2)
+            return [StoredEvent(originator_id, version, topic, data) for version, topic, data in events]
 
 
 class JournalAggregateRecorder(StreamRecorder):
@@ -130,8 +131,10 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
             values.insert(3, list(topics))
         with self._store.connection() as connection:
             rows = connection.execute(_LOG_OF_TOPICS if topics else _LOG, values, prepare=True, binary=True)
+            events = self._store.with_contents(rows.fetchall(), 4)
             return [
-                Notification(stream, version, topic, data, position) for position, stream, version, topic, data in rows
+                Notification(stream, version, topic, data, position)
+                for position, stream, version, topic, data in events
             ]
 
     @retried

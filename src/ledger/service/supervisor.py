@@ -259,11 +259,11 @@ class _Supervisor:
 
     def _require_shared_files(self, owner_url: str) -> None:
         """Raises CannotRun if this machine would keep invoices apart from those of another one."""
-        from ledger.invoicing.files import files_place, folder_url
+        from ledger.invoicing.files import files_address, files_place
         from ledger.postgres.registration import require_shared_files
 
         if stores_documents(self._settings):
-            url = self._settings.files_url or folder_url(self._settings.data_dir)
+            url = files_address(self._settings.files_url, self._settings.data_dir)
             require_shared_files(owner_url, files_place(url))
 
     def _report_standbys(self, standbys: Standbys) -> None:

@@ -363,7 +363,8 @@ RECORDS_UNOPENED = _counter(
     ("holder", "reason"),
 )
 FILES_MISSING = _counter(
-    "ledger_files_missing_total", "Files of stamped documents that were read and are missing from their store."
+    "ledger_files_missing_total",
+    "Files of stamped documents and of archived events that were read, and are missing from their store or were changed.",
 )
 ORDERS = AskedGauges("ledger_orders", "Payment orders of all merchants by status.", "status")
 OPEN_PAYMENTS = AskedGauges(

@@ -72,9 +72,9 @@ def encode_line(
         topic=topic,
         recorded_at=recorded_at,
         command_id=command_id,
-        context=_exact(context),
+        context=exact_json(context),
         event=content,
-        stored=UNSET if bytes(content) == stored else _exact(stored),
+        stored=UNSET if bytes(content) == stored else exact_json(stored),
     )
     return _encode(line)
 
@@ -114,7 +114,7 @@ def _on_one_line(value: bytes) -> bytes:
     return value.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
-def _exact(value: bytes) -> Raw:
+def exact_json(value: bytes) -> Raw:
     """Returns the JSON object that these bytes are, else a text with their base64."""
     is_object = value[:1] == b"{" and _on_one_line(value) == value
     if is_object:

@@ -12,18 +12,19 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from ledger.journal.event_archive import CONTENT_HASH
 from ledger.postgres.arrays import ENCODE_ARRAY
 from ledger.postgres.connection import Connection
 from ledger.tlog.growth import Growth, encode_edge
 from ledger.tlog.tiles import WIDTH, tile_root
 
 # The bytes of an event as an entry, from the columns of its row.
-ENTRY: Final = """convert_to(
-    '{"merchantId":"' || merchant_id || '","position":' || position || ',"streamId":"' || stream_id
+ENTRY: Final = f"""convert_to(
+    '{{"merchantId":"' || merchant_id || '","position":' || position || ',"streamId":"' || stream_id
     || '","version":' || version || ',"topic":' || to_json(topic) || ',"recordedAtUs":'
     || (extract(epoch from recorded_at) * 1000000)::int8 || ',"commandId":"' || command_id
-    || '","dataSha256":"' || encode(sha256(data), 'hex') || '","contextSha256":"' || encode(sha256(context), 'hex')
-    || '"}', 'UTF8')"""
+    || '","dataSha256":"' || encode({CONTENT_HASH}, 'hex') || '","contextSha256":"' || encode(sha256(context), 'hex')
+    || '"}}', 'UTF8')"""
 
 # A tree for each merchant that has none.
 _BEGIN: Final = """

@@ -28,6 +28,7 @@ from ledger.domain.orders.invoices.evolve import evolve_invoices
 from ledger.domain.orders.invoices.state import Document, Invoices
 from ledger.domain.orders.invoices.terms import IEPS, ISR, IVA, InvoiceTerms
 from ledger.domain.orders.state import Order
+from ledger.journal.event_archive import EventArchive
 from ledger.postgres.connection import Connection
 from projections import global_invoices
 from projections.global_invoices import MOVEMENT_COLUMNS, MOVEMENTS_MAX, GlobalMovement
@@ -108,17 +109,26 @@ ReadRows = Callable[[str, Mapping[str, Any]], Awaitable[Sequence[tuple[Any, ...]
 
 
 async def month_of(
-    read: ReadRows, read_order: Callable[[UUID], Awaitable[Order]], merchant_id: UUID, year: int, month: int, zone: str
+    read: ReadRows,
+    read_order: Callable[[UUID], Awaitable[Order]],
+    archive: EventArchive,
+    merchant_id: UUID,
+    year: int,
+    month: int,
+    zone: str,
 ) -> Month:
-    """Returns a month. `read_order` reads an order of the merchant from the log. Raises what both readers raise."""
-    rows = await read(*month_statement(merchant_id, year, month, zone))
+    """Returns a month. `read_order` reads an order of the merchant from the log. Raises what both readers raise, and
+    ArchiveUnavailable.
+    """
+    rows = await archive.with_contents(merchant_id, await read(*month_statement(merchant_id, year, month, zone)))
     begin, end = _bounds(year, month, zone)
     blocked = [order_id for (order_id,) in await read(*blocked_statement(merchant_id, begin, end))]
     orders = [await read_order(order_id) for order_id in blocked[:ORDERS_MAX]]
     documents = await asyncio.to_thread(_documents_of, rows, begin, end)
     missing = missing_documents(documents, orders, begin, end)
     global_rows = await read(*global_invoices.month_statement(merchant_id, begin, end))
-    moved = global_invoices.movements_of(await read(*global_invoices.movements_statement(merchant_id, begin, end)))
+    moved_rows = await read(*global_invoices.movements_statement(merchant_id, begin, end))
+    moved = global_invoices.movements_of(await archive.with_contents(merchant_id, moved_rows))
     return Month(
         lines=_with_globals(summed(each for _, each in documents), global_rows),
         missing=missing[:DOCUMENTS_MAX],

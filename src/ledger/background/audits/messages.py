@@ -44,6 +44,7 @@ class Reason(StrEnum):
     ENDED = "its process was ended, as by a lack of memory"
     DATABASE = "the database could not be read to the end"
     CHECKPOINTS = "the checkpoints outside the database could not be read"
+    ARCHIVE = "the files of archived events could not be read"
     FILES = "its temporary files could not be written"
     ERROR = "its program has an error"
 

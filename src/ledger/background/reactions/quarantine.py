@@ -19,11 +19,14 @@ from msgspec import Struct
 from ledger.back_off import back_off_s
 from ledger.journal.append import KeyUnavailable, SealBroken
 from ledger.journal.codec import UnknownTopic
+from ledger.journal.event_archive import ArchiveUnavailable
 
 _log = structlog.get_logger()
 
-UNREADABLE: Final = (KeyUnavailable, SealBroken, UnknownTopic)
-"""Faults of one merchant's log alone: a key that is lost or unknown here, bytes that do not open, a newer event."""
+UNREADABLE: Final = (KeyUnavailable, SealBroken, UnknownTopic, ArchiveUnavailable)
+"""Faults of one merchant's log alone: a key that is lost or unknown here, bytes that do not open, a newer event, a file
+of archived events that cannot be read.
+"""
 
 _PAUSE_MAX_S: Final = 60.0
 
