@@ -2178,8 +2178,8 @@ STRIPE: Final = (
         "found-capture-counted-twice",
         "a capture on the processor's own pages that a call has found is recorded under that call's key alone",
         "src/ledger/background/reconciliation/comparison.py",
-        "if record.is_unrequested and (",
-        "if False and (",
+        "if record.is_unrequested and (_finds",
+        "if False and (_finds",
         ("tests/background/test_comparison.py",),
     ),
     Mutant(

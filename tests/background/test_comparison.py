@@ -40,6 +40,7 @@ from ledger.background.reconciliation.comparison import (
 )
 from ledger.domain.fold import fold
 from ledger.domain.orders.decide.refunds import decide_refund_outcome
+from ledger.domain.orders.events import LateRefundReported
 from ledger.domain.orders.evolve.order import evolve
 from ledger.domain.orders.payment import EntryAction
 from ledger.domain.orders.processor_outcomes import RefundRefused
@@ -102,6 +103,7 @@ def test_a_capture_on_the_processors_own_pages_is_in_the_log_under_the_key_of_th
     missing = Contrast(Kind.MISSING, at_processor="10000")
     for history, expected in (
         (held, missing),
+        ((*BEGUN, payer_action_required(1)), None),
         ((*held, capture_requested(1, 10_000)), None),
         ((*held, capture_requested(1, 10_000), captured(1, 10_000)), None),
         ((*held, capture_requested(1, 10_000), captured(1, 4_000)), missing),
@@ -109,9 +111,17 @@ def test_a_capture_on_the_processors_own_pages_is_in_the_log_under_the_key_of_th
         order = folded(history)
         assert contrast(order, order.payments[0], elsewhere) == expected
         own = ProcessorRecord(**about)
-        assert contrast(order, order.payments[0], own) == missing, (
-            "each call of the ledger's has captured money of its own"
-        )
+        assert contrast(order, order.payments[0], own) == missing, "each call of the ledger's has money of its own"
+
+
+def test_a_refund_that_is_recorded_by_its_end_alone_is_compared_as_any_other() -> None:
+    """It was made on the processor's own pages, before a bank took the money: no call of the log has its key."""
+    refunded = {"refund_id": refund_id(1), "payment_id": payment_id(1), "amount": Decimal(4_000), "at": NOW}
+    late = LateRefundReported(**refunded, processor_reference="re_1", reason="Refunded elsewhere.")
+    order = folded((*BEGUN, authorized(1, 10_000), captured(1, 10_000), late))
+    [_, expected] = records_of(order, payment_id(9), order.payments[0].account, {})
+    assert (expected.refunded, listed_under(order, expected)) == (4_000, (f"{refund_id(1)}:{payment_id(1)}",))
+    assert contrast(order, order.payments[0], expected) is None
 
 
 def test_a_line_is_recorded_as_its_messages_would_be() -> None:

@@ -135,12 +135,17 @@ def _capture_contrast(payment: Payment, record: ProcessorRecord) -> Contrast | N
     amounts, key = captured_by_key(payment), record.idempotency_key
     if key in amounts:
         return _amounts(amounts[key], record.captured)
-    if record.is_unrequested and (payment.intent is not None or payment.captured >= record.captured):
-        return None  # a call finds, or has found, the money captured, and the log has it under that call's key
+    if record.is_unrequested and (_finds_money(payment) or payment.captured >= record.captured):
+        return None  # the log has it, or will have it, under the key of a call that finds it captured
     own = is_own_key(payment, key)
     if key in payment.capture_keys or (own and payment.captured >= record.captured):
         return None  # it is one of several receipts of which the log has the sum
     return Contrast(Kind.MISSING, at_processor=plain(record.captured))
+
+
+def _finds_money(payment: Payment) -> bool:
+    """Returns whether a call finds what is captured of the payment: one is open, or will end the payer's session."""
+    return payment.intent is not None or payment.status is PaymentStatus.REQUIRES_ACTION
 
 
 def captured_by_key(payment: Payment) -> Mapping[str, Decimal]:
@@ -273,7 +278,13 @@ def answer_contrast(record: ProcessorRecord, answer: Outcome | None) -> Contrast
 
 
 def payment_of(order: Order, key: str) -> Payment:
-    return next(payment for payment in order.payments if key in (*payment.keys, *payment.capture_keys))
+    """Returns the payment of a record that the log has: of a call, or of a refund that no call has made."""
+    return next(payment for payment in order.payments if key in _keys(order, payment))
+
+
+def _keys(order: Order, payment: Payment) -> Sequence[str]:
+    refunds = [f"{each.refund_id}:{payment.payment_id}" for each in order.refunds if each.part(payment.payment_id)]
+    return (*payment.keys, *payment.capture_keys, *refunds)
 
 
 def possible_actions(payment: Payment, record: ProcessorRecord) -> Sequence[EntryAction]:
