@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 
 import pytest
 from aiohttp import web
@@ -176,6 +177,12 @@ async def test_what_no_account_takes_is_refused_with_the_reason_before_any_order
     assert (await merchant.post(*charge)).json()["status"] == "REFERENCE_GENERATED"
     again = await merchant.create(nameless | {"externalId": "again"})
     assert again.json()["status"] == "REFERENCE_GENERATED", "a known customer has what the request leaves out"
+    assert (await merchant.post("/api/sandbox/clock", {"advanceBy": "P30D"})).status_code == 200
+    later = await merchant.create(nameless | {"externalId": "later"})
+    first, second = (
+        datetime.fromisoformat(each.json()["paymentMethod"]["cieDetails"]["expiresAt"]) for each in (again, later)
+    )
+    assert second - first > timedelta(days=29), "Stripe's time is not the merchant's"
     fraction = await merchant.create(paid_order(externalId="fraction", amount=1000.5, paymentMethod={"type": "spei"}))
     assert (fraction.status_code, fraction.json()["code"]) == (422, "AMOUNT_NOT_CHARGEABLE")
 

@@ -247,6 +247,22 @@ async def test_cash_arrives_and_stays(shop: Shop) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "ORDER_NOT_REFUNDABLE")
 
 
+@pytest.mark.parametrize("fault", [None, "reset_after"])
+async def test_a_voucher_expires_by_the_merchants_clock(shop: Shop, fault: str | None) -> None:
+    await shop.merchant.delete("/api/v1/processor-accounts/sandbox")
+    moved = await shop.merchant.post("/api/sandbox/clock", {"advanceBy": "P30D"})
+    if fault is not None:
+        shop.fail(fault, CONFIRM)
+    await shop.create("oxxo", paymentMethod={"type": "paycash"})
+    await shop.recover()
+    order = (await shop.merchant.get(f"{ORDERS}/oxxo")).json()
+    assert order["status"] == "REFERENCE_GENERATED"
+    left = datetime.fromisoformat(order["paymentMethod"]["cieDetails"]["expiresAt"]) - datetime.fromisoformat(
+        moved.json()["now"]
+    )
+    assert timedelta(days=1) < left < timedelta(days=5)
+
+
 async def test_payers_who_never_come_back_and_what_was_done_on_stripes_pages(shop: Shop) -> None:
     for passed, status in ((True, "COMPLETED"), (False, "FAILED")):
         name = f"asked {passed}"

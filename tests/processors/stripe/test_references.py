@@ -58,7 +58,7 @@ async def test_a_voucher_expires_when_stripe_says(shop: Shop, stripe: StripeProc
     answer = await stripe.issue_reference(request)
     assert isinstance(answer, ReferenceIssued)
     assert (answer.clabe, answer.expires_at.timestamp()) == (None, double.now + 86_400)
-    assert (answer.channel, answer.voucher_url) == ("OXXO", "https://x")
+    assert (answer.channel, answer.voucher_url, answer.expires_by_real_time) == ("OXXO", "https://x", True)
     assert await stripe.look_up_reference(shop.question(request)) == answer
     assert double.posts("/confirm")[0]["payment_method_options[oxxo][expires_after_days]"] == "3"
     nameless = await stripe.issue_reference(shop.reference(MethodType.PAYCASH, payer=None))

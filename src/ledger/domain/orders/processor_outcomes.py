@@ -114,8 +114,9 @@ class ReferenceIssued(Struct, frozen=True, kw_only=True, tag="reference-issued")
     """The number that the payer can send money to: a CLABE of 18 digits for transfers, a reference for cash at a store.
 
     A CIE reference has also the bank's `convenio` and a CLABE; a SPEI reference is its CLABE. `expires_at` is the
-    expiry that the payer is shown, by the merchant's clock. Money that arrives later is still reported. `channel` is
-    the network of a cash reference, None for that of the method; `voucher_url` is the page of its voucher.
+    expiry that the payer is shown, by the merchant's clock, or by real time with `expires_by_real_time`: a processor
+    that sets the expiry itself knows no other clock. Money that arrives later is still reported. `channel` is the
+    network of a cash reference, None for that of the method; `voucher_url` is the page of its voucher.
     """
 
     reference: str
@@ -125,6 +126,7 @@ class ReferenceIssued(Struct, frozen=True, kw_only=True, tag="reference-issued")
     convenio: str | None = None
     channel: str | None = None
     voucher_url: str | None = None
+    expires_by_real_time: bool = False
 
 
 class ReferenceRefused(Struct, frozen=True, kw_only=True, tag="reference-refused"):

@@ -39,6 +39,10 @@ class Clock:
         """Returns the merchant's current time, aware, in UTC."""
         return datetime.now(UTC)
 
+    def ahead(self, merchant_id: UUID) -> timedelta:  # noqa: ARG002 - see `now`
+        """Returns how far the merchant's clock is ahead of real time."""
+        return timedelta()
+
     async def refresh(self, merchant_id: UUID) -> datetime:
         """Returns the merchant's current time after every clock move that has been answered. Raises a Fault."""
         return self.now(merchant_id)
@@ -92,6 +96,9 @@ class MerchantClocks(Clock):
         # An order reads the time four times: if no clock was moved, hashing a UUID each time is wasted.
         ahead = self._ahead.get(merchant_id) if self._ahead else None
         return now if ahead is None else now + ahead
+
+    def ahead(self, merchant_id: UUID) -> timedelta:
+        return self._ahead.get(merchant_id, timedelta())
 
     async def refresh(self, merchant_id: UUID) -> datetime:
         """Reads the clock if the process must not assume it, and returns the merchant's current time.

@@ -15,7 +15,14 @@ from ledger.domain.orders.decide.outcomes import Outcome, decide_outcome, outcom
 from ledger.domain.orders.decide.unanswered_calls import can_be_repeated
 from ledger.domain.orders.events import OrderEvent, PaymentAuthorized, PaymentCancelled
 from ledger.domain.orders.payment import EntryAction, Intent, Payment
-from ledger.domain.orders.processor_outcomes import ActionRequired, Approved, NotFound, NotSent, Unanswered
+from ledger.domain.orders.processor_outcomes import (
+    ActionRequired,
+    Approved,
+    NotFound,
+    NotSent,
+    ReferenceIssued,
+    Unanswered,
+)
 from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import PaymentMethodNotFound
@@ -163,7 +170,14 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         return answer
 
     async def read(self, answer: Outcome) -> Outcome:
-        return await self._without_reference(answer)
+        return await self._without_reference(self._by_merchants_clock(answer))
+
+    def _by_merchants_clock(self, answer: Outcome) -> Outcome:
+        """Returns the answer with the expiry of its reference by the clock that dates events and timers."""
+        if not isinstance(answer, ReferenceIssued) or not answer.expires_by_real_time:
+            return answer
+        expires_at = answer.expires_at + self.ledger.clock.ahead(self.merchant_id)
+        return replace(answer, expires_at=expires_at, expires_by_real_time=False)
 
     async def _without_reference(self, answer: Outcome) -> Outcome:
         """Stores the reference of a card that the payment saves; no event has it. Raises a Fault."""
@@ -205,7 +219,7 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
             found = await observed(self.intent.processor, LOOK_UP, look_up)
         if found is None:
             return NotFound() if is_final else None
-        return await self._without_reference(found)
+        return await self._without_reference(self._by_merchants_clock(found))
 
     @property
     def _announced_at(self) -> datetime:

@@ -390,6 +390,7 @@ def _issued(intent: Intent, expires_at: datetime | None) -> ReferenceIssued | No
             expires_at=datetime.fromtimestamp(voucher.expires_after, UTC),
             channel=OXXO,
             voucher_url=voucher.hosted_voucher_url,
+            expires_by_real_time=True,
         )
     clabe = _clabe(action)
     if clabe is None or expires_at is None:
