@@ -11,7 +11,7 @@ from tests.api.bodies import by_card, card, paid_order
 from tests.api.payer import CHALLENGED
 from tests.api.storefront import Merchant, Storefront
 
-from ledger.processors.payer_returns import PayerReturn
+from ledger.processors.payer_returns import CardReturn, PayerReturn, PayerReturns
 from ledger.security.secrets import load_secrets
 from ledger.settings import Settings
 from ledger.wiring import _payer_returns
@@ -56,6 +56,14 @@ async def test_the_page_shows_how_the_payment_stands_and_leads_to_the_shop(store
         page = await store.client.get(address)
         assert page.status_code == 404, address
         assert "shop.example" not in page.text
+
+
+def test_an_address_of_a_card_is_none_of_a_payment():
+    returns, ids = PayerReturns("https://pay.example/payer-returns", b"key"), [uuid4() for _ in range(3)]
+    payment = PayerReturn(merchant_id=ids[0], order_id=ids[1], payment_id=ids[2], on_to=SHOP)
+    card = CardReturn(merchant_id=ids[0], customer_id=ids[1], payment_method_id=ids[2], on_to=SHOP)
+    for back in (payment, card):
+        assert returns.read(urlsplit(returns.sign(back)).path.rpartition("/")[2], SHOP) == back
 
 
 def test_an_address_without_https_is_given_to_no_processor_in_production(settings: Settings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -141,6 +142,37 @@ async def test_a_token_that_is_used_up_moves_nothing(
         assert (refused.status_code, refused.json()["code"]) == (422, "CARD_TOKEN_INVALID"), "there is no order to fail"
         assert refused.json()["field"] == "paymentMethod.cardTokens[0].token"
     assert ((await merchant.get(cards)).json()["data"], len(double.transactions)) == ([], charged)
+
+
+@pytest.mark.parametrize("on_to", [None, "https://shop.example/cards?a=1"])
+async def test_a_payer_whose_card_is_saved_comes_back_over_a_page_of_the_ledger(
+    merchant: Merchant, double: Double, store: Storefront, on_to: str | None
+):
+    assert (await merchant.put(ONE, BODY)).status_code == 201
+    double.tokens["pm_3ds_1"] = method("pm_3ds_1")
+    await merchant.post("/api/customers", {"externalId": "ana", "firstName": "Ana"})
+    token = {"type": "card", "cardTokens": [{"account": "stripe-mx", "token": "pm_3ds_1"}]}
+    for passes, title, status in ((False, "was not saved", "FAILED"), (True, "is saved", "ACTIVE")):
+        asked = await merchant.post("/api/customers/ana/payment-methods", {"paymentMethod": token, "returnUrl": on_to})
+        card, session = asked.json()["id"], asked.json()["payerAuthentication"]
+        assert (asked.json()["status"], session["stepUpUrl"]) == ("REQUIRES_ACTION", "https://hooks.stripe.test/3ds")
+        intent = session["authenticationTransactionId"]
+        address = urlsplit(double.intents[intent]["next_action"]["redirect_to_url"]["return_url"])
+        page = f"{address.path}?{address.query}&setup_intent={intent}&setup_intent_client_secret=x"
+        for language, words in (("en", "has not confirmed the card"), ("es", "aún no confirma la tarjeta")):
+            waiting = await store.client.get(page, headers={"accept-language": language})
+            assert (waiting.status_code, words in waiting.text) == (200, True), waiting.text
+        if passes:
+            double.approve(intent)
+        else:
+            double.decline(intent, code="setup_intent_authentication_failure")
+        ended = (await store.client.get(page, headers={"accept-language": "en"})).text
+        assert f"Your card {title}" in ended
+        assert (f"{on_to}&amp;paymentMethodId={card}" in ended) is (on_to is not None)
+        assert "client_secret" not in ended
+        assert (await merchant.get(f"/api/payment-methods/{card}")).json()["status"] == status
+    await merchant.delete("/api/customers/ana")
+    assert "no se guardó" in (await store.client.get(page)).text
 
 
 async def test_limits_are_within_what_each_currency_has(merchant: Merchant, double: Double):

@@ -320,13 +320,13 @@ class Double:
             raise Refusal(400, type="invalid_request_error", message=f"No such PaymentMethod: '{token}'", **unknown)
         if token in USED_UP:
             raise Refusal(400, type="invalid_request_error", message=USED_UP[token])
-        if token == "pm_3ds" and "off_session" not in form:
+        if token.startswith("pm_3ds") and "off_session" not in form:
             url = {"redirect_to_url": {"url": "https://hooks.stripe.test/3ds", "return_url": form.get("return_url")}}
             intent |= {"status": "requires_action", "next_action": {"type": "redirect_to_url", **url}}
             if "return_url" not in form:
                 intent["next_action"] = {"type": "use_stripe_sdk", "use_stripe_sdk": {}}
             return intent
-        declined = "authentication_required" if token == "pm_3ds" else DECLINED.get(token)
+        declined = "authentication_required" if token.startswith("pm_3ds") else DECLINED.get(token)
         if declined is not None:
             self.decline(intent_id, code="card_declined", decline_code=declined, message="Your card was declined.")
             raise Refusal(402, **intent["last_payment_error"], payment_intent=intent)

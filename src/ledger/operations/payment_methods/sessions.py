@@ -8,7 +8,7 @@ message comes (`background.inbox.verification_changes`). None of these calls mov
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from ledger.call_failures import TimedOut, Unavailable
 from ledger.domain.money import ZERO
 from ledger.domain.orders.events import SessionEnd
 from ledger.domain.orders.payment import EntryAction
-from ledger.domain.orders.processor_outcomes import VoidAnswer, Voided
+from ledger.domain.orders.processor_outcomes import ActionRequired, VoidAnswer, Voided
 from ledger.domain.payment_methods.commands import ResumeVerification
 from ledger.domain.payment_methods.events import CardVerificationEnded
 from ledger.domain.payment_methods.state import SavedMethods, Verification, stream_of
@@ -33,7 +33,7 @@ from ledger.operations.payment_methods.verification_call import CURRENCY
 from ledger.operations.pipeline.accounts import processor_of
 from ledger.operations.pipeline.calls import Call, Failure, look_up_from_timer, make_call, read_clocks
 from ledger.operations.pipeline.execute import execute
-from ledger.operations.pipeline.processor_metrics import VERIFICATION, observed
+from ledger.operations.pipeline.processor_metrics import LOOK_UP, VERIFICATION, observed
 from ledger.operations.pipeline.processor_requests import SecretInputs
 from ledger.operations.pipeline.session_end import end_session
 from ledger.operations.pipeline.unit_of_work import Plan, UnitOfWork
@@ -94,16 +94,7 @@ async def has_ended_at_processor(ledger: Ledger, merchant_id: UUID, verification
         return True
     how = look_up_from_timer(ledger)
     void = _void(merchant_id, verification, reference, how.deadline_at)
-    request = LookUpRequest(
-        merchant_id=merchant_id,
-        idempotency_key=void.idempotency_key,
-        deadline_at=how.deadline_at,
-        customer_id=verification.customer_id,
-        step=EntryAction.AUTHENTICATION,
-        amount=ZERO,
-        currency=CURRENCY,
-        processor_reference=reference,
-    )
+    request = _question(merchant_id, verification, reference, void.idempotency_key, how.deadline_at)
     try:
         with ledger.timeouts.within(how.timeout_s):
             ending = end_session(processor, void, request, SessionEnd.EXPIRED)
@@ -111,6 +102,38 @@ async def has_ended_at_processor(ledger: Ledger, merchant_id: UUID, verification
     except (TimedOut, Unavailable, TimeoutError):
         return None
     return isinstance(answer, Voided)
+
+
+async def has_acted(ledger: Ledger, merchant_id: UUID, verification: Verification, timeout_s: float) -> bool:
+    """Asks the processor whether the payer of a session has acted there.
+
+    Raises TimedOut, Unavailable or TimeoutError if it does not answer, a Fault.
+    """
+    reference = verification.session_reference
+    processor = await processor_of(ledger, merchant_id, verification.account)
+    if reference is None or processor is None:
+        return False
+    deadline_at = datetime.now(UTC) + timedelta(seconds=timeout_s)
+    request = _question(merchant_id, verification, reference, str(verification.verification_id), deadline_at)
+    with ledger.timeouts.within(timeout_s):
+        answer = await observed(verification.processor, LOOK_UP, processor.look_up(request))
+    return not isinstance(answer, ActionRequired)
+
+
+def _question(
+    merchant_id: UUID, verification: Verification, reference: str, key: str, deadline_at: datetime
+) -> LookUpRequest:
+    """Returns the question for what has become of a session."""
+    return LookUpRequest(
+        merchant_id=merchant_id,
+        idempotency_key=key,
+        deadline_at=deadline_at,
+        customer_id=verification.customer_id,
+        step=EntryAction.AUTHENTICATION,
+        amount=ZERO,
+        currency=CURRENCY,
+        processor_reference=reference,
+    )
 
 
 class SessionWithdrawal(Call, frozen=True, kw_only=True):

@@ -43,6 +43,7 @@ from ledger.operations.pipeline.processor_requests import NO_SECRETS, SILENT, UN
 from ledger.processors import contract
 from ledger.processors.card_data import masked
 from ledger.processors.contract import AuthorizationAnswer
+from ledger.processors.payer_returns import CardReturn
 
 _log = structlog.get_logger()
 
@@ -61,6 +62,7 @@ class _Prepared(Struct, frozen=True):
 
     processor: contract.Processor
     payer: contract.Payer | None = None
+    return_url: str | None = None
 
 
 class CardVerificationCall(Call, frozen=True, kw_only=True):
@@ -81,21 +83,38 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
         return self.call.deadline_at
 
     async def prepare(self) -> _Prepared:
-        """Returns the processor, and the payer if it makes use of him.
+        """Returns the processor, the payer if it makes use of him, and where he comes back to.
 
         Raises ProcessorUnavailable if the merchant has no such account, a Fault.
         """
         processor = await processor_of(self.ledger, self.merchant_id, self.verification.account)
         if processor is None:
             raise contract.ProcessorUnavailable(f"the merchant has no account {self.verification.account}")
-        if self.call.step is not None or not processor.capabilities.reads_payers:
+        if self.call.step is not None:
             return _Prepared(processor)
-        payer = await payer_named(self.ledger, self.merchant_id, self.verification.customer_id, None)
-        return _Prepared(processor, payer)
+        payer, return_url = None, self.secrets.return_url
+        if processor.capabilities.sends_payers_back:
+            return_url = self._return_page()
+        if processor.capabilities.reads_payers:
+            payer = await payer_named(self.ledger, self.merchant_id, self.verification.customer_id, None)
+        return _Prepared(processor, payer, return_url)
+
+    def _return_page(self) -> str | None:
+        """Returns the page of ours to which the payer comes back, the merchant's own address if there is none."""
+        on_to, returns, verification = self.secrets.return_url, self.ledger.payer_returns, self.verification
+        if returns is None:
+            return on_to
+        back = CardReturn(
+            merchant_id=self.merchant_id,
+            customer_id=verification.customer_id,
+            payment_method_id=verification.payment_method_id,
+            on_to=on_to,
+        )
+        return returns.sign(back)
 
     async def send(self, prepared: _Prepared, left_s: float) -> VerificationOutcome:  # noqa: ARG002 - the request has it
         processor, step = prepared.processor, self.call.step
-        request = self._begin(processor, prepared.payer) if step is None else self._resume(processor, step)
+        request = self._begin(prepared) if step is None else self._resume(processor, step)
         answer = await observed(self.verification.processor, VERIFICATION, request)
         return await self._outcome(timed(answer, processor.capabilities))
 
@@ -116,18 +135,18 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
         """The id under which the processor is asked to keep the card, None for a card whose number the vault has."""
         return self.verification.payment_method_id if self.verification.by_token else None
 
-    def _begin(self, processor: contract.Processor, payer: contract.Payer | None) -> Any:
+    def _begin(self, prepared: _Prepared) -> Any:
         assert self.secrets.card is not None, "the request brings the card"
-        return processor.authorize(
+        return prepared.processor.authorize(
             contract.AuthorizationRequest(
                 amount=ZERO,
                 currency=CURRENCY,
                 card=self.secrets.card,
                 capture=False,
                 authenticate=True,
-                return_url=self.secrets.return_url,
+                return_url=prepared.return_url,
                 payment_method_id=self.verification.payment_method_id,
-                payer=payer,
+                payer=prepared.payer,
                 save_as=self._save_as,
                 **self._about,
             )
