@@ -315,6 +315,17 @@ def _known_members(value: bytes | Raw, struct: type[Struct], found: UnknownNames
 
 
 def _known_value(value: Raw, choices: Mapping[str, str]) -> Raw:
+    """Returns an enumerated value, or a list of them, in the interface's case; the same object if it is so already."""
+    if bytes(value)[:1] != b"[":
+        return _known_text(value, choices)
+    entries = msgspec.json.decode(value, type=list[Raw])
+    known = [_known_text(entry, choices) for entry in entries]
+    if all(each is entry for each, entry in zip(known, entries, strict=True)):
+        return value
+    return Raw(msgspec.json.encode(known))
+
+
+def _known_text(value: Raw, choices: Mapping[str, str]) -> Raw:
     if bytes(value)[:1] != b'"':
         return value
     text = msgspec.json.decode(value, type=str)
@@ -346,7 +357,8 @@ def _fields(struct: type[Struct]) -> Mapping[str, _Field]:
 
 
 def _choices(kind: Any) -> Iterator[str]:
-    for option in options_of(type_of(kind)):
+    """Yields the enumerated texts of a type: its own, or those of a list."""
+    for option in _options_in(kind):
         if isinstance(option, inspect.LiteralType):
             yield from (value for value in option.values if isinstance(value, str))
         elif isinstance(option, inspect.EnumType):
@@ -364,11 +376,15 @@ def _has_path(kind: Any, names: tuple[str, ...]) -> bool:
 
 def structs_in(kind: Any) -> Iterator[type[Struct]]:
     """Yields the structs directly in a type: its own, or those of a list."""
+    for option in _options_in(kind):
+        if isinstance(option, inspect.StructType):
+            yield option.cls
+
+
+def _options_in(kind: Any) -> Iterator[inspect.Type]:
+    """Yields the types that a value of a type may have, those of a list's entries in the place of the list's."""
     for option in options_of(type_of(kind)):
-        entries = options_of(option.item_type) if isinstance(option, inspect.ListType) else (option,)
-        for entry in entries:
-            if isinstance(entry, inspect.StructType):
-                yield entry.cls
+        yield from options_of(option.item_type) if isinstance(option, inspect.ListType) else (option,)
 
 
 @cache

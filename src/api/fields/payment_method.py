@@ -224,7 +224,7 @@ def _card_method(method: PaymentMethod, today: date, errors: FieldErrors) -> Pay
         if method.payment_method_id is not None:
             errors.add(invalid(f"{_METHOD}.type", "must be payment_method_id to charge a saved card"))
         elif not errors.has(_TOKENS):
-            errors.add(invalid(_CARD, "is required, or cardTokens in its place", "REQUIRED"))
+            errors.add(invalid(_TOKENS, "is required, or cardDetails if settings.cardEntry is NUMBERS", "REQUIRED"))
         return None
     if option is not None and option is not details:
         details = _merged(details, option)

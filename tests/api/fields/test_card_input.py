@@ -154,7 +154,7 @@ def test_wrong_card_data_is_named_in_the_canonical_spelling(change: dict[str, An
 
 @pytest.mark.parametrize("read", [drafted, drafted_charge])
 def test_a_card_payment_needs_a_card(read: Any):
-    assert field_of(paid({"type": "card"}), read) == "paymentMethod.cardDetails"
+    assert field_of(paid({"type": "card"}), read) == "paymentMethod.cardTokens"
 
 
 @pytest.mark.parametrize(

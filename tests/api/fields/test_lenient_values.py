@@ -9,6 +9,7 @@ import pytest
 from tests.api.bodies import NOW, by_card, drafted, encoded, line, order, paid_order, refusal_of
 
 from api.orders.list import parse_order_query
+from api.processor_accounts import fields
 from api.sandbox import disputes, settlements
 from ledger.domain.orders.statuses import OrderStatus
 
@@ -34,6 +35,15 @@ def test_values_of_the_sandbox_and_of_lists_are_read_in_any_case():
     assert disputes._decode.gather(encoded({"paymentId": "0" * 32, "outcome": "won"}))[0].outcome == "WON"
     found = parse_order_query(b"status=completed&sortOrder=ASC", NOW)
     assert (found.statuses, found.ascending) == ((OrderStatus.COMPLETED,), True)
+
+
+def test_values_in_a_list_are_read_in_any_case():
+    limit = {"type": "Card", "currencies": ["mxn", "USD"]}
+    sent, errors = fields._decode.gather(encoded({"processor": "sandbox", "methods": [limit]}))
+    assert (len(errors), sent.methods[0].currencies) == (0, ["MXN", "USD"])
+    for wrong in (["mxn", "eur"], ["mxn", 5], [["mxn"]], "mxn"):
+        _, errors = fields._decode.gather(encoded({"processor": "sandbox", "methods": [limit | {"currencies": wrong}]}))
+        assert len(errors) == 1
 
 
 def test_another_value_is_refused_with_the_choices():

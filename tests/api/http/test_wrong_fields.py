@@ -238,7 +238,7 @@ def test_wrong_fields_are_named_together(name: str, wrong: Callable[[str, list[i
         (paid_order(paymentMethod={"type": "payment_method_id", "cvc": "1", "cardDetails": {"number": "2"}}), [
             "paymentMethod.cvc", "paymentMethod.cardDetails.number", "paymentMethod.paymentMethodId"
         ]),
-        (paid_order(paymentMethod={"type": "card"}, amount="1"), ["amount", "paymentMethod.cardDetails"]),
+        (paid_order(paymentMethod={"type": "card"}, amount="1"), ["amount", "paymentMethod.cardTokens"]),
         (paid_order(paymentMethod=by_card(cardDetails=card(expiryMonth="13", expiryYear="12"))), [
             "paymentMethod.cardDetails.expiryMonth", "paymentMethod.cardDetails.expiryYear"
         ]),

@@ -246,7 +246,7 @@ def test_partial_payments_are_honoured_on_pending_orders_only():
 
 def test_a_pending_order_drops_the_method_but_checks_it():
     assert drafted(order(paymentMethod=by_card())).payment is None
-    assert field_of(order(paymentMethod={"type": "card"})) == "paymentMethod.cardDetails"
+    assert field_of(order(paymentMethod={"type": "card"})) == "paymentMethod.cardTokens"
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ async def test_cards_are_not_saved_for_a_merchant_without_them_or_for_an_unknown
         ({}, ["paymentMethod"]),
         ({"paymentMethod": {"type": "spei"}}, ["paymentMethod.type"]),
         ({"paymentMethod": by_saved("0198c0de-0000-7000-8000-000000000099")}, ["paymentMethod.type"]),
-        ({"paymentMethod": {"type": "card"}, "isDefault": "yes"}, ["paymentMethod.cardDetails", "isDefault"]),
+        ({"paymentMethod": {"type": "card"}, "isDefault": "yes"}, ["paymentMethod.cardTokens", "isDefault"]),
         (a_card(details={"cvc": ABSENT}), ["paymentMethod.cardDetails.cvc"]),
         (a_card(billingAddress={"country": "MEX"}), ["billingAddress.country"]),
         (a_card(billingAddress={"city": "4242 4242 4242 4242"}), ["billingAddress.city"]),
