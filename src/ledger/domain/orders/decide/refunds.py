@@ -58,6 +58,7 @@ from ledger.domain.rejections import (
 RETURNED_REASON: Final = "A part of a refund that failed."
 """The reason of the refund that has what went back."""
 _EXCEEDS: Final = "The amount exceeds what can be refunded: refund at most refundableAmount."
+_DISPUTED: Final = "Nothing can be refunded now: wait until the order's dispute has ended."
 Shares = list[tuple[Payment, Decimal]]
 
 
@@ -376,7 +377,8 @@ def _newest_first(order: Order, command: RefundOrder) -> Shares:
     too_late = [payment for payment in captured if is_free(payment) and is_too_late(payment, command)]
     if amount <= refundable + sum((payment.refundable for payment in too_late), ZERO):
         raise RefundWindowExpired("The payment was captured too long ago for a refund to its card.")
-    raise RefundExceedsBalance(_EXCEEDS, refundableAmount=shortest(refundable))
+    is_contested = refundable == 0 and any(payment.dispute is not None for payment in captured)
+    raise RefundExceedsBalance(_DISPUTED if is_contested else _EXCEEDS, refundableAmount=shortest(refundable))
 
 
 def _gives_back(payment: Payment, command: RefundOrder) -> bool:
