@@ -134,6 +134,37 @@ async def test_a_merchant_without_an_endpoint_that_never_reads_the_feed_costs_a_
         assert rows(database_url, query, ids) == [], table
 
 
+async def test_while_events_follow_each_other_none_waits_for_a_notification(
+    ledger: Ledger, merchant: Actor, dispatcher: Dispatcher, jobs: Jobs, database_url: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("ledger.background.reactions.runner._LOOK_EVERYWHERE_S", 3600.0)
+    rested = asyncio.Event()
+
+    async def rest(_: asyncio.Event, __: float) -> None:
+        await rested.wait()
+        await asyncio.sleep(0.01)
+
+    async def lost(*_: Any) -> None: ...
+
+    monkeypatch.setattr("ledger.background.reactions.runner.pause", rest)
+    stop, numbers = asyncio.Event(), EventNumbers(ledger.journal)
+    running = asyncio.create_task(ReactionRunner(database_url, dispatcher, jobs, numbers).run(stop))
+    try:
+        await until(lambda: bool(rows(database_url, "select from pg_stat_activity where query like 'listen%%'")))
+        await begun(database_url, ledger, merchant)
+        await create_order(ledger, merchant, an_order("1", by_card()))
+        await until(lambda: bool(rows(database_url, _EVENTS, merchant.merchant_id)))
+        monkeypatch.setattr("ledger.journal.commit.notifier.Notifier._notify", lost)
+        await create_order(ledger, merchant, an_order("2", by_card()))
+        first = len(rows(database_url, _EVENTS, merchant.merchant_id))
+        rested.set()
+        await until(lambda: len(rows(database_url, _EVENTS, merchant.merchant_id)) > first)
+    finally:
+        rested.set()
+        stop.set()
+        await running
+
+
 async def test_a_crash_before_the_commit_leaves_no_number_and_none_is_given_twice(
     ledger: Ledger, merchant: Actor, connection: Connection, database_url: str, monkeypatch: Any
 ) -> None:

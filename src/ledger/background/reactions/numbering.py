@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -207,24 +207,25 @@ class EventNumbers:
         """Returns whether a merchant's log could not be read, and is not to be read again yet."""
         return (NAME, merchant_id) in self.quarantine.now()
 
-    async def advance(self, connection: Connection, merchant_id: UUID) -> None:
-        """Numbers the next slice of a merchant's log, if there is one.
+    async def advance(self, connection: Connection, merchant_id: UUID) -> bool:
+        """Numbers the next slice of a merchant's log, if there is one. Returns whether the log went on behind it.
 
         If it cannot be read or numbered, the merchant is in quarantine then. Raises psycopg.Error, a Fault.
         """
         try:
-            await self._advance(connection, merchant_id)
+            goes_on = await self._advance(connection, merchant_id)
         except Exception as fault:
             if isinstance(fault, psycopg.Error | Fault) and not isinstance(fault, _OF_ONE_LOG):
                 raise  # the database's
             self.quarantine.add(NAME, merchant_id, fault)
-        else:
-            self.quarantine.release(NAME, merchant_id)
+            return False
+        self.quarantine.release(NAME, merchant_id)
+        return goes_on
 
-    async def _advance(self, connection: Connection, merchant_id: UUID) -> None:
+    async def _advance(self, connection: Connection, merchant_id: UUID) -> bool:
         row = await (await connection.execute(_PLACE, (merchant_id,))).fetchone()
         if row is None or row[0] >= row[2]:
-            return
+            return False
         place = _Place(*row)
         until = await self._end(connection, merchant_id, place)
         announced: list[_Announced] = []
@@ -232,6 +233,7 @@ class EventNumbers:
             announced += await self._announced(connection, merchant_id, commands)
         if await _write(connection, merchant_id, place, until, announced):
             self.numbered += len(announced)
+        return until < place.head
 
     async def _end(self, connection: Connection, merchant_id: UUID, place: _Place) -> int:
         """Returns the end of the next slice, with which a command ends."""
@@ -264,12 +266,14 @@ class EventNumbers:
     ) -> list[_Announced]:
         """Returns the public events of commands that follow one another, or of a part of one."""
         states = await self._states_before(connection, merchant_id, commands)
+        events = [event for command in commands for event in command.events]
+        opened = iter(await self._opened(connection, merchant_id, events))
         found: list[_Announced] = []
-        for command in commands:
-            opened = await self._opened(connection, merchant_id, command.events)
-            times = {event.position: event.event.at for event in opened}
-            async with self._slices.work() as work:
-                announced = public_events(_streams(opened, states))
+        async with self._slices.work() as work:
+            for command in commands:
+                of_command = list(islice(opened, len(command.events)))
+                times = {event.position: event.event.at for event in of_command}
+                announced = public_events(_streams(of_command, states))
                 found += [_Announced(event, times[event.position], command.until) for event in announced]
                 await work.end_piece()
         for stream_id, state in states.items():
