@@ -47,6 +47,8 @@ PAGE: Final = 1_000
 _REFUSES: Final = "http://127.0.0.1:1"
 _POSTS_IN_FLIGHT: Final = 32
 _RATE: Final = 100
+_LATE_S: Final = 5.0
+"""How long a sample of lateness takes at least: its p99 is then about five messages or more."""
 _HEALTHY, _ILL = 70, 30
 _BESIDE_RATE: Final = 3  # orders a second of each of seven merchants
 _PATIENCE_S: Final = 120.0
@@ -60,6 +62,9 @@ _CREATE, _CREATE_WITH = "create", "create, one endpoint for everything"
 _LATE: Final = f"commit to arrival, {_RATE} orders a second"
 _ALONE: Final = f"{_HEALTHY} healthy endpoints"
 _BESIDE: Final = f"{_HEALTHY} healthy endpoints beside {_ILL} that hang, drip or refuse"
+_BACKLOGS: Final = (0.5, 2.0, 10.0)
+"""How long the backlogs of one endpoint are, as parts of what all endpoints together miss in a round."""
+_FLAT: Final = Target(0.8)
 _FEED, _RENDERING = f"feed by pages of {PAGE}", "folding and rendering alone"
 
 
@@ -146,10 +151,17 @@ class Shop(Struct, frozen=True):
 
 
 def reports(server_url: str, settings: Settings, seconds: float, rounds: int, missed: int) -> list[Report]:
-    """Measures deliveries, what they cost creates, how late messages are, ill endpoints, and the feed."""
+    """Measures deliveries, long backlogs, what they cost creates, how late messages are, ill endpoints, and the feed."""
     found = []
     with receiving() as receiver:
-        for measure in (deliveries_report, creates_report, lateness_report, ill_report, feed_report):
+        for measure in (
+            deliveries_report,
+            backlog_report,
+            creates_report,
+            lateness_report,
+            ill_report,
+            feed_report,
+        ):
             with (
                 scratch_database(server_url) as url,
                 tempfile.TemporaryDirectory(prefix="ledger-bench-") as folder,
@@ -269,6 +281,46 @@ def _shares(endpoints: int) -> list[int]:
     return [ENDPOINTS_MAX] * full + [rest] * bool(rest)
 
 
+def backlog_report(bench: _Bench) -> Report:
+    """Measures how fast one endpoint gets backlogs of growing length, and the worker's memory."""
+    shop, url = bench.warm_up(), f"{bench.receiver.url}{OK}/back"
+    endpoint_id = shop.add_endpoint(url)
+    worker = child_of(bench.service.process.pid, "worker")
+    samples: dict[str, Sample] = {}
+    curves: dict[str, str] = {}
+    memory: dict[str, str] = {}
+    for length in (round(bench.missed * part) for part in _BACKLOGS):
+        show_progress(f"an endpoint that missed {length}")
+        before = shop.numbered()
+        shop.disable(endpoint_id, url)
+        shop.service.post_each(
+            "/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}"), [str(n) for n in range(length)]
+        )
+        messages = shop.numbered() - before
+        counted = _Missed([(shop, endpoint_id, url)], messages).deliver(bench.receiver)
+        name = f"an endpoint that missed {length}"
+        seconds = counted.last_at - counted.first_at
+        samples[name] = Sample(done=counted.messages, seconds=seconds, p50_ms=0, p99_ms=0)
+        curves[f"{name}, messages in each second"] = " ".join(
+            str(counted.by_second[second]) for second in sorted(counted.by_second)
+        )
+        memory[f"worker, largest until then, {name}"] = f"{peak_mb(worker):.0f} MB"
+    shortest, *_, longest = samples
+    return Report(
+        name="backlogs of one endpoint",
+        samples=samples,
+        ratios=[
+            Ratio(
+                of=longest,
+                to=shortest,
+                value=per_second(samples[longest]) / per_second(samples[shortest]),
+                target=_FLAT,
+            )
+        ],
+        facts=curves | memory,
+    )
+
+
 def creates_report(bench: _Bench) -> Report:
     """Measures creates of a merchant without endpoints and of one whose endpoint gets everything."""
     without, with_one = bench.warm_up(), bench.new_shop()
@@ -307,6 +359,8 @@ def lateness_report(bench: _Bench) -> Report:
     """Measures how late messages arrive while orders come at a fixed rate."""
     shop = bench.warm_up()
     shop.add_endpoint(f"{bench.receiver.url}{OK}/late")
+    bench = replace(bench, seconds=max(bench.seconds, _LATE_S))
+    _lateness(bench, [shop], _RATE)  # the past is numbered first
     taken = in_turns(bench.rounds, {_LATE: partial(_lateness, bench, [shop], _RATE)})
     some = taken[_LATE]
     return Report(
