@@ -44,6 +44,11 @@ class Counted(Struct):
     late_s: list[float] = []
     by_second: dict[int, int] = {}
 
+    @property
+    def curve(self) -> str:
+        """How many came in each second, for people."""
+        return " ".join(str(self.by_second[second]) for second in sorted(self.by_second))
+
 
 class _State:
     """What all connections share."""

@@ -237,12 +237,7 @@ def deliveries_report(bench: _Bench) -> Report:
             f"cost of {_CLIENT}": f"{post_us:.0f} µs of the client",
             **costs.facts(),
         }
-        | {
-            f"{name}, messages in each second": " ".join(
-                str(curves[n].by_second[s]) for s in sorted(curves[n].by_second)
-            )
-            for name, n in names.items()
-        },
+        | {f"{name}, messages in each second": curves[n].curve for name, n in names.items()},
     )
 
 
@@ -282,30 +277,33 @@ def _shares(endpoints: int) -> list[int]:
 
 
 def backlog_report(bench: _Bench) -> Report:
-    """Measures how fast one endpoint gets backlogs of growing length, and the worker's memory."""
+    """Measures how fast one endpoint gets backlogs of growing length, what they cost, and the worker's memory."""
     shop, url = bench.warm_up(), f"{bench.receiver.url}{OK}/back"
     endpoint_id = shop.add_endpoint(url)
-    worker = child_of(bench.service.process.pid, "worker")
+    costs = Costs(bench.service.process.pid, bench.url)
     samples: dict[str, Sample] = {}
-    curves: dict[str, str] = {}
-    memory: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for length in (round(bench.missed * part) for part in _BACKLOGS):
-        show_progress(f"an endpoint that missed {length}")
+        name = f"a backlog of {length}"
+        show_progress(name)
         before = shop.numbered()
         shop.disable(endpoint_id, url)
-        shop.service.post_each(
-            "/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}"), [str(n) for n in range(length)]
-        )
-        messages = shop.numbered() - before
-        counted = _Missed([(shop, endpoint_id, url)], messages).deliver(bench.receiver)
-        name = f"an endpoint that missed {length}"
-        seconds = counted.last_at - counted.first_at
-        samples[name] = Sample(done=counted.messages, seconds=seconds, p50_ms=0, p99_ms=0)
-        curves[f"{name}, messages in each second"] = " ".join(
-            str(counted.by_second[second]) for second in sorted(counted.by_second)
-        )
-        memory[f"worker, largest until then, {name}"] = f"{peak_mb(worker):.0f} MB"
+        orders = [str(n) for n in range(length)]
+        shop.service.post_each("/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}"), orders)
+        missed = _Missed([(shop, endpoint_id, url)], shop.numbered() - before)
+        counted = Counted()
+
+        def deliver(missed: _Missed = missed) -> Sample:
+            nonlocal counted
+            counted = missed.deliver(bench.receiver)
+            seconds = counted.last_at - counted.first_at
+            return Sample(done=counted.messages, seconds=seconds, p50_ms=0, p99_ms=0)
+
+        samples[name] = costs.of(name, deliver)()
+        facts[f"{name}, messages in each second"] = counted.curve
+        facts[f"{name}, largest worker until then"] = f"{peak_mb(child_of(bench.service.process.pid, 'worker')):.0f} MB"
     shortest, *_, longest = samples
+    worker_us = {name: costs.means(name)["worker"] for name in samples}
     return Report(
         name="backlogs of one endpoint",
         samples=samples,
@@ -315,9 +313,12 @@ def backlog_report(bench: _Bench) -> Report:
                 to=shortest,
                 value=per_second(samples[longest]) / per_second(samples[shortest]),
                 target=_FLAT,
-            )
+            ),
+            Ratio(
+                of=f"{longest}, worker's processor time", to=shortest, value=worker_us[longest] / worker_us[shortest]
+            ),
         ],
-        facts=curves | memory,
+        facts=costs.facts() | facts,
     )
 
 
