@@ -8,6 +8,7 @@ import pytest
 from tests.service.trees import environment, eventually
 
 from ledger.service import child_process
+from ledger.service.child_main import WORKER_PRIORITY
 from ledger.service.child_process import ChildProcess
 from ledger.settings import Settings
 
@@ -35,6 +36,7 @@ def test_a_child_begins_with_its_settings(tmp_path, monkeypatch):
         assert not child.is_ready
         child.configure(Settings(data_dir=tmp_path))
         eventually(lambda: child.is_alive() and child.is_ready)
+        assert os.getpriority(os.PRIO_PROCESS, child.pid) == WORKER_PRIORITY > os.getpriority(os.PRIO_PROCESS, 0)
         child.ask_to_stop()
         eventually(lambda: not child.is_alive())
         assert (tmp_path / "worker.done").read_text() == "clean"

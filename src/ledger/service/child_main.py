@@ -17,10 +17,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +30,9 @@ from ledger.service.ping import Responder
 from ledger.settings import Settings
 
 Role = Literal["api", "worker", "once"]
+
+WORKER_PRIORITY: Final = 5
+"""A third of a usual share where every processor is busy: requests go first, and the worker still goes on."""
 
 
 class ChildConfig(Struct, frozen=True):
@@ -75,6 +79,8 @@ def main() -> None:
         assert config.listener is not None, "an API process inherits a socket"
         _run(serve(target(config.settings), config.settings, socket.socket(fileno=config.listener), ready), responder)
     else:
+        with suppress(PermissionError):  # a container may refuse it
+            os.setpriority(os.PRIO_PROCESS, 0, WORKER_PRIORITY)
         _run(_work(target, config.settings, ready), responder)
 
 
