@@ -48,12 +48,15 @@ _CARD: Final = PaymentMethod(
 Command = tuple[list[Change], list[Claim]]
 
 
-async def fill(journal: Journal, merchant_id: UUID, orders: int) -> None:
-    """Writes that many orders, three minutes apart, the newest now. Starts `journal` and stops it."""
+async def fill(journal: Journal, merchant_id: UUID, orders: int, *, paid_each: int = 4) -> None:
+    """Writes that many orders, three minutes apart, the newest now, of which every `paid_each`-th one is paid.
+
+    Starts `journal` and stops it.
+    """
     await journal.start()
     await journal.open_log(merchant_id)
     begins_at = datetime.now(UTC) - timedelta(minutes=3 * orders)
-    commands = _commands(begins_at, orders)
+    commands = _commands(begins_at, orders, paid_each)
 
     async def write() -> None:
         for n, (changes, claims) in commands:
@@ -65,8 +68,8 @@ async def fill(journal: Journal, merchant_id: UUID, orders: int) -> None:
     await journal.stop()
 
 
-def _commands(begins_at: datetime, orders: int) -> Iterator[tuple[int, Command]]:
-    make = _orders(begins_at)
+def _commands(begins_at: datetime, orders: int, paid_each: int) -> Iterator[tuple[int, Command]]:
+    make = _orders(begins_at, paid_each)
     payer: Customer | None = None
     for n in range(orders):
         changes: list[Change] = []
@@ -109,7 +112,7 @@ def _customer(n: int, at: datetime, changes: list[Change], claims: list[Claim]) 
     return customer
 
 
-def _orders(begins_at: datetime) -> Callable[[int, UUID], tuple[Order, list[OrderEvent]]]:
+def _orders(begins_at: datetime, paid_each: int) -> Callable[[int, UUID], tuple[Order, list[OrderEvent]]]:
     template = order_body.command(uuid7(), uuid7(), "", "PO0000000000")
 
     def make(n: int, customer_id: UUID) -> tuple[Order, list[OrderEvent]]:
@@ -127,7 +130,7 @@ def _orders(begins_at: datetime) -> Callable[[int, UUID], tuple[Order, list[Orde
             order_number=f"PO{n * 48_271 % 2**31:010X}",
             terms=terms,
             at=at,
-            payment=card_payment(at) if n % 4 == 0 else None,
+            payment=card_payment(at) if n % paid_each == 0 else None,
         )
         return decided(command)
 
