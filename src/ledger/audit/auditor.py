@@ -9,12 +9,13 @@ import gc
 import multiprocessing
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, wait
-from contextlib import ExitStack
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final, LiteralString
 from uuid import UUID
 
@@ -262,24 +263,36 @@ def _audit_streams(
         return
     ranges = _ranges(connection, heads, workers * _RANGES_EACH, first, last)
     with ProcessPoolExecutor(workers - 1, multiprocessing.get_context("spawn"), tune_process) as pool:
-        for audited in _in_parallel(pool, connection, work, ranges):
+        for audited in _in_parallel(pool, workers - 1, connection, work, ranges):
             done += sum(part.events for part in audited.merchants.values())
             progress(EVENTS_READ, done, total)
             yield audited
 
 
 def _in_parallel(
-    pool: Executor, connection: Connection, work: _Work, ranges: Sequence[KeyRange]
+    pool: Executor, processes: int, connection: Connection, work: _Work, ranges: Sequence[KeyRange]
 ) -> Iterator[StreamsAudited]:
-    """Yields the parts of the audit of ranges of streams, as they end. This process takes a share, the last ones."""
-    pending = {pool.submit(_audit_range, work, each): each for each in ranges}
-    while pending:
-        own = next((future for future in reversed(pending) if future.cancel()), None)
-        if own is not None:  # no process of the pool has begun it
-            yield _auditor(connection, work).audit(pending.pop(own), lambda _: None)
-        for ended in wait(pending, None if own is None else 0, FIRST_COMPLETED).done:
-            del pending[ended]
-            yield ended.result()
+    """Yields the parts of the audit of ranges of streams, as they end. This process takes one after the other, as the
+    `processes` of the pool do: a range that waits in the pool would be taken from none of them.
+    """
+    left, ended = deque(ranges), SimpleQueue[Future[StreamsAudited]]()
+
+    def hand_out(before: Future[StreamsAudited] | None = None) -> None:
+        if before is not None and before.exception() is not None:
+            return
+        with suppress(IndexError):  # none is left
+            future = pool.submit(_audit_range, work, left.popleft())
+            future.add_done_callback(ended.put)
+            future.add_done_callback(hand_out)
+
+    for _ in range(processes):
+        hand_out()
+    for _ in ranges:
+        try:
+            own = left.pop() if ended.empty() else None
+        except IndexError:
+            own = None
+        yield ended.get().result() if own is None else _auditor(connection, work).audit(own, lambda _: None)
 
 
 def tune_process() -> None:
