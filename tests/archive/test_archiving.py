@@ -16,7 +16,7 @@ from tests.tlog.logs import execute
 from ledger.audit.auditor import audit
 from ledger.backup import event_archiving
 from ledger.backup.event_archiving import archive_events, default_time
-from ledger.journal.event_archive import ArchiveUnavailable, EventArchive, Reference, reference_in
+from ledger.journal.event_archive import ArchiveUnavailable, EventArchive, reference_in
 from ledger.postgres.connection import connect
 from ledger.recorder.datastore import Store
 from ledger.recorder.recorders import JournalApplicationRecorder
@@ -253,12 +253,6 @@ def test_the_default_time_is_the_first_of_a_month():
     assert default_time(datetime(2026, 11, 27, 5, tzinfo=UTC)) == datetime(2025, 10, 1, tzinfo=UTC)
     assert default_time(datetime(2026, 1, 31, tzinfo=UTC)) == datetime(2024, 12, 1, tzinfo=UTC)
     assert default_time(datetime(2027, 2, 28, tzinfo=UTC)) == datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def test_a_reference_is_read_as_it_was_written():
-    reference = Reference(b"f" * 16, 2**32 - 1, 7, b"h" * 32)
-    assert reference_in(reference.encode()) == reference
-    assert reference_in(b'{"amount":1}') is reference_in(b"") is reference_in(reference.encode()[:-1]) is None
 
 
 async def test_a_process_without_a_store_says_so(store: Storefront):

@@ -26,6 +26,9 @@ _SIGNED: Final = re.compile(
 )
 
 
+_PART: Final = re.compile(r"bytes=(\d+)-(\d+)")
+
+
 class S3Server:
     """The objects by bucket and key, and what the next requests meet: a status, or None for a lost answer."""
 
@@ -46,12 +49,23 @@ class S3Server:
             return 404, "NoSuchBucket", b""
         objects = self.buckets[bucket]
         if request.command == "GET":
-            return (200, "", objects[key]) if key in objects else (404, "NoSuchKey", b"")
+            if key not in objects:
+                return 404, "NoSuchKey", b""
+            part = _PART.fullmatch(request.headers.get("Range", ""))
+            if part is None:
+                return 200, "", objects[key]
+            content = objects[key][int(part[1]) : int(part[2]) + 1]
+            return (206, "", content) if content else (416, "InvalidRange", b"")
         with self.lock:
             if request.headers.get("If-None-Match") == "*" and key in objects:
                 return 412, "PreconditionFailed", b""
             objects[key] = body
         return 200, "", b""
+
+    def object_at(self, path: str) -> bytes:
+        """Returns the object that a request names."""
+        _, bucket, key = unquote(urlsplit(path).path).split("/", 2)
+        return self.buckets[bucket][key]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -72,6 +86,9 @@ class _Handler(BaseHTTPRequestHandler):
             content = f"<Error><Code>{code}</Code><Message>{SECRET}</Message></Error>".encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
+        if status == 206:
+            start, total = int(_PART.fullmatch(self.headers["Range"])[1]), len(self.store.object_at(self.path))  # type: ignore[index]
+            self.send_header("Content-Range", f"bytes {start}-{start + len(content) - 1}/{total}")
         self.send_header("ETag", f'"{sha256(content).hexdigest()}"')
         self.send_header("Last-Modified", "Sat, 31 Jan 2026 12:00:00 GMT")
         self.end_headers()

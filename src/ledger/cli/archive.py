@@ -46,7 +46,9 @@ def archive(
 
     from ledger.backup.event_archiving import archive_events, default_time
     from ledger.postgres.prepare import owners_database, prepare
+    from ledger.telemetry.logs import configure_logs
 
+    configure_logs("critical")
     now = datetime.now(UTC)
     until = default_time(now) if before is None else _day_of(before, now)
     merchant_id = None if merchant is None else uuid_of(merchant, "merchant")

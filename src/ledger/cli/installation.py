@@ -46,10 +46,7 @@ def on_ledger(
     A command that appends events passes its `operator`, whom the log keeps beside each. One that changes something else
     passes what is `recorded` of it before.
     """
-    from ledger.telemetry.logs import configure_logs
     from ledger.wiring import open_ledger
-
-    configure_logs("critical")  # a command prints what it finds; structlog would print to the same output
 
     async def opened(settings: Settings) -> T:
         async with open_ledger(settings, operator=operator) as ledger:
@@ -84,6 +81,9 @@ def with_database(
     import asyncio
 
     from ledger.postgres.prepare import ready_database
+    from ledger.telemetry.logs import configure_logs
+
+    configure_logs("critical")  # a command prints what it finds; structlog would print to the same output
 
     async def run(settings: Settings) -> T:
         if recorded is not None:

@@ -142,7 +142,9 @@ def doctor(
     import os
 
     from ledger.doctor import examine, worst
+    from ledger.telemetry.logs import configure_logs
 
+    configure_logs("critical")
     flags = {} if data_dir is None else {"data_dir": data_dir}
     findings = []
     for finding in examine(os.environ, files=files, **flags):
