@@ -17,6 +17,7 @@ from ledger.domain.streams import STREAMS
 from ledger.domain.subscriptions.events import ChargeBegun
 from ledger.operations.calls import CALLS
 from ledger.operations.pipeline.calls import Call, Ended, Failure, Withheld, make_call, read_clocks
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.tasks import Timeouts
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +43,7 @@ class Stamped(Call, frozen=True, kw_only=True):
     def deadline_at(self) -> datetime:
         return self.deadline
 
-    async def prepare(self) -> None:
+    async def prepare(self, uow: UnitOfWork) -> None:  # noqa: ARG002 - it needs none
         if self.at_preparation is not None:
             raise self.at_preparation
 

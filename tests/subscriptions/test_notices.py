@@ -181,3 +181,18 @@ async def test_what_is_not_sent_is_recorded_without_the_address(shop: Shop, caps
     events = await shop.ledger.journal.reader.stream(shop.merchant_id, made.subscription_id)
     logged = capsys.readouterr()
     assert "ana@example.com" not in "".join(map(repr, events)) + logged.out + logged.err
+
+
+async def test_an_attempt_reads_the_customer_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await reachable(shop)
+    made = await shop.subscribe(await shop.plan())
+    mailbox = shop.ledger.notifier = Mailbox()
+    read, reader = list[UUID](), shop.ledger.journal.reader
+
+    async def noted(merchant_id: UUID, stream_id: UUID, fetch: Any = reader.stream) -> Any:
+        read.append(stream_id)
+        return await fetch(merchant_id, stream_id)
+
+    monkeypatch.setattr(reader, "stream", noted)
+    await notify_customer(shop.ledger, shop.merchant_id, made.subscription_id)
+    assert ([sent.recipient for sent in mailbox.accepted], read.count(made.customer_id)) == (["ana@example.com"], 1)

@@ -40,6 +40,7 @@ from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp
 from ledger.operations.pipeline.payer import payer_named
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, VERIFICATION, observed
 from ledger.operations.pipeline.processor_requests import NO_SECRETS, SILENT, UNREADABLE, SecretInputs, timed
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.processors import contract
 from ledger.processors.card_data import masked
 from ledger.processors.contract import AuthorizationAnswer
@@ -82,7 +83,7 @@ class CardVerificationCall(Call, frozen=True, kw_only=True):
     def deadline_at(self) -> datetime:
         return self.call.deadline_at
 
-    async def prepare(self) -> _Prepared:
+    async def prepare(self, uow: UnitOfWork) -> _Prepared:  # noqa: ARG002 - it reads nothing of the unit of work
         """Returns the processor, the payer if it makes use of him, and where he comes back to.
 
         Raises ProcessorUnavailable if the merchant has no such account, a Fault.

@@ -142,8 +142,11 @@ class Call(Struct, frozen=True, kw_only=True):
         """Sends the call again under its key. Returns whether it needs no further look. Raises a Fault."""
         raise NotImplementedError
 
-    async def prepare(self) -> Any:
-        """Returns what `send` needs and no event has. Whatever it raises, the call is not made."""
+    async def prepare(self, uow: UnitOfWork) -> Any:  # noqa: ARG002 - the parameter of those that read something
+        """Returns what `send` needs and no event has: of what the unit of work has loaded, as the call was decided.
+
+        Whatever it raises, the call is not made.
+        """
         return None
 
     async def send(self, prepared: Any, left_s: float) -> Any:
@@ -220,7 +223,7 @@ async def make_call(uow: UnitOfWork, call: Call, began: Clocks) -> Any:
     A call whose deadline has passed is not made: the recovery may have settled it by then.
     """
     try:
-        prepared = await call.prepare()
+        prepared = await call.prepare(uow)
     except Exception as fault:  # noqa: BLE001 - whatever it was, nothing was sent
         if isinstance(fault, Withheld):
             uow.withhold(fault.rejection)

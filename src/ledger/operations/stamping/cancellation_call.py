@@ -24,6 +24,7 @@ from ledger.domain.orders.invoices.state import DocumentCancellation, Stamp
 from ledger.invoicing import contract
 from ledger.invoicing.contract import CancelRequest, ProviderTimedOut, ProviderUnavailable, StatusRequest
 from ledger.operations.pipeline.calls import Ended, Failure, LookUp
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.operations.stamping.provider_call import ProviderCall
 
 _log = structlog.get_logger()
@@ -58,7 +59,7 @@ class CancellationCall(ProviderCall, frozen=True, kw_only=True):
         """Returns the events of an outcome that the present state may record. Never refuses."""
         raise NotImplementedError
 
-    async def prepare(self) -> tuple[bytes, Any]:
+    async def prepare(self, uow: UnitOfWork) -> tuple[bytes, Any]:  # noqa: ARG002 - as above
         """Returns the stamped document and the issuer's signer. Raises ProviderUnavailable, a Fault."""
         invoicing = self.ledger.invoicing
         assert invoicing is not None, "a process that cancels has an access to stamping"

@@ -24,6 +24,7 @@ from ledger.invoicing.invoicing import Invoicing
 from ledger.invoicing.issuers import IssuerMissing
 from ledger.invoicing.pdf.notes import Notes
 from ledger.operations.pipeline.calls import Ended, Failure, LookUp
+from ledger.operations.pipeline.unit_of_work import UnitOfWork
 from ledger.operations.stamping.building import printed, sealed_xml
 from ledger.operations.stamping.provider_call import ProviderCall
 from ledger.postgres.faults import Fault
@@ -72,7 +73,7 @@ class StampingCall(ProviderCall, frozen=True, kw_only=True):
         """Returns the events of an outcome that the present state may record. Never refuses."""
         raise NotImplementedError
 
-    async def prepare(self) -> bytes:
+    async def prepare(self, uow: UnitOfWork) -> bytes:  # noqa: ARG002 - as above
         """Returns the sealed CFDI. Raises ProviderUnavailable, IssuerMissing, a Fault, whatever building it raises."""
         invoicing = self.ledger.invoicing
         if invoicing is None or invoicing.provider is None:

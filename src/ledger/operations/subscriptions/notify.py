@@ -72,8 +72,8 @@ class NoticeCall(MessageCall, frozen=True, kw_only=True):
     def about(self) -> Mapping[str, str]:
         return _about(self.merchant_id, self.subscription.subscription_id)
 
-    async def prepare(self) -> Notification:
-        return await _notification(self)
+    async def prepare(self, uow: UnitOfWork) -> Notification:
+        return await _notification(self, uow)
 
     def record(self, state: Subscription, outcome: AttemptOutcome, now: datetime) -> Sequence[SubscriptionEvent]:
         command = RecordNotice(notice_id=self.notice.notice_id, outcome=outcome, at=now)
@@ -144,10 +144,10 @@ def _withheld(customer: Customer) -> Mapping[NoticeKind, NoticeDroppedBecause]:
     return unwanted if customer.email else {**dict.fromkeys(NoticeKind, NoticeDroppedBecause.NO_ADDRESS), **unwanted}
 
 
-async def _notification(call: NoticeCall) -> Notification:
+async def _notification(call: NoticeCall, uow: UnitOfWork) -> Notification:
     state, notice = call.subscription, call.notice
     merchant = await call.ledger.merchant(call.merchant_id)
-    customer, _ = await call.ledger.journal.load(call.merchant_id, CUSTOMERS, state.customer_id)
+    customer = await uow.load(CUSTOMERS, state.customer_id)  # as the attempt was decided on it
     assert customer is not None, "a subscription's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     addressee = Addressee(
@@ -156,7 +156,7 @@ async def _notification(call: NoticeCall) -> Notification:
         customer_name=customer.first_name,
         language=customer.preferences.language,
     )
-    message = _message(addressee, state, notice, await _last4(call), await _invoice_url(call))
+    message = _message(addressee, state, notice, await _last4(call, uow), await _invoice_url(call))
     return Notification(
         notification_id=notice.notice_id,
         sender_name=merchant.name,
@@ -222,13 +222,12 @@ async def _invoice_url(call: NoticeCall) -> str | None:
     return invoicing.links.sign(await link_of(ledger, call.merchant_id, order))
 
 
-async def _last4(call: NoticeCall) -> str | None:
+async def _last4(call: NoticeCall, uow: UnitOfWork) -> str | None:
     """Returns the last four digits of the card that was charged; None if it is not known or was deleted."""
     method_id = call.notice.payment_method_id
     if method_id is None:
         return None
-    stream_id = stream_of(call.subscription.customer_id)
-    methods, _ = await call.ledger.journal.load(call.merchant_id, PAYMENT_METHODS, stream_id)
+    methods = await uow.shown(PAYMENT_METHODS, stream_of(call.subscription.customer_id))
     method = None if methods is None else methods.method(method_id)
     return None if method is None or method.card is None else method.card.last4
 

@@ -64,8 +64,8 @@ class ReminderCall(MessageCall, frozen=True, kw_only=True):
     def about(self) -> Mapping[str, str]:
         return _about(self.merchant_id, self.order.terms.order_id)
 
-    async def prepare(self) -> Notification:
-        return await _notification(self)
+    async def prepare(self, uow: UnitOfWork) -> Notification:
+        return await _notification(self, uow)
 
     def record(self, state: Order, outcome: AttemptOutcome, now: datetime) -> Sequence[OrderEvent]:
         command = RecordReminder(reminder_id=self.reminder.reminder_id, outcome=outcome, at=now)
@@ -127,10 +127,10 @@ def _withheld(customer: Customer) -> ReminderDroppedBecause | None:
     return None if customer.email else ReminderDroppedBecause.NO_ADDRESS
 
 
-async def _notification(call: ReminderCall) -> Notification:
+async def _notification(call: ReminderCall, uow: UnitOfWork) -> Notification:
     ledger, order, reminder = call.ledger, call.order, call.reminder
     merchant = await ledger.merchant(call.merchant_id)
-    customer, _ = await ledger.journal.load(call.merchant_id, CUSTOMERS, order.terms.customer_id)
+    customer = await uow.load(CUSTOMERS, order.terms.customer_id)  # as the attempt was decided on it
     assert customer is not None, "an order's customer is never deleted"
     assert customer.email is not None, "the decider withholds what has no address"
     assert order.reminders is not None, "only an order with a due date has reminders"

@@ -67,8 +67,8 @@ class MailCall(MessageCall, frozen=True, kw_only=True):
     def about(self) -> Mapping[str, str]:
         return _about(self.merchant_id, self.stream_id, self.document.document_id)
 
-    async def prepare(self) -> Notification:
-        return await _notification(self)
+    async def prepare(self, uow: UnitOfWork) -> Notification:
+        return await _notification(self, uow)
 
     def record(self, state: Order, outcome: AttemptOutcome, now: datetime) -> Sequence[InvoiceEvent]:
         command = RecordDocumentMail(document_id=self.document.document_id, outcome=outcome, at=now)
@@ -139,12 +139,12 @@ def _withheld(customer: Customer, receivers_email: str | None) -> MailDroppedBec
     return None if receivers_email or customer.email else MailDroppedBecause.NO_ADDRESS
 
 
-async def _notification(call: MailCall) -> Notification:
+async def _notification(call: MailCall, uow: UnitOfWork) -> Notification:
     ledger, order, document = call.ledger, call.order, call.document
     assert order.invoices is not None, "the document is one of its invoices"
     assert document.stamp is not None, "only a stamped document is mailed"
     merchant = await ledger.merchant(call.merchant_id)
-    customer, _ = await ledger.journal.load(call.merchant_id, CUSTOMERS, order.terms.customer_id)
+    customer = await uow.load(CUSTOMERS, order.terms.customer_id)  # as the attempt was decided on it
     assert customer is not None, "an order's customer is never deleted"
     recipient = document.terms.receiver.email or customer.email
     assert recipient is not None, "the decider withholds what has no address"
