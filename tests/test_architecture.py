@@ -55,7 +55,7 @@ PACKAGES = {
     ("ledger.domain",): (("ledger.domain", "ledger.personal_data", "ledger.py311_speedups", *PURE_STDLIB, "msgspec"), ()),
     ("ledger.personal_data", "ledger.py311_speedups"): ((*PURE_STDLIB, "msgspec"), ()),
     ("ledger.telemetry",): (("ledger.telemetry", "msgspec", "prometheus_client", "structlog"), ()),
-    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.slices", "ledger.tasks", "ledger.back_off", "ledger.month_names", "ledger.progress"): ((), ()),
+    ("ledger.asgi", "ledger.call_failures", "ledger.ttl_cache", "ledger.slices", "ledger.tasks", "ledger.back_off", "ledger.month_names", "ledger.parent_process", "ledger.progress"): ((), ()),
     ("ledger.tracing",): (  # with the spans of requests the only one that knows OpenTelemetry
         ("ledger.tracing", "ledger.journal.append", "ledger.journal.commit.writer", "ledger.journal.inline", "ledger.operations.context.ledger",
          "ledger.background.scheduler.jobs", "ledger.processors.contract", *DATABASE, "opentelemetry"),

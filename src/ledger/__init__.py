@@ -23,7 +23,7 @@ Beside the layers:
 - `write_once_store`: a folder or an object store in which each file is written once.
 - `tasks`: time-outs, and tasks that run to their end. `slices`: long work that leaves the loop to other requests.
   `ttl_cache`, `back_off`, `month_names`, `progress`: what several layers use.
-  `asgi`: what the server adds for the application.
+  `asgi`: what the server adds for the application. `parent_process`: what a child process reads of its parent.
 - `personal_data`: a value without personal data. `py311_speedups`: replacements for slow parts of Python 3.11.
 
 `projections` answers reads; `api` serves HTTP. `docs/` explains why. `tests/test_architecture.py` checks every

@@ -17,7 +17,7 @@ from api.decoding.field_errors import FieldErrors
 from api.decoding.field_warnings import WarningCode, warn
 from api.decoding.stored_text import check_texts
 from api.decoding.types import ALLOCATIONS_MAX, Clabe, Id, PositiveNumber, alias_of
-from api.errors import invalid, required
+from api.errors import invalid
 from api.fields.values import external_id, positive_amount, require_whole
 from api.http.dependencies import Dependencies
 from api.http.endpoint import WRITE, ScopedOperation
@@ -126,7 +126,7 @@ def _destination(sent: Destination | None) -> terms.Destination | None:
 def account_of(sent: Destination, field: str) -> terms.Destination:
     """Returns the account of a payout, whose CLABE is in `field`. Raises ApiError (400)."""
     if sent.clabe is None:
-        raise required(field)
+        raise invalid(field, "is required: the 18 digits of the account, as a string", "REQUIRED")
     if not is_clabe(sent.clabe):
         raise invalid(field, "must have 18 digits, the last of which is the correct check digit", "INVALID_CLABE")
     return terms.Destination(clabe=sent.clabe, account_holder=sent.account_holder)

@@ -36,6 +36,7 @@ from ledger.background.audits.messages import (
     encode_message,
 )
 from ledger.journal.event_archive import ArchiveUnavailable
+from ledger.parent_process import follow, read_line
 from ledger.progress import Progress
 from ledger.telemetry.logs import configure_logs, stack_locations
 from ledger.tlog.checkpoint_files import CheckpointsUnavailable
@@ -49,7 +50,7 @@ def main() -> None:
         signal.signal(each, signal.SIG_IGN)
     output = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library might print is no message
-    work = decode_work(_first_line())
+    work = decode_work(read_line())
     tempfile.tempdir = str(work.folder)
     threading.Thread(target=_end_with_worker, args=[work.folder], daemon=True).start()
     configure_logs(work.settings.log_level, work.settings.log_format, "audit")
@@ -96,20 +97,8 @@ def _now_and_then(send: Callable[[Message], None]) -> Progress:
     return progress
 
 
-def _first_line() -> bytes:
-    """Reads byte by byte, so that no buffer holds what the other thread waits for."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        piece = os.read(0, 1)
-        if not piece:
-            os._exit(1)
-        line += piece
-    return bytes(line)
-
-
 def _end_with_worker(folder: Path) -> None:
-    while os.read(0, 1024):
-        pass
+    follow()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 

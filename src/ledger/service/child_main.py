@@ -26,6 +26,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from ledger.parent_process import follow, read_line
 from ledger.service.ping import Responder
 from ledger.settings import Settings
 
@@ -111,21 +112,9 @@ async def _work(
     await run(settings, ready, stop)
 
 
-def _first_line() -> bytes:
-    """Reads byte by byte, so that no buffer takes what comes after the line."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        piece = os.read(0, 1)
-        if not piece:
-            os._exit(1)
-        line += piece
-    return bytes(line)
-
-
 def _follow_parent(lines: SimpleQueue[bytes], responder: Responder) -> None:
-    lines.put(_first_line())
-    while os.read(0, 1024):
-        responder.pinged()
+    lines.put(read_line())
+    follow(responder.pinged)
     os._exit(1)
 
 

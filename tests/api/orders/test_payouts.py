@@ -108,9 +108,15 @@ async def test_an_account_that_is_named_later_is_paid_by_the_processor(merchant:
     found = await transferred(merchant)
     await refunded(merchant, found)
     one = f"{ORDERS}/{found['id']}/refunds/dev-1"
-    for body, code in (({}, "REQUIRED"), ({"clabe": CLABE[:-1] + "0"}, "INVALID_CLABE")):
+    asked: tuple[tuple[Any, str], ...] = (
+        ({}, "REQUIRED"),
+        ({"destination": {"clabe": CLABE}}, "REQUIRED"),
+        ({"clabe": CLABE[:-1] + "0"}, "INVALID_CLABE"),
+    )
+    for body, code in asked:
         wrong = await merchant.put(f"{one}/destination", body)
         assert (wrong.status_code, wrong.json()["errors"][0]["code"]) == (400, code)
+        assert "18 digits" in wrong.json()["message"]
     changed = await merchant.put(f"{one}/destination", {"clabe": CLABE, "accountHolder": "Ana"})
     assert changed.json()["refund"]["destination"] == {"type": "ACCOUNT", "clabe": MASKED, "accountHolder": "Ana"}
     by_hand = await merchant.post(f"{one}/confirm", {})
