@@ -12,10 +12,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import UUID
 
 from campaigns.chaos.clients import Merchant
@@ -28,6 +28,7 @@ LEDGER = [sys.executable, "-P", "-c", "from ledger.cli.main import main; main()"
 _ABOUT = ("method", "route", "status", "error_code", "of", "reason", "at")
 """What is repeated of a line about an error: what differs between two errors, and not between two requests."""
 
+_DATABASE = ("database_", "journal_")
 _STOP_PATIENCE_S = 15.0
 _PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl
@@ -129,13 +130,24 @@ def last_words(log: Path, lines: int = 12) -> str:
 def complaints(log: Path) -> list[str]:
     """Returns what was logged as an error, each reason and place once: a request is one that was answered with a 5xx."""
     found: dict[str, None] = {}
+    for said in _lines(log):
+        if said.get("level") in {"error", "critical"}:
+            about = (f"{name}={said[name]}" for name in _ABOUT if name in said)
+            found[f"{said.get('event')}: {', '.join(about)}"] = None
+    return list(found)
+
+
+def of_database(log: Path) -> list[str]:
+    """Returns what was logged of the database and of the journal's commits, in full: it says why writes were refused."""
+    return [json.dumps(said) for said in _lines(log) if str(said.get("event")).startswith(_DATABASE)]
+
+
+def _lines(log: Path) -> Iterator[dict[str, Any]]:
     for line in log.read_text(errors="replace").splitlines():
         with suppress(json.JSONDecodeError):  # other lines are those of Postgres and of the interpreter
             said = json.loads(line)
-            if isinstance(said, dict) and said.get("level") in {"error", "critical"}:
-                about = (f"{name}={said[name]}" for name in _ABOUT if name in said)
-                found[f"{said.get('event')}: {', '.join(about)}"] = None
-    return list(found)
+            if isinstance(said, dict):
+                yield said
 
 
 def environ(settings: Mapping[str, str]) -> dict[str, str]:

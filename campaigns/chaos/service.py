@@ -187,6 +187,9 @@ class Service:
     def complaints(self) -> list[str]:
         return running.complaints(self._log)
 
+    def logged_of_database(self) -> list[str]:
+        return running.of_database(self._log)
+
     def _process(self) -> Running:
         assert self._running is not None, "it was started"
         return self._running

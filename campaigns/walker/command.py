@@ -1,8 +1,9 @@
 """`python -m campaigns walker [--seeds N] [--requests N] [--first S]`: random walks of merchants on a service with its worker.
 
-Each walk is checked as soon as it has ended. It prints each finding with its seed, then how often each operation was
-carried out and how many documents of each kind there are. It exits 1 if there is a finding, or if all walks together
-never carried out an operation or never saw a kind of document. `--first S --seeds 1` walks one seed again.
+Each walk is checked as soon as it has ended. It prints each finding with its seed, what the service has logged of its
+database, then how often each operation was carried out and how many documents of each kind there are. It exits 1 if
+there is a finding, or if all walks together never carried out an operation or never saw a kind of document.
+`--first S --seeds 1` walks one seed again.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ async def walk_seeds(first: int, seeds: int, requests: int, ended: Callable[[Wal
                     ended(await _walked(url, walk))
 
         await asyncio.gather(*[walk_on(seed) for seed in range(first, first + seeds)])
+        for line in service.logged_of_database()[:_FINDINGS_MAX]:  # if answers were 503, it says why
+            _report(f"log: {line}")
 
 
 async def _walked(url: str, walk: Walk) -> Walked:

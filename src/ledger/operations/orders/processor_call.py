@@ -88,7 +88,7 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         assert self.intent.payment_id is not None, "an intent is a payment's"
         return self.order.payment(self.intent.payment_id)
 
-    async def prepare(self, uow: UnitOfWork) -> _Prepared:  # noqa: ARG002 - as above
+    async def prepare(self, uow: UnitOfWork) -> _Prepared:  # noqa: ARG002 - it reads nothing of the unit of work
         """Returns the processor and what the call needs: the number of its saved card from the vault, and its payer.
 
         Raises Withheld if the card was deleted meanwhile, ProcessorUnavailable if the vault cannot open it or if the

@@ -59,7 +59,7 @@ class CancellationCall(ProviderCall, frozen=True, kw_only=True):
         """Returns the events of an outcome that the present state may record. Never refuses."""
         raise NotImplementedError
 
-    async def prepare(self, uow: UnitOfWork) -> tuple[bytes, Any]:  # noqa: ARG002 - as above
+    async def prepare(self, uow: UnitOfWork) -> tuple[bytes, Any]:  # noqa: ARG002 - it reads nothing of the unit of work
         """Returns the stamped document and the issuer's signer. Raises ProviderUnavailable, a Fault."""
         invoicing = self.ledger.invoicing
         assert invoicing is not None, "a process that cancels has an access to stamping"

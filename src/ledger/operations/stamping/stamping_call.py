@@ -73,7 +73,7 @@ class StampingCall(ProviderCall, frozen=True, kw_only=True):
         """Returns the events of an outcome that the present state may record. Never refuses."""
         raise NotImplementedError
 
-    async def prepare(self, uow: UnitOfWork) -> bytes:  # noqa: ARG002 - as above
+    async def prepare(self, uow: UnitOfWork) -> bytes:  # noqa: ARG002 - it reads nothing of the unit of work
         """Returns the sealed CFDI. Raises ProviderUnavailable, IssuerMissing, a Fault, whatever building it raises."""
         invoicing = self.ledger.invoicing
         if invoicing is None or invoicing.provider is None:
