@@ -2341,6 +2341,14 @@ STRIPE: Final = (
         ("tests/api/test_payer_return.py",),
     ),
     Mutant(
+        "unread-tokens-not-counted",
+        "an account whose processor does not show the cards of tokens is asked after those that answer",
+        "src/ledger/operations/payment_methods/card_tokens.py",
+        "if amount is not None and isinstance(fault, _NOT_REACHED):",
+        "if False:",
+        ("tests/api/processor_accounts/test_stripe_accounts.py",),
+    ),
+    Mutant(
         "voucher-expires-by-stripes-clock",
         "a reference ends by the merchant's clock, whichever clock its processor knows",
         "src/ledger/operations/orders/processor_call.py",

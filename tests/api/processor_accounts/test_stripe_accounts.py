@@ -175,6 +175,21 @@ async def test_a_payer_whose_card_is_saved_comes_back_over_a_page_of_the_ledger(
     assert "no se guardó" in (await store.client.get(page)).text
 
 
+async def test_an_account_whose_tokens_cannot_be_read_is_asked_last(
+    merchant: Merchant, double: Double, monkeypatch: pytest.MonkeyPatch
+):
+    assert (await merchant.put(ONE, BODY)).status_code == 201
+    assert (await merchant.put("/api/v1/processor-accounts/second", {"processor": "sandbox"})).status_code == 201
+    monkeypatch.setattr(double, "key", "sk_test_rolled")
+    tokens = [{"account": "second", "token": "tok_visa"}, {"account": "stripe-mx", "token": "pm_1"}]
+    method = {"type": "card", "cardTokens": tokens}
+    answers = [await merchant.create(paid_order(externalId=str(n), paymentMethod=method)) for n in range(6)]
+    assert [each.status_code for each in answers] == [503] * 5 + [201]
+    assert answers[-1].json()["payment"]["processorAccount"] == "second"
+    health = {each["method"]: each["state"] for each in (await merchant.get(ONE)).json()["health"]}
+    assert (health["CARD"], health["SPEI"]) == ("OPEN", "CLOSED")
+
+
 async def test_limits_are_within_what_each_currency_has(merchant: Merchant, double: Double):
     def limits(**limit: object) -> dict[str, object]:
         return BODY | {"methods": [{"type": "CARD", **limit}]}

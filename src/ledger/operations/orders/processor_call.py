@@ -24,12 +24,11 @@ from ledger.domain.orders.processor_outcomes import (
     Unanswered,
 )
 from ledger.domain.orders.state import Order
-from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.payment_methods.kept_cards import keep_card, references_of, saved_with
-from ledger.operations.pipeline.accounts import processor_of
+from ledger.operations.pipeline.accounts import count_answer, count_failure, processor_of
 from ledger.operations.pipeline.calls import Call, Ended, Failure, LookUp, Withheld
 from ledger.operations.pipeline.payer import payer_of
 from ledger.operations.pipeline.processor_metrics import LOOK_UP, OPERATIONS, WITHDRAWAL, observed
@@ -162,11 +161,9 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         try:
             answer = await call
         except contract.ProcessorUnavailable:
-            if self.ledger.health.failed(*about):
-                _log.warning("processor_account_down", **_names(*about))
+            count_failure(self.ledger, *about)
             raise
-        if self.ledger.health.answered(*about):
-            _log.info("processor_account_up", **_names(*about))
+        count_answer(self.ledger, *about)
         return answer
 
     async def read(self, answer: Outcome) -> Outcome:
@@ -286,11 +283,6 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         REPEATED.inc()
         _log.info("call_sent_again", tries=self.intent.tries + 1, **self.about)
         return True
-
-
-def _names(merchant_id: UUID, account: str, method: MethodType) -> dict[str, str]:
-    """Returns what a log line about a method of an account names."""
-    return {"merchant_id": str(merchant_id), "account": account, "method": method}
 
 
 class WithdrawalCall(Call, frozen=True, kw_only=True):

@@ -10,16 +10,18 @@ from uuid import UUID
 import structlog
 from msgspec.structs import replace
 
+from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import CardTokenInvalid
 from ledger.domain.streams import ORDERS
 from ledger.operations.context.inputs import Actor, PaymentInput
 from ledger.operations.context.ledger import Ledger
-from ledger.operations.pipeline.accounts import token_account
+from ledger.operations.pipeline.accounts import count_failure, token_account
 from ledger.operations.pipeline.unit_of_work import UnitOfWork
-from ledger.processors.contract import ProcessorUnavailable, TokenRequest
+from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable, TokenRequest
 
 _log = structlog.get_logger()
 
+_NOT_REACHED: Final = (ProcessorUnavailable, ProcessorTimedOut, TimeoutError)
 _FIELD: Final = "paymentMethod.cardTokens[{}].{}"
 
 
@@ -30,7 +32,8 @@ async def with_card_of_token(
 
     It is the token of the first account that takes cards of this currency and amount, in minor units. A token that no
     card can be charged by becomes the payment's refusal: a repeated request shows the payment that it began, though its
-    token is used up since. Raises ProcessorUnavailable if the processor does not answer, a Fault.
+    token is used up since. Raises ProcessorUnavailable if the processor does not answer, which counts as a payment that
+    did not reach it (decision 0084), a Fault.
     """
     if not payment.card_tokens:
         return payment
@@ -49,6 +52,8 @@ async def with_card_of_token(
     except Exception as fault:  # whatever it was, nothing is charged yet
         ids = {"processor": account.processor.capabilities.name, "account": account.name}
         _log.warning("card_token_not_read", reason=type(fault).__name__, **ids)
+        if amount is not None and isinstance(fault, _NOT_REACHED):
+            count_failure(ledger, merchant_id, account.name, MethodType.CARD)
         raise ProcessorUnavailable("the card of the token cannot be read") from fault
     if card is None:
         return replace(payment, card_refusal=token_invalid(_FIELD.format(place, "token")))

@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from ledger.domain.orders.capabilities import AccountRules, Candidate, Rules
 from ledger.domain.orders.payment import Payment
 from ledger.domain.orders.state import Order
@@ -16,6 +18,8 @@ from ledger.domain.rejections import ProcessorAccountKeysErased
 from ledger.operations.context.ledger import Ledger
 from ledger.processors.accounts import ProcessorAccount
 from ledger.processors.contract import Capabilities, Processor, ProcessorUnavailable
+
+_log = structlog.get_logger()
 
 _DISCONNECTED: Final = "is disconnected"
 _ELSEWHERE: Final = "is not the account whose token is charged"
@@ -106,6 +110,18 @@ def _takes(account: ProcessorAccount, currency: str, amount: Decimal | None, ins
     cards = (each for each in account.takes if each.type is MethodType.CARD)
     plans = (each for each in cards if installments is None or installments in each.installments)
     return any(each.takes(currency, amount) for each in plans)
+
+
+def count_failure(ledger: Ledger, merchant_id: UUID, account: str, method: MethodType) -> None:
+    """Counts a payment that did not reach the processor of an account."""
+    if ledger.health.failed(merchant_id, account, method):
+        _log.warning("processor_account_down", merchant_id=str(merchant_id), account=account, method=method)
+
+
+def count_answer(ledger: Ledger, merchant_id: UUID, account: str, method: MethodType) -> None:
+    """Counts a payment that the processor of an account has answered."""
+    if ledger.health.answered(merchant_id, account, method):
+        _log.info("processor_account_up", merchant_id=str(merchant_id), account=account, method=method)
 
 
 async def card_account(ledger: Ledger, merchant_id: UUID, token_of: str | None = None) -> ProcessorAccount | None:
