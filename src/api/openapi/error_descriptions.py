@@ -183,8 +183,9 @@ WORDS: Final[Mapping[str, str | Mapping[int, str]]] = {
     "until one is allowed again.",
     "INTERNAL_ERROR": "An error in the service. Its log has the details under the `requestId`.",
     "PROCESSOR_UNAVAILABLE": "The processor could not be reached. Nothing was sent to it; the order has "
-    "the payment as FAILED, and the answer names the order. The same request tries again. Or the processor did not answer "
-    "whether it accepts the key of an account; nothing was stored.",
+    "the payment as FAILED, and the answer names the order. The same request tries again. Or the processor did not show "
+    "the card of a token, and there is no order. Or it did not answer whether it accepts the key of an account; nothing "
+    "was stored.",
     "DATABASE_UNAVAILABLE": "The database is unavailable, or too many commands wait. Send the request "
     "again with the same "
     "`externalId` to get the result of the first attempt.",

@@ -25,6 +25,7 @@ from ledger.domain.orders.processor_outcomes import (
 from ledger.domain.orders.refund import returned_refund_id
 from ledger.domain.orders.terms import MethodType
 from ledger.processors.contract import (
+    Payer,
     PayoutRequest,
     ProcessorTimedOut,
     ProcessorUnavailable,
@@ -51,6 +52,13 @@ async def test_each_transfer_has_a_customer_and_a_clabe_of_its_own(
     assert [customer.get("email") for customer in double.customers.values()] == ["ana@example.com", None]
     confirm = double.posts("/confirm")[0]
     assert confirm["payment_method_options[customer_balance][bank_transfer][type]"] == "mx_bank_transfer"
+
+
+async def test_a_name_that_is_too_long_for_stripe_is_cut(shop: Shop, stripe: StripeProcessor, double: Double) -> None:
+    request = shop.reference(payer=Payer(name="Ñ" * 511, email="ana@example.com"))
+    assert isinstance(await stripe.issue_reference(request), ReferenceIssued)
+    [customer] = double.customers.values()
+    assert customer["name"] == "Ñ" * 256
 
 
 async def test_a_voucher_expires_when_stripe_says(shop: Shop, stripe: StripeProcessor, double: Double) -> None:

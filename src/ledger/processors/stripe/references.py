@@ -72,6 +72,8 @@ OXXO: Final = "OXXO"
 
 _MEXICO: Final = ZoneInfo("America/Mexico_City")
 _EXPIRES: Final = "ledger_expires"
+_NAME_MAX: Final = 256
+"""How long the name of a customer may be. Source: `name` of a customer in Stripe's OpenAPI description."""
 _THROUGH_INTENT, _FROM_BALANCE = "refund", "refund-balance"
 _METHODS: Final = {MethodType.SPEI: "customer_balance", MethodType.PAYCASH: "oxxo"}
 _ENDED: Final = frozenset({"succeeded", "canceled"})
@@ -276,7 +278,7 @@ class References(Intents):
         """Gives the customer the payer's name and e-mail, where Stripe asks for an account if money goes back."""
         payer = request.payer
         form: Form = {
-            "name": None if payer is None else payer.name,
+            "name": None if payer is None or payer.name is None else payer.name[:_NAME_MAX],
             "email": None if payer is None else payer.email,
             "metadata": {_EXPIRES: request.expires_at.isoformat()},
         }
