@@ -45,11 +45,6 @@ _iso: Final = msgspec.json.Encoder().encode
 def moment(value: datetime) -> str:
     """Returns a UTC time to the millisecond: `2026-01-31T12:00:00.000Z`. Finer digits are cut off, not rounded."""
     assert value.tzinfo is UTC, "times are in UTC"
-    return _moment(value)
-
-
-@lru_cache(maxsize=4096)
-def _moment(value: datetime) -> str:
     iso = _iso(value)  # `"2026-01-31T12:00:00Z"` or `"2026-01-31T12:00:00.123456Z"`, six times as fast as isoformat
     return (iso[1:24] if len(iso) == 29 else iso[1:20] + b".000").decode() + "Z"
 

@@ -22,8 +22,12 @@ from ledger.audit.auditor import audit, read_saved
 from ledger.audit.page import render_page
 from ledger.audit.tables import MERGED, STREAM_COLUMNS
 from ledger.background.log_sealing import LogSealer
+from ledger.backup.rebuild import rebuild
 from ledger.domain.customers.events import CustomerDetailsChanged
 from ledger.domain.fold import fold
+from ledger.domain.orders.events import PaymentCaptured
+from ledger.domain.orders.evolve.order import EVOLVE
+from ledger.domain.orders.state import Order
 from ledger.domain.orders.terms import BillingAddress
 from ledger.domain.streams import CUSTOMERS, ORDERS
 from ledger.journal.append import Change
@@ -171,7 +175,9 @@ async def test_a_cut_tail_and_an_older_database_are_found_by_the_checkpoints_out
     assert ("TREE", head - 2) in found
 
 
-async def test_audits_beside_writes_and_erasures_are_clean(ledger: Ledger, merchant: Actor, database_url: str) -> None:
+async def test_audits_beside_writes_erasures_and_rebuilds_are_clean(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
     """What is between two commits of an erasure is no violation, nor is a charge without an outcome."""
     ended = asyncio.Event()
 
@@ -188,15 +194,19 @@ async def test_audits_beside_writes_and_erasures_are_clean(ledger: Ledger, merch
         while not ended.is_set():
             await seal(database_url)
 
+    async def keep_rebuilding() -> None:
+        while not ended.is_set():
+            await rebuild(database_url, ledger.journal.reader)
+
     async with Erasures(database_url) as erasures:
-        sealing = asyncio.create_task(keep_sealing())
+        beside = asyncio.gather(keep_sealing(), keep_rebuilding())
         writing = asyncio.gather(*[write(n) for n in range(4)])
         audits = []
         while not writing.done():
             audits.append(await asyncio.to_thread(audit_of, database_url))
         await writing
         ended.set()
-        await sealing
+        await beside
     audits.append(audit_of(database_url))
     assert [wrong_in(report) for report in audits] == [[]] * len(audits)
     assert len({report.events for report in audits}) > 2
@@ -247,6 +257,23 @@ async def test_a_customer_who_is_forgotten_before_the_erasure_is_named(filled: s
     """The worker would take nothing of the person out of the rows once the customer is erased."""
     execute(filled, "update data_key set forgotten_at = now()")
     assert {(each.table, each.column) for each in audit_of(filled).violations} == {("data_key", "forgotten_at")}
+
+
+async def test_a_broken_fold_is_named(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_id = (await create_order(ledger, merchant, an_order("paid", by_card()))).order.terms.order_id
+    captured = EVOLVE[PaymentCaptured]
+
+    def doubled(order: Order, event: PaymentCaptured) -> Order:
+        return captured(order, structs.replace(event, amount=event.amount * 2))
+
+    monkeypatch.setitem(EVOLVE, PaymentCaptured, doubled)
+    found = [each for each in audit_of(database_url).violations if each.order_id == order_id]
+    assert {(each.invariant, each.position) for each in found} >= {
+        ("I3", head_of(database_url, merchant)),
+        ("ROW", None),
+    }
 
 
 @pytest.mark.parametrize(
