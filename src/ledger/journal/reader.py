@@ -226,11 +226,11 @@ class LogReader:
         found: list[list[tuple[int, str, bytes]]] = [[] for _ in keys]
         sealed = []
         stored = await rows.fetchall()
-        contents = await self._contents((merchants[n], data) for n, _, _, data in stored)
+        if contents := await self._contents((merchants[n], data) for n, _, _, data in stored):
+            stored = [(*row[:3], contents.get((merchants[row[0]], row[3]), row[3])) for row in stored]
         for n, version, topic, data in stored:
-            event = merchants[n], contents.get((merchants[n], data), data)
-            found[n].append((version, topic, event[1]))
-            sealed.append(event)
+            found[n].append((version, topic, data))
+            sealed.append((merchants[n], data))
         data_keys = await self._data_keys(connection, sealed)
         return {key: (events, data_keys) for key, events in zip(keys, found, strict=True) if events}
 
@@ -386,7 +386,7 @@ class LogReader:
 
     async def _contents(self, events: Iterable[Stored]) -> Mapping[Stored, bytes]:
         """Returns the contents of those events that are archived and can be read."""
-        archived = [event for event in events if event[1][:1] == b"\0"]
+        archived = [event for event in events if event[1].startswith(b"\0")]
         return await self.archive.contents(archived) if archived else {}
 
     async def _with_contents(self, merchant: bytes, rows: Sequence[_R], column: int) -> Sequence[_R]:
