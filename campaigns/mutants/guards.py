@@ -2318,8 +2318,16 @@ STRIPE: Final = (
         "held-money-of-an-unwanted-session",
         "an unwanted authorisation is not taken for the end of its session: the void is sent again",
         f"{_PIPELINE}/session_end.py",
-        "(found.captured > 0 or because is SessionEnd.EXPIRED or request.fence)",
-        "(True)",
+        "if because is not SessionEnd.EXPIRED:",
+        "if False:",
+        ("tests/operations/test_session_ends.py",),
+    ),
+    Mutant(
+        "late-end-of-a-session",
+        "a void that is under way does not release the authorisation of a payer who was quicker",
+        f"{_PIPELINE}/session_end.py",
+        "fence=processor.capabilities.can_fence",
+        "fence=False",
         ("tests/operations/test_session_ends.py",),
     ),
     Mutant(

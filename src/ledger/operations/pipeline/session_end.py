@@ -40,15 +40,20 @@ async def look_up_session_end(
     """Returns what a session's end has come to, or None if the session is still open. Raises as a processor does.
 
     An authorisation that is only held and no longer wanted is none: the void that is sent again ends it. After a fence
-    nothing is sent again.
+    nothing is sent again. One that counts is reported once the void can no longer arrive and release it.
     """
     voided = await processor.look_up_void(request)
     if isinstance(voided, Voided):
         return voided
     found = await _authorized(processor, request)
-    if isinstance(found, Approved) and (found.captured > 0 or because is SessionEnd.EXPIRED or request.fence):
+    if not isinstance(found, Approved):
+        return None
+    if found.captured > 0 or request.fence:
         return found
-    return None
+    if because is not SessionEnd.EXPIRED:
+        return None
+    late = await processor.look_up_void(replace(request, fence=processor.capabilities.can_fence))
+    return late if isinstance(late, Voided) else found
 
 
 async def _ask_before(processor: Processor, request: LookUpRequest) -> Approved | Declined | None:
