@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -24,6 +24,7 @@ from ledger.domain.orders.processor_outcomes import (
     Unanswered,
 )
 from ledger.domain.orders.state import Order
+from ledger.domain.orders.terms import MethodType
 from ledger.domain.rejections import PaymentMethodNotFound
 from ledger.domain.streams import ORDERS, Stream
 from ledger.operations.context.ledger import Ledger
@@ -144,45 +145,38 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
         return contract.CardToken(token=found.token, customer=found.customer)
 
     async def send(self, prepared: _Prepared, left_s: float) -> Outcome:  # noqa: ARG002 - the request has it
-        processor = prepared.processor
+        processor, opens = prepared.processor, self.intent.action in _OPENING
         request = send_request(processor, self.merchant_id, self.order, self.intent, prepared.secrets)
-        call = observed(self.intent.processor, OPERATIONS[self.intent.action], request)
-        if self.intent.action in _OPENING:
-            call = self._counted(call)
-        answer = timed(await call, processor.capabilities)
+        try:
+            answer = await observed(self.intent.processor, OPERATIONS[self.intent.action], request)
+        except contract.ProcessorUnavailable:
+            if opens:
+                count_failure(self.ledger, *self._asked_about)
+            raise
+        if opens:
+            count_answer(self.ledger, *self._asked_about)
         if isinstance(answer, ActionRequired) and self.payment.started.virtual_terminal:
             return _come_back(UNREADABLE)  # no payer is present, and the request did not allow it
-        return answer
+        return timed(answer, processor.capabilities)
 
-    async def _counted(self, call: Awaitable[Outcome]) -> Outcome:
-        """Awaits a call that begins a payment, and counts for its account whether the processor was reached."""
+    @property
+    def _asked_about(self) -> tuple[UUID, str, MethodType]:
+        """The merchant, the account and the method for which it counts whether the processor was reached."""
         payment = self.payment
-        about = self.merchant_id, payment.account, payment.started.method.type
-        try:
-            answer = await call
-        except contract.ProcessorUnavailable:
-            count_failure(self.ledger, *about)
-            raise
-        count_answer(self.ledger, *about)
-        return answer
+        return self.merchant_id, payment.account, payment.started.method.type
 
     async def read(self, answer: Outcome) -> Outcome:
-        return await self._without_reference(self._by_merchants_clock(answer))
-
-    def _by_merchants_clock(self, answer: Outcome) -> Outcome:
-        """Returns the answer with the expiry of its reference by the clock that dates events and timers."""
-        if not isinstance(answer, ReferenceIssued) or not answer.expires_by_real_time:
-            return answer
-        expires_at = answer.expires_at + self.ledger.clock.ahead(self.merchant_id)
-        return replace(answer, expires_at=expires_at, expires_by_real_time=False)
-
-    async def _without_reference(self, answer: Outcome) -> Outcome:
-        """Stores the reference of a card that the payment saves; no event has it. Raises a Fault."""
-        if not isinstance(answer, Approved) or answer.saved_card is None:
-            return answer
-        saved_as, customer_id = save_as(self.payment), self.order.terms.customer_id
-        await keep_card(self.ledger, self.merchant_id, customer_id, saved_as, self.payment.account, answer)
-        return replace(answer, saved_card=None)
+        """Returns an answer as it is recorded. The reference of a card that the payment saves is stored here, as no
+        event has it; a voucher expires by the clock that dates events and timers. Raises a Fault.
+        """
+        if isinstance(answer, ReferenceIssued) and answer.expires_by_real_time:
+            expires_at = answer.expires_at + self.ledger.clock.ahead(self.merchant_id)
+            return replace(answer, expires_at=expires_at, expires_by_real_time=False)
+        if isinstance(answer, Approved) and answer.saved_card is not None:
+            saved_as, customer_id = save_as(self.payment), self.order.terms.customer_id
+            await keep_card(self.ledger, self.merchant_id, customer_id, saved_as, self.payment.account, answer)
+            return replace(answer, saved_card=None)
+        return answer
 
     def without_answer(self, failure: Failure) -> Outcome:
         about = {"processor": self.intent.processor}
@@ -216,7 +210,7 @@ class ProcessorCall(Call, frozen=True, kw_only=True):
             found = await observed(self.intent.processor, LOOK_UP, look_up)
         if found is None:
             return NotFound() if is_final else None
-        return await self._without_reference(self._by_merchants_clock(found))
+        return await self.read(found)
 
     @property
     def _announced_at(self) -> datetime:

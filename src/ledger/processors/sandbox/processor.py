@@ -31,6 +31,7 @@ from ledger.processors.contract import (
     AuthorizationRequest,
     Capabilities,
     CaptureRequest,
+    CardToken,
     ForgetCardRequest,
     LineRequest,
     LookUpRequest,
@@ -131,9 +132,11 @@ class SandboxProcessor:
         await saved_cards.forget(self._executor, self._in_book(request).merchant_id, request.token.token)
 
     async def authorize(self, request: AuthorizationRequest) -> AuthorizationAnswer:
-        """Records the call and answers by its card."""
+        """Records the call and answers by its card. No card that comes by its number is kept."""
         request = self._in_book(request)
-        opened = await saved_cards.opened(self._executor, request)
+        if not isinstance(request.card, CardToken):
+            return await self._answer(request)
+        opened = await saved_cards.opened(self._executor, request, request.card)
         if opened is None:
             return Declined(code="GENERIC_DECLINE", message="The sandbox keeps this card no longer.")
         return await self._with_reference(opened, await self._answer(opened))

@@ -24,14 +24,11 @@ _FIND: Final = "select test_token from sandbox_saved_card where book_id = %s and
 _FORGET: Final = "delete from sandbox_saved_card where book_id = %s and token = %s"
 
 
-async def opened(executor: CallExecutor, request: AuthorizationRequest) -> AuthorizationRequest | None:
+async def opened(executor: CallExecutor, request: AuthorizationRequest, card: CardToken) -> AuthorizationRequest | None:
     """Returns a request with the test token of its card: that of a kept one is read, and one to keep is recorded.
 
     Returns None for a card that is kept no longer. Raises ProcessorTimedOut, ProcessorUnavailable.
     """
-    card = request.card
-    if not isinstance(card, CardToken):
-        return request
     if request.save_as is not None:
         async with executor.connection() as connection:
             await connection.execute(_KEEP, (request.merchant_id, _token(request.save_as), card.token))
