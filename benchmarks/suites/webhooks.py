@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -26,6 +27,8 @@ from msgspec.structs import replace
 
 from benchmarks.load import order_body
 from benchmarks.load.event_rendering import RenderingPlan
+from benchmarks.load.growth import mark_handled
+from benchmarks.load.history import HistoryPlan, LogPlan
 from benchmarks.load.posts import PostPlan
 from benchmarks.load.processes import child, run_one, run_together
 from benchmarks.load.requests import ORDER, UNIQUE, Step
@@ -64,6 +67,14 @@ _ALONE: Final = f"{_HEALTHY} healthy endpoints"
 _BESIDE: Final = f"{_HEALTHY} healthy endpoints beside {_ILL} that hang, drip or refuse"
 _BACKLOGS: Final = (0.5, 2.0, 10.0)
 """How long the backlogs of one endpoint are, as parts of what all endpoints together miss in a round."""
+_MESSAGES_PER_ORDER: Final = 3
+_NUMBERED: Final = """
+select f.sequence, f.position >= h.position from event_feed f join merchant_head h using (merchant_id)
+ where merchant_id = %s
+"""
+_LAST: Final = """
+select h.position, c.customer_id from merchant_head h join customer c using (merchant_id) where h.merchant_id = %s limit 1
+"""
 _FLAT: Final = Target(0.8)
 _FEED, _RENDERING = f"feed by pages of {PAGE}", "folding and rendering alone"
 
@@ -140,14 +151,15 @@ class Shop(Struct, frozen=True):
         self.ask("PUT", f"/v1/webhook-endpoints/{endpoint_id}", {"url": url, "status": "ENABLED", "resume": "MISSED"})
 
     def numbered(self) -> int:
-        """Returns the number of the merchant's newest event."""
-        self.ask("GET", "/v1/events?limit=1&payload=THIN")  # has all numbered
-        with psycopg.connect(self.database) as connection:
-            query = "select sequence from event_feed where merchant_id = %s"
-            row = connection.execute(query, [self.service.merchant_id]).fetchone()
-        assert row is not None, "the feed was read"
-        newest: int = row[0]
-        return newest
+        """Returns the number of the merchant's newest event, once all have one."""
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            while True:
+                self.ask("GET", "/v1/events?limit=1&payload=THIN")  # has all numbered, or a part of many
+                row = connection.execute(_NUMBERED, [self.service.merchant_id]).fetchone()
+                assert row is not None, "the feed was read"
+                newest, is_complete = row
+                if is_complete:
+                    return int(newest)
 
 
 def reports(server_url: str, settings: Settings, seconds: float, rounds: int, missed: int) -> list[Report]:
@@ -278,18 +290,18 @@ def _shares(endpoints: int) -> list[int]:
 
 def backlog_report(bench: _Bench) -> Report:
     """Measures how fast one endpoint gets backlogs of growing length, what they cost, and the worker's memory."""
-    shop, url = bench.warm_up(), f"{bench.receiver.url}{OK}/back"
-    endpoint_id = shop.add_endpoint(url)
+    url = f"{bench.receiver.url}{OK}/back"
     costs = Costs(bench.service.process.pid, bench.url)
     samples: dict[str, Sample] = {}
     facts: dict[str, str] = {}
     for length in (round(bench.missed * part) for part in _BACKLOGS):
         name = f"a backlog of {length}"
         show_progress(name)
+        shop = bench.warm_up()
+        endpoint_id = shop.add_endpoint(url)
         before = shop.numbered()
         shop.disable(endpoint_id, url)
-        orders = [str(n) for n in range(length)]
-        shop.service.post_each("/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}"), orders)
+        _write_orders(bench, shop, length // _MESSAGES_PER_ORDER)
         missed = _Missed([(shop, endpoint_id, url)], shop.numbered() - before)
         counted = Counted()
 
@@ -320,6 +332,25 @@ def backlog_report(bench: _Bench) -> Report:
         ],
         facts=costs.facts() | facts,
     )
+
+
+def _write_orders(bench: _Bench, shop: Shop, orders: int) -> None:
+    """Writes so many orders of a customer of the merchant's to its log by COPY: by requests, it would take minutes."""
+    with psycopg.connect(bench.url, autocommit=True) as connection:
+        row = connection.execute(_LAST, [shop.service.merchant_id]).fetchone()
+        assert row is not None, "the merchant has orders"
+        position, customer_id = row
+        plan = LogPlan(
+            merchant_id=shop.service.merchant_id,
+            number=1,
+            position=position,
+            customers=[customer_id],
+            orders=orders,
+            step_s=1,
+            ends_at=datetime.now(UTC),
+        )
+        run_together("benchmarks.load.history", [HistoryPlan(url=bench.url, logs=[plan])])
+        mark_handled(connection)
 
 
 def creates_report(bench: _Bench) -> Report:

@@ -105,9 +105,13 @@ async def leaks(
         answers += await failures(store, merchant, numbers[:4], patch)
         for _ in range(2):
             await merchant.get("/api/customers/ana/payment-methods")
+        events = (await merchant.get("/api/v1/events?limit=1000")).content  # the bytes that webhooks have
+    assert b'"payment_method.saved"' in events
+    assert b'"payment.captured"' in events
     written = capfd.readouterr()
     places = {
         "answers": answers,
+        "public events": events,
         "log lines": (written.out + written.err + lines.getvalue()).encode(),
         "metrics": generate_latest(REGISTRY),
         "Postgres' log": flood.files(directory, "*.log"),
