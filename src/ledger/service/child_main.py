@@ -32,8 +32,8 @@ from ledger.settings import Settings
 
 Role = Literal["api", "worker", "once"]
 
-WORKER_PRIORITY: Final = 5
-"""A third of a usual share where every processor is busy: requests go first, and the worker still goes on."""
+WORKER_PRIORITY: Final = 3
+"""Half of a usual share where every processor is busy: requests go first, and the worker still goes on."""
 
 
 class ChildConfig(Struct, frozen=True):
