@@ -26,9 +26,10 @@ from ledger.settings import Settings
 from projections.read_models import NAMES
 
 REFERENCES = "select count(*) from event where merchant_id = %s and substring(data from 1 for 1) = '\\x00'"
-ORDER_EVENTS = """
+LARGE = """
 select count(*) from event e where merchant_id = %s and exists (
   select from payment_order o where o.merchant_id = e.merchant_id and o.order_id = e.stream_id)
+  and octet_length(data) > 72
 """
 _IDS = "select order_id, version from payment_order where merchant_id = %s order by 1"
 _NEWEST = "select max(recorded_at) from event where merchant_id = %s"

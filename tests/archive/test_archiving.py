@@ -13,9 +13,11 @@ from tests.api.storefront import ORDERS, Merchant, Storefront
 from tests.archive.shops import archived, computed, count, files_of, fill_tile, orders_of, sold, soon
 from tests.tlog.logs import execute
 
+from ledger import doctor
 from ledger.audit.auditor import audit
 from ledger.backup import event_archiving
 from ledger.backup.event_archiving import archive_events, default_time
+from ledger.doctor import Finding
 from ledger.journal.event_archive import ArchiveUnavailable, EventArchive, reference_in
 from ledger.postgres.connection import connect
 from ledger.recorder.datastore import Store
@@ -171,6 +173,12 @@ async def test_what_is_not_old_or_not_in_a_full_tile_stays(store: Storefront):
     assert execute(url_of(store.settings), query, merchant.merchant_id, late["id"]) != []
 
 
+async def doctor_of(store: Storefront) -> Finding:
+    """Returns what `ledger doctor --files` finds about archived events."""
+    async with await connect(url_of(store.settings), "doctor") as connection:
+        return await doctor._archived(connection, store.settings)
+
+
 async def lost(merchant: Merchant, store: Storefront) -> None:
     """Asserts that an archived order is a fault, and every other answer is as it was."""
     order_id, _ = orders_of(store, merchant)[0]
@@ -196,8 +204,12 @@ async def test_a_file_that_is_missing_or_was_changed_is_a_fault_and_never_anothe
         assert changed != content, damage
         file.write_bytes(changed)
         await lost(merchant, store)
+        found = await doctor_of(store)
+        assert (found.check, found.state) == ("archived", "fail"), damage
+        assert f"{file.name} is another file than was written" in found.text
     file.unlink()
     await lost(merchant, store)
+    assert f"{file.name} is missing" in (await doctor_of(store)).text
     assert (await merchant.create(paid_order(externalId="new"))).status_code == 201
     url, (order_id, version) = url_of(store.settings), orders_of(store, merchant)[0]
     report = audit(store.settings, url, merchant.merchant_id)

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from ledger.domain.streams import IDEMPOTENCY_RECORDS, ORDERS
 from ledger.invoicing.files import files_address
-from ledger.journal.event_archive import IS_ARCHIVED, EventArchive, Reference, file_id, file_key
+from ledger.journal.event_archive import REFERENCE_BYTES, EventArchive, Reference, file_id, file_key
 from ledger.postgres.connection import Connection, connect
 from ledger.postgres.registration import RUNNING
 from ledger.progress import Progress, unreported
@@ -75,10 +75,10 @@ select s.stream_id
  where last.position <= %(end)s order by 1
 """
 
-# The events of streams whose content is in the table.
+# The events of streams whose content is in the table, and larger than what would take its place.
 _EVENTS: Final = f"""
 select stream_id, version, position, command_id, recorded_at, topic, data, context from event
- where merchant_id = %s and stream_id = any(%s) and not {IS_ARCHIVED} order by stream_id, version
+ where merchant_id = %s and stream_id = any(%s) and octet_length(data) > {REFERENCE_BYTES} order by stream_id, version
 """  # noqa: S608 - a constant
 
 # Puts references into the place of contents, where these are still what was written to the file.

@@ -37,10 +37,8 @@ CONTENT_HASH: Final = rf"""(case
   then substring(data from {_FORM.size - 31}) else sha256(data) end)"""
 """The SHA-256 of an event's content in SQL, archived or not, from the column `data`."""
 
-IS_ARCHIVED: Final = (
-    rf"(octet_length(data) = {_FORM.size} and substring(data from 1 for {len(_MARK)}) = '\x{_MARK.hex()}'::bytea)"
-)
-"""Whether the content of an event is in a file, in SQL."""
+REFERENCE_BYTES: Final = _FORM.size
+"""The size of a reference: a content that is not larger stays in the table."""
 
 _ENCODED: Final = b'"'
 """How a content begins in a line of JSON that is no object on one line: base64 as a text."""
