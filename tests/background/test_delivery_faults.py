@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.background.conftest import rows
@@ -17,7 +18,7 @@ from tests.background.deliveries import Worker, an_endpoint, cursor, deliveries,
 from tests.background.test_deliveries import change, execute, impatient, move_clock, settled
 from tests.operations.conftest import an_order, by_card
 
-from ledger.background.deliveries import health, sender, session
+from ledger.background.deliveries import health, repeats, sender, session
 from ledger.background.deliveries import outcomes as outcomes_module
 from ledger.background.deliveries import rendered as rendered_module
 from ledger.background.deliveries import store as store_module
@@ -65,6 +66,45 @@ async def test_an_event_that_could_not_be_signed_is_sent_when_the_database_is_ba
         await create_order(ledger, merchant, an_order("0"))
         await worker.number()
         await until(lambda: len(receiver.arrivals) == 1)
+
+
+@pytest.mark.parametrize("is_lease", [True, False])
+async def test_an_attempt_whose_secrets_came_late_is_not_made_without_a_lease_or_with_an_old_body(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch, is_lease: bool
+) -> None:
+    opened, asked, goes_on, rendered = EndpointSecretStore.open, asyncio.Event(), asyncio.Event(), 0
+    made = RenderedBodies.of
+
+    async def open_late(*about: Any) -> str | None:
+        asked.set()
+        await goes_on.wait()
+        return await opened(*about)
+
+    async def count(*about: Any, **options: Any) -> Any:
+        nonlocal rendered
+        rendered += 1
+        return await made(*about, **options)
+
+    monkeypatch.setattr(EndpointSecretStore, "open", open_late)
+    monkeypatch.setattr(RenderedBodies, "of", count)
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await asked.wait()
+        late = worker.sender.sessions[endpoint_id]
+        if is_lease:
+            with monkeypatch.context() as stopped:
+                stopped.setattr(late, "outlasts", lambda _: False)
+                goes_on.set()
+                await asyncio.sleep(0.2)
+                assert receiver.arrivals == []
+        else:
+            before, until_s = rendered, time.monotonic() + rendered_module.FRESH_S
+            await until(lambda: time.monotonic() > until_s)
+            goes_on.set()
+        await settled(database_url, endpoint_id, ("SUCCEEDED", 1))
+        assert is_lease or rendered > before
 
 
 async def test_an_endpoint_is_tried_again_soon_if_the_database_was_away_when_its_session_began(
@@ -169,6 +209,37 @@ async def test_a_delivery_that_is_due_is_found_without_a_look_at_all_endpoints(
         worker.sender._everywhere_at = time.monotonic() + 3600
         move_clock(database_url, merchant, 4000)
         await settled(database_url, endpoint_id, ("SUCCEEDED", 2))
+
+
+async def test_what_is_asked_for_again_while_a_lease_is_given_back_is_due(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_LINGER_S", 0.0)
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await settled(database_url, endpoint_id, ("SUCCEEDED", 1))
+        await until(lambda: cursor(database_url, endpoint_id)[2] is None)
+    store = DeliveryStore(database_url)
+    key = {"merchant_id": merchant.merchant_id, "endpoint_id": endpoint_id}
+    [(event_id,)] = rows(database_url, "select event_id from webhook_delivery")
+    execute(database_url, "update webhook_cursor set due_at = now()")
+    [taken] = await store.claim_timed(1, [])
+    with psycopg.connect(database_url) as asking:
+        asking.execute(repeats._REDELIVER.encode(), {**key, "event_id": event_id})
+        asking.execute(repeats._WAKE, key)
+        returning = asyncio.create_task(store.release(taken.lease, taken.version))
+        waiting = (
+            "select 1 from pg_stat_activity where application_name = 'ledger-deliveries' and wait_event_type = 'Lock'"
+        )
+        await until(lambda: bool(rows(database_url, waiting)))
+    await returning
+    [again] = await store.claim_timed(1, [])
+    execute(database_url, "delete from webhook_delivery")
+    await store.release(again.lease, again.version)
+    assert await store.claim_timed(1, []) == [], "it is due no more"
+    await store.stop()
 
 
 async def test_an_endpoint_whose_secret_was_destroyed_a_moment_ago_ends_its_session_without_an_error(

@@ -1,6 +1,7 @@
 """A child process, seen from its parent."""
 
 import os
+import resource
 import signal
 import sys
 
@@ -29,7 +30,16 @@ def test_a_child_that_stops_before_it_is_ready_is_ended(monkeypatch):
         child.end()
 
 
-def test_a_child_begins_with_its_settings(tmp_path, monkeypatch):
+@pytest.fixture
+def few_descriptors():
+    """Lets the processes that a test starts have few descriptors until they ask for more, as a shell does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_child_begins_with_its_settings(tmp_path, monkeypatch, few_descriptors):
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
     child = ChildProcess("worker", "tests.service.stand_ins:work")
     try:
@@ -37,6 +47,9 @@ def test_a_child_begins_with_its_settings(tmp_path, monkeypatch):
         child.configure(Settings(data_dir=tmp_path))
         eventually(lambda: child.is_alive() and child.is_ready)
         assert os.getpriority(os.PRIO_PROCESS, child.pid) == WORKER_PRIORITY > os.getpriority(os.PRIO_PROCESS, 0)
+        if hasattr(resource, "prlimit"):
+            soft, hard = resource.prlimit(child.pid, resource.RLIMIT_NOFILE)
+            assert soft == hard, "connections to receivers that hang"
         child.ask_to_stop()
         eventually(lambda: not child.is_alive())
         assert (tmp_path / "worker.done").read_text() == "clean"

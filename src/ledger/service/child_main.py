@@ -27,6 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from ledger.parent_process import follow, read_line
+from ledger.service.descriptors import ask_for_descriptors
 from ledger.service.ping import Responder
 from ledger.settings import Settings
 
@@ -82,6 +83,7 @@ def main() -> None:
     else:
         with suppress(PermissionError):  # a container may refuse it
             os.setpriority(os.PRIO_PROCESS, 0, WORKER_PRIORITY)
+        ask_for_descriptors()  # a thousand endpoints whose receivers hang have eight connections each
         _run(_work(target, config.settings, ready), responder)
 
 

@@ -100,6 +100,10 @@ class SecretDestroyed(Exception):
     """The endpoint was deleted a moment ago."""
 
 
+class SecretsLate(Exception):
+    """The database took so long over the secrets that the body or the lease is too old for an attempt."""
+
+
 class Session:
     """One lease on an endpoint, from its taking to its end."""
 
@@ -441,8 +445,7 @@ class _Delivering:
                 self._lines.give_back(delivery)
                 is_missing = True
                 break
-            delivery.body = body.content
-            self._begin(delivery, timeout_s)
+            self._begin(delivery, body, timeout_s)
             self._last_begun = real_now
         # More are rendered while some are left, so that the attempts do not wait for it.
         is_low = is_missing or len(self._bodies) < self._rendered_at_once * 3 // 8
@@ -455,21 +458,23 @@ class _Delivering:
         at_once = pacing.at_once(self._health)
         return len(self._under_way) < at_once and unwritten < _UNWRITTEN_MAX
 
-    def _begin(self, delivery: Delivery, timeout_s: float) -> None:
-        task = asyncio.create_task(self._attempt(delivery, timeout_s), name="webhook-attempt")
+    def _begin(self, delivery: Delivery, body: Body, timeout_s: float) -> None:
+        delivery.body = body.content
+        task = asyncio.create_task(self._attempt(delivery, body, timeout_s), name="webhook-attempt")
         self._under_way[task] = delivery
         task.add_done_callback(lambda _: self._woken.set())
 
-    async def _attempt(self, delivery: Delivery, timeout_s: float) -> Attempt:
-        assert delivery.body is not None, "only what was rendered is sent"
+    async def _attempt(self, delivery: Delivery, body: Body, timeout_s: float) -> Attempt:
         merchant_id = self._lease.merchant_id
         ids = self._endpoint.secrets_at(datetime.now(UTC))
         opened = [await self._webhooks.secrets.open(merchant_id, each) for each in ids]
         secrets = [each for each in opened if each is not None]
         if not secrets:
             raise SecretDestroyed
+        if not (body.is_fresh and self._session.outlasts(timeout_s)):
+            raise SecretsLate
         return await self._webhooks.client.post(
-            self._endpoint.terms.url, str(delivery.event_id), delivery.body, secrets, timeout_s=timeout_s
+            self._endpoint.terms.url, str(delivery.event_id), body.content, secrets, timeout_s=timeout_s
         )
 
     def _take_ended(self) -> None:
@@ -480,6 +485,8 @@ class _Delivering:
             except Exception as fault:  # nothing was sent
                 delivery.body = None  # so that it is rendered again
                 self._lines.give_back(delivery)
+                if isinstance(fault, SecretsLate):
+                    continue
                 if not isinstance(fault, SecretDestroyed):
                     raise
                 self._is_over = True

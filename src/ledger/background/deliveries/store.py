@@ -47,7 +47,7 @@ with due as (
                   or c.due_at <= now() + coalesce(k.ahead_us, 0) * interval '1 microsecond'))
      and e.endpoint_id <> all(%(without)s) {some}
    order by c.held_until nulls first limit %(limit)s for update of c skip locked)
-update webhook_cursor c set holder = gen_random_uuid(), held_until = now() + interval '30 seconds'
+update webhook_cursor c set holder = gen_random_uuid(), held_until = now() + interval '30 seconds', due_at = null
   from due d where c.merchant_id = d.merchant_id and c.endpoint_id = d.endpoint_id
 returning c.merchant_id, c.endpoint_id, c.holder, c.sequence, c.origin, c.version, c.failures_in_a_row, c.failing_since,
           c.last_success_at, c.paused_until
@@ -75,12 +75,13 @@ update webhook_cursor c set held_until = now() + interval '30 seconds' from lock
 returning c.holder
 """
 
-# Gives a lease back now, with the version of the endpoint that was acted on, and when the next delivery is due.
+# Gives a lease back now, with the version of the endpoint that was acted on, and when the next delivery is due. What was
+# asked for again during the lease has set due_at, and stays due: its rows may be younger than this statement's snapshot.
 _RELEASE: Final = """
 update webhook_cursor c
-   set holder = null, held_until = now(), version = greatest(c.version, %(version)s), due_at = (
+   set holder = null, held_until = now(), version = greatest(c.version, %(version)s), due_at = least(c.due_at, (
   select min(next_attempt_at) from webhook_delivery
-   where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING')
+   where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and status = 'PENDING'))
  where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s and holder = %(holder)s
 """
 

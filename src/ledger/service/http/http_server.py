@@ -6,18 +6,17 @@ last of its connection, and the application ends when all of them are given.
 
 from __future__ import annotations
 
-import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
 from uvicorn.server import ServerState
 
+from ledger.service.descriptors import ask_for_descriptors
 from ledger.service.http.acceptor import Acceptor
 from ledger.service.http.connection import Connection
 from ledger.service.http.connection_guard import ConnectionGuard
@@ -45,7 +44,9 @@ class Server(uvicorn.Server):
     """uvicorn's server with connections of our own and a guard for them."""
 
     def __init__(self, app: Any, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
-        self.guard = ConnectionGuard(settings, min(settings.connections_max, max(1, _clients_max())))
+        self.guard = ConnectionGuard(
+            settings, min(settings.connections_max, max(1, ask_for_descriptors() - _OTHER_DESCRIPTORS))
+        )
         self._app = app
         self._ready = ready
         self._acceptors: list[Acceptor] = []
@@ -84,14 +85,3 @@ class Server(uvicorn.Server):
     def _connection(self, *, server_state: ServerState, **_: object) -> Connection:
         """Returns the protocol of a connection that was just accepted."""
         return Connection(self._app, self.guard, server_state)
-
-
-def _clients_max() -> int:
-    """Returns how many clients the system lets this process have, after asking for as many descriptors as it can
-    get.
-    """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # macOS has a lower limit than the one that it reports
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else soft - _OTHER_DESCRIPTORS
