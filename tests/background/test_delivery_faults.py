@@ -26,6 +26,7 @@ from ledger.background.deliveries.delivery import DeliveryStatus
 from ledger.background.deliveries.outcomes import DeliveryRow, Outcomes, OutcomeWriter
 from ledger.background.deliveries.rendered import RenderedBodies
 from ledger.background.deliveries.store import DeliveryStore, Lease
+from ledger.domain.public_events.kinds import kinds_of
 from ledger.domain.webhooks.terms import Ordering
 from ledger.notifications.contract import NotifierUnavailable
 from ledger.operations.context.inputs import Actor
@@ -286,6 +287,28 @@ async def test_an_older_worker_sends_and_writes_what_it_knows_and_leaves_the_end
         async with working(database_url, ledger):
             await until(lambda: 4 in receiver.sequences())
             assert deliveries(database_url, endpoint_id)[0] == (2, "PENDING", 1)
+
+
+async def test_an_older_worker_neither_passes_nor_skips_a_newer_kind_that_a_pattern_chooses(
+    ledger: Ledger, merchant: Actor, database_url: str
+) -> None:
+    async with receiving(lambda event, _: 503 if "created" in event["type"] else 200) as receiver:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0", by_card()))
+        async with working(database_url, ledger) as worker:
+            await worker.number()
+            await settled(database_url, endpoint_id, ("PENDING", 1), ("PENDING", 0))
+        newer = "set kind = 'payment_order.newer' where kind = 'payment_order.completed'"
+        for table in ("public_event", "webhook_delivery"):
+            execute(database_url, f"update {table} {newer}")
+        ((last,),) = rows(database_url, "select sequence from public_event where kind = 'payment_order.newer'")
+        page = await worker.source.after(merchant.merchant_id, 0, 100, kinds_of(ORDERS))
+        assert (page.last_sequence < last, page.has_more) == (True, True)
+        with pytest.raises(Fault):
+            await worker.source.after(merchant.merchant_id, 0, 100, kinds_of(["a_newer.kind"]))
+        await change(ledger, merchant, endpoint_id, events=("payment_order.completed", "payment_order.newer"))
+        async with working(database_url, ledger):
+            await settled(database_url, endpoint_id, ("SKIPPED", 1), ("PENDING", 0))
 
 
 async def test_an_erasure_is_carried_out_by_a_worker_that_starts_days_later(

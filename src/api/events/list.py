@@ -89,9 +89,7 @@ def parse_event_query(query: bytes) -> _Asked:
     if order is not None and subscription is not None:
         errors.add(conflicting("paymentOrderId", "subscriptionId", "cannot be sent together: an event is of one"))
     errors.refuse()
-    page = EventQuery(
-        after=after or 0, limit=limit or _LIMIT_DEFAULT, kinds=kinds or frozenset(), is_thin=payload == "THIN"
-    )
+    page = EventQuery(after=after or 0, limit=limit or _LIMIT_DEFAULT, kinds=kinds or None, is_thin=payload == "THIN")
     return _Asked(page, order, subscription, wait_s or 0)
 
 

@@ -120,7 +120,8 @@ async def _follow(
                 await feed.catch_up(merchant_id)
             except FeedBehind as fault:
                 behind = fault  # what is numbered is printed, and the rest when it is
-            found = await reader.found(merchant_id, EventQuery(after=after, limit=_PAGE, kinds=kinds_of(patterns)))
+            query = EventQuery(after=after, limit=_PAGE, kinds=kinds_of(patterns) or None)
+            found = await reader.found(merchant_id, query)
             rendered = await reader.render(merchant_id, found.events, is_thin=False)
             if forwarder is not None:
                 await forwarder.send(found.events, rendered)

@@ -64,10 +64,7 @@ class FeedReader:
 
     async def after(self, merchant_id: UUID, sequence: int, limit: int, kinds: frozenset[str] | None) -> Found:
         """Returns the next events of these kinds, or of all, after a number. Raises a Fault."""
-        query = EventQuery(
-            after=sequence, limit=limit, kinds=kinds or frozenset(), matches_nothing=kinds == frozenset()
-        )
-        return await self.found(merchant_id, query)
+        return await self.found(merchant_id, EventQuery(after=sequence, limit=limit, kinds=kinds))
 
     async def named(self, merchant_id: UUID, ids: Sequence[UUID]) -> dict[UUID, NumberedEvent]:
         """Returns the merchant's events with these ids, by their ids. Raises a Fault."""

@@ -180,7 +180,7 @@ class Session:
             sequence = await self._tools.store.begin(self._cursor, endpoint.from_version)
             if sequence is None:
                 return False
-            await self._tools.store.skip(self.lease, KIND_OF if kinds is None else kinds)
+            await self._tools.store.skip(self.lease, () if kinds is None else KIND_OF.keys() - kinds)
             # What the merchant has changed may be what was wrong: another address, or a receiver that works again.
             await self._tools.store.note_version(self.lease, endpoint.version)
             health = pacing.Health(last_success_at=health.last_success_at)

@@ -75,8 +75,9 @@ update webhook_cursor c set held_until = now() + interval '30 seconds' from lock
 returning c.holder
 """
 
-# Gives a lease back now, with the version of the endpoint that was acted on, and when the next delivery is due. What was
-# asked for again during the lease has set due_at, and stays due: its rows may be younger than this statement's snapshot.
+# Gives a lease back now, with the version of the endpoint that was acted on, and when the next delivery is due. What
+# was asked for again during the lease has set due_at, and stays due: its rows may be younger than the snapshot of this
+# statement.
 _RELEASE: Final = """
 update webhook_cursor c
    set holder = null, held_until = now(), version = greatest(c.version, %(version)s), due_at = least(c.due_at, (
@@ -170,7 +171,8 @@ select d.id, d.body from webhook_delivery d
                       and k.destroyed_at is not null)
 """
 
-# Ends deliveries that will not be attempted: of kinds that were deselected, or all.
+# Ends deliveries that will not be attempted: of kinds that were deselected, or all. Those of a newer release's kinds
+# are left to its workers.
 _SKIP: Final = """
 with chosen as (
   select id from webhook_delivery
@@ -182,7 +184,7 @@ update webhook_delivery d set status = 'SKIPPED', next_attempt_at = null, body =
                   and holder = %(holder)s)
 """
 _SKIP_ALL: Final = _SKIP.format(some="")
-_SKIP_KINDS: Final = _SKIP.format(some="and kind <> all(%(kinds)s)")
+_SKIP_KINDS: Final = _SKIP.format(some="and kind = any(%(deselected)s::text[])")
 
 # Lets the deliveries be looked at again that wait for their order in a stream: what they wait for may have ended.
 _RECONSIDER: Final = """
@@ -347,10 +349,10 @@ class DeliveryStore:
             rows = await connection.execute(_BODIES, (lease.merchant_id, lease.endpoint_id, list(ids)), binary=True)
             return {delivery_id: bytes(body) for delivery_id, body in await rows.fetchall()}
 
-    async def skip(self, lease: Lease, kinds: Collection[str] | None = None) -> None:
-        """Ends the deliveries to an endpoint that wait: those of other kinds than `kinds`, or all."""
-        statement = _SKIP_ALL if kinds is None else _SKIP_KINDS
-        values = {**_key(lease), "kinds": list(kinds or ())}
+    async def skip(self, lease: Lease, deselected: Collection[str] | None = None) -> None:
+        """Ends the deliveries to an endpoint that wait: those of these kinds, or all."""
+        statement = _SKIP_ALL if deselected is None else _SKIP_KINDS
+        values = {**_key(lease), "deselected": list(deselected or ())}
         skipped = 1
         while skipped:  # a turn for each: other leases are renewed meanwhile
             async with self.client.turn() as connection:
