@@ -7,6 +7,11 @@ A key states how often its derivation repeats a hash. Read that number by the st
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
@@ -17,6 +22,9 @@ from cryptography.hazmat.primitives.padding import PKCS7
 
 ROUNDS_MAX: Final = 100_000
 """SAT's keys state 2,048 rounds. So many take a tenth of a second."""
+
+_PRIORITY: Final = 10
+"""A tenth of a usual share where every processor is busy: requests go first."""
 
 _SEQUENCE, _INTEGER, _OCTETS, _OBJECT = 0x30, 0x02, 0x04, 0x06
 
@@ -131,7 +139,17 @@ def _derive(parameters: bytes, password: str, size: int) -> bytes:
         if name not in _HASHES:
             raise ValueError("another hash")
         hash_ = _HASHES[name]
-    return hashlib.pbkdf2_hmac(hash_, password.encode(), _as(salt, _OCTETS), rounds, size)
+    # A derivation takes a core for a tenth of a second. Only the hashing has the low priority, in a thread of its own:
+    # one that held the interpreter's lock would keep the requests waiting that go before it.
+    with ThreadPoolExecutor(1, initializer=_lower_priority) as thread:
+        return thread.submit(hashlib.pbkdf2_hmac, hash_, password.encode(), _as(salt, _OCTETS), rounds, size).result()
+
+
+def _lower_priority() -> None:
+    """Lowers the priority of this thread, where the system has one for each."""
+    if sys.platform == "linux":
+        with suppress(PermissionError):  # a container may refuse it
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _PRIORITY)
 
 
 def _parameters(algorithm: bytes, expected: bytes) -> bytes:
