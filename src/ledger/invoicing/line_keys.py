@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.domain.invoices.rates import wrong_factor, wrong_rate
+from ledger.domain.invoices.rates import wrong_tax
 from ledger.domain.orders.terms import LineItem, Tax
 from ledger.invoicing.catalogs import is_product_key, is_unit_key
 
@@ -27,10 +27,9 @@ def wrong_taxes(taxes: Sequence[Tax]) -> list[Problem]:
     """Returns which factors and rates SAT's catalogues do not have for these taxes."""
     wrong = []
     for at, tax in enumerate(taxes):
-        if problem := wrong_factor(tax):
-            wrong.append((f"taxes[{at}].factor", problem))
-        if problem := wrong_rate(tax):
-            wrong.append((f"taxes[{at}].rate", problem))
+        if found := wrong_tax(tax):
+            field, problem = found
+            wrong.append((f"taxes[{at}].{field}", problem))
     return wrong
 
 

@@ -54,29 +54,23 @@ _RATES: Final[Mapping[tuple[str, str, bool], _Rates]] = {
 """The rates by tax, factor and whether the tax is withheld."""
 
 
-def wrong_factor(tax: Tax) -> str | None:
-    """Returns what is wrong with the factor of a tax, None if SAT knows the tax with this factor."""
-    if tax.factor == EXEMPT or _rates_of(tax) is not None:
-        return None
-    return f"must be {RATE} for {tax.type}: SAT has no {tax.factor} for it"
-
-
-def wrong_rate(tax: Tax) -> str | None:
-    """Returns what is wrong with the rate of a tax, with the rates that SAT accepts; None if it is one of these.
+def wrong_tax(tax: Tax) -> tuple[str, str] | None:
+    """Returns which field of a tax is wrong, `factor` or `rate`, and what is wrong with it: SAT does not know the tax
+    with this factor, or has other rates for it, which are named. Returns None for a tax that SAT accepts.
 
     A percentage is recognised: 16 instead of 0.16.
     """
-    rates = _rates_of(tax)
-    if tax.factor == EXEMPT or rates is None or rates.have(tax.rate):
+    if tax.factor == EXEMPT:
+        return None
+    rates = _RATES.get((tax.type, tax.factor, _is_withheld(tax)))
+    if rates is None:
+        return "factor", f"must be {RATE} for {tax.type}: SAT has no {tax.factor} for it"
+    if rates.have(tax.rate):
         return None
     problem = f"must be {rates} for {_kind(tax)} (SAT c_TasaOCuota)"
     meant = shortest(tax.rate * _CENT)
     is_percentage = tax.factor == RATE and tax.rate >= 1 and rates.have(meant)
-    return f"{problem}; did you mean {meant}?" if is_percentage else problem
-
-
-def _rates_of(tax: Tax) -> _Rates | None:
-    return _RATES.get((tax.type, tax.factor, _is_withheld(tax)))
+    return "rate", f"{problem}; did you mean {meant}?" if is_percentage else problem
 
 
 def _is_withheld(tax: Tax) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
-from ledger.domain.invoices.rates import wrong_factor, wrong_rate
+from ledger.domain.invoices.rates import wrong_tax
 from ledger.domain.invoices.receivers import (
     PAYMENT,
     PAYMENT_FORMS,
@@ -247,8 +247,7 @@ def _tax(row: Any, suffix: str, codes: _Codes) -> Iterator[Fault]:
         )
         return
     kind = Tax(type=_TAXES.get(tax, ""), rate=Decimal(rate), factor=factor, withholding=_is_withheld(row))
-    is_unknown = wrong_factor(kind) or (kind.type == ISR and not kind.withholding)
-    if is_unknown or wrong_rate(kind):
+    if wrong_tax(kind) or (kind.type == ISR and not kind.withholding):
         yield (
             codes.rate,
             (
