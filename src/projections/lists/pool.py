@@ -15,7 +15,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from ledger.postgres.connection import LIST_SETTINGS, QueryTimeout, apply_settings, connect_arguments
-from ledger.postgres.faults import DatabaseUnavailable, QueueFull
+from ledger.postgres.faults import UNAVAILABLE, DatabaseUnavailable, QueueFull
 from ledger.postgres.replica import Position, require_replayed
 from ledger.postgres.silent_servers import WatchedConnection
 
@@ -112,5 +112,5 @@ def _as_faults() -> Iterator[None]:
         yield
     except TooManyRequests as fault:
         raise QueueFull("too many lists wait") from fault
-    except (psycopg.OperationalError, PoolTimeout) as fault:
+    except (*UNAVAILABLE, PoolTimeout) as fault:
         raise DatabaseUnavailable(type(fault).__name__) from fault

@@ -86,13 +86,16 @@ class SettlementDocument(Struct, rename="camel"):
         ),
     ]
     fee: Annotated[
-        AmountText | None,
+        str | None,
         Meta(
             description="What the processor keeps for the payment, with its tax, as a decimal string in minor units of "
-            "feeCurrency; null if the processor does not show it."
+            "feeCurrency; null if the processor does not show it.",
+            examples=["2227"],
         ),
     ]
-    fee_tax: Annotated[AmountText | None, Meta(description="The tax in the fee; null if it is not shown.")]
+    fee_tax: Annotated[
+        str | None, Meta(description="The tax in the fee, like it; null if it is not shown.", examples=["307"])
+    ]
     fee_currency: Annotated[
         str | None, Meta(description="The currency of the fee, in which the account is paid out; null without a fee.")
     ]
