@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -230,7 +231,7 @@ async def test_a_copy_that_is_restored_twice_gives_no_number_again_of_a_long_pas
 
 
 async def test_a_merchant_whose_events_cannot_be_numbered_delays_no_other(
-    ledger: Ledger, merchant: Actor, connection: Connection, database_url: str
+    ledger: Ledger, merchant: Actor, connection: Connection, database_url: str, monkeypatch: Any
 ) -> None:
     other = await register(ledger)
     for each in (merchant, other):
@@ -244,3 +245,11 @@ async def test_a_merchant_whose_events_cannot_be_numbered_delays_no_other(
     await caught_up(numbers, connection)
     assert numbers.is_quarantined(merchant.merchant_id)
     assert len(rows(database_url, _EVENTS, other.merchant_id)) == numbers.numbered > 1
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute("delete from public_event where merchant_id = %s", [merchant.merchant_id])
+    await caught_up(EventNumbers(ledger.journal), connection)
+    assert await numbers.behind(connection) == []
+    assert numbers.quarantine.merchants == 1, "until it is to be tried again"
+    monkeypatch.setattr(numbers.quarantine, "_now_s", lambda: time.monotonic() + 3600)
+    assert await numbers.behind(connection) == []
+    assert numbers.quarantine.merchants == 0, "another process has numbered its events"

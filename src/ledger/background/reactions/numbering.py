@@ -188,10 +188,16 @@ class EventNumbers:
         return bool(behind)
 
     async def behind(self, connection: Connection) -> Sequence[UUID]:
-        """Returns merchants that have events without a number, without those in quarantine. Raises psycopg.Error."""
+        """Returns merchants that have events without a number, without those in quarantine. Raises psycopg.Error.
+
+        Ends the quarantine of those whose events another process has numbered.
+        """
         quarantined = [merchant_id for _, merchant_id in self.quarantine.now()]
         rows = await connection.execute(_BEHIND, {"quarantined": quarantined, "limit": _BEHIND_MAX})
-        return [merchant_id for (merchant_id,) in await rows.fetchall()]
+        found = [merchant_id for (merchant_id,) in await rows.fetchall()]
+        if len(found) < _BEHIND_MAX:
+            self.quarantine.keep_only([(NAME, merchant_id) for merchant_id in (*quarantined, *found)])
+        return found
 
     async def among(self, connection: Connection, merchants: Sequence[UUID]) -> tuple[Sequence[UUID], Sequence[UUID]]:
         """Returns those of these merchants that have events without a number, and the others that are numbered: all of
