@@ -3081,6 +3081,14 @@ DELIVERIES: Final = (
         (f"{_DELIVERY_TESTS}::test_an_attempt_that_hangs_holds_the_cursor_and_nothing_else",),
     ),
     Mutant(
+        "old-terms-for-new-events",
+        "what happens after a change of an endpoint is delivered by the change, and nothing of it is passed over",
+        f"{_DELIVERIES}/session.py",
+        "if read.versions.get(self._lease.endpoint_id, 0) > self._endpoint.version:",
+        "if False:",
+        (f"{_DELIVERY_TESTS}::test_what_happens_after_a_change_of_an_endpoint_is_delivered_by_the_change",),
+    ),
+    Mutant(
         "recorded-events-sent-again",
         "what the last holder has written beyond the cursor is not sent again",
         f"{_DELIVERIES}/session.py",

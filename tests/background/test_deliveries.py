@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from standardwebhooks.webhooks import WebhookVerificationError
 from tests.background.conftest import rows
 from tests.background.deliveries import (
     Worker,
@@ -41,6 +42,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.create import create_order
 from ledger.operations.webhooks.delete import delete_endpoint
+from ledger.operations.webhooks.rotate import rotate_secret
 
 pytestmark = pytest.mark.anyio
 
@@ -163,6 +165,39 @@ async def test_a_failed_attempt_is_made_again_with_the_same_bytes_by_the_merchan
     for arrival in receiver.arrivals:
         verified(arrival, secret)  # which refuses a time that is five minutes from its own
     assert rows(database_url, "select count(*) from webhook_delivery where body is not null or has_texts") == [(0,)]
+
+
+async def test_what_happens_after_a_change_of_an_endpoint_is_delivered_by_the_change(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_LOOK_S", 60.0)  # so that a session sees the change before the events, or never
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        endpoint_id, before = await an_endpoint(
+            database_url, ledger, merchant, receiver.url + "/old", events=("payment_order.completed",)
+        )
+        silent, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/silent")
+        await an_endpoint(database_url, ledger, merchant, receiver.url + "/same", events=("payment.captured",))
+        await create_order(ledger, merchant, an_order("0", by_card()))
+        await worker.number()
+        await until(lambda: len(receiver.arrivals) == 1 + 5 + 1)
+        await change(ledger, merchant, endpoint_id, url=receiver.url + "/new", events=("payment.captured",))
+        await change(ledger, merchant, silent, EndpointStatus.DISABLED)
+        rotated = await rotate_secret(ledger, merchant, str(endpoint_id), expire_now=True)
+        await create_order(ledger, merchant, an_order("1", by_card()))
+        await worker.number()
+        await until(lambda: bool(receiver.of("/new")) and len(receiver.of("/same")) == 2)
+    paths = Counter((arrival.path, arrival.event["type"]) for arrival in receiver.arrivals if arrival.path != "/silent")
+    assert paths == {
+        ("/old", "payment_order.completed"): 1,
+        ("/new", "payment.captured"): 1,
+        ("/same", "payment.captured"): 2,
+    }
+    assert len(receiver.of("/silent")) == 5, "nothing after it was disabled"
+    (arrival,) = [arrival for arrival in receiver.arrivals if arrival.path == "/new"]
+    assert rotated.secret is not None
+    verified(arrival, rotated.secret)
+    with pytest.raises(WebhookVerificationError):
+        verified(arrival, before)
 
 
 async def test_what_was_sent_and_not_written_by_a_killed_worker_is_sent_again(

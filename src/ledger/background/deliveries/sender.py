@@ -55,7 +55,7 @@ class DeliverySender:
         self.store, self._writer = DeliveryStore(url), OutcomeWriter(url)
         self.bodies = RenderedBodies(source)
         self._clock = ledger.clock
-        self._pages = FeedPages(source)
+        self._pages = FeedPages(source, self.store)
         self._room = Room()
         self._tools = Tools(ledger, self.store, self._writer, source, self._pages, self.bodies, self._room)
         self.sessions: dict[UUID, Session] = {}

@@ -387,7 +387,12 @@ class _Delivering:
     async def _read_ahead(self) -> None:
         """Reads the next events of the feed. Those of the holder before that have a row are left out."""
         self._has_grown = False
-        page = await self._pages.after(self._lease.merchant_id, self._read_to, _AHEAD_MAX // 2, self._kinds)
+        read = await self._pages.after(self._lease.merchant_id, self._read_to, _AHEAD_MAX // 2, self._kinds)
+        # An event that follows a change is delivered by it. A page that others have read may be of before this version.
+        if read.versions.get(self._lease.endpoint_id, 0) > self._endpoint.version:
+            self._end()
+            return
+        page = read.page
         if self._recorded_to is None:
             self._recorded_to, self._has_waiting = await self._store.recorded_before(self._lease)
         doubtful = [event.sequence for event in page.events if event.sequence <= self._recorded_to]

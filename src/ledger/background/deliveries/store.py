@@ -133,6 +133,8 @@ select n.holder, e.version, f.sequence,
   join event_feed f on f.merchant_id = c.merchant_id
 """
 
+_VERSIONS: Final = "select endpoint_id, version from webhook_endpoint where merchant_id = %s"
+
 _COLUMNS: Final = "id, event_id, sequence, kind, stream_id, is_repeat, next_attempt_at, first_failed_at, attempts::text"
 # The streams of deliveries that are due.
 _DUE_STREAMS: Final = """
@@ -323,6 +325,12 @@ class DeliveryStore:
             if len(rows) < _WAITING_AT_ONCE:
                 return found
             values.update(after=found[-1].sequence, after_id=found[-1].id)
+
+    async def versions(self, merchant_id: UUID) -> dict[UUID, int]:
+        """Returns the present versions of a merchant's endpoints."""
+        async with self.client.turn() as connection:
+            rows = await connection.execute(_VERSIONS, (merchant_id,))
+            return dict(await rows.fetchall())
 
     async def recorded_before(self, lease: Lease) -> tuple[int, bool]:
         """Returns the number of the last event that has a delivery, 0 if none has, and whether a delivery waits."""
