@@ -44,7 +44,7 @@ pytestmark = pytest.mark.anyio
 
 SRC = Path(__file__).parents[2] / "src"
 OF_OTHERS = {
-    "ledger-bench", "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-export", "ledger-follower",
+    "ledger-archive", "ledger-bench", "ledger-cli", "ledger-demo", "ledger-doctor", "ledger-export", "ledger-follower",
     "ledger-open-log", "ledger-rebuild", "ledger-rebuild-snapshot", "ledger-recorder", "ledger-replay",
     "ledger-scenario", "ledger-verification",
 }  # fmt: skip
