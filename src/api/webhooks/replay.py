@@ -17,7 +17,7 @@ from api.response import ApiResponse, json_response
 from api.webhooks.fields import ENDPOINT_ID, endpoint_reference
 from ledger.domain.public_events.kinds import kinds_of
 from ledger.operations.context.repeats import Replay
-from ledger.operations.webhooks.endpoint import find_enabled
+from ledger.operations.webhooks.endpoint import find_enabled, webhooks_of
 
 _SEQUENCE_MAX: Final = 2**53 - 1  # what every JSON parser holds exactly
 _Sequence = Annotated[int, Meta(ge=1, le=_SEQUENCE_MAX)]
@@ -29,7 +29,7 @@ class ReplayEvents(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     from_sequence: Annotated[_Sequence | None, Meta(description="Required. The number of the first event.")] = None
     to_sequence: Annotated[
         _Sequence | None,
-        Meta(description="The number of the last event. Absent: the last one that the endpoint was sent."),
+        Meta(description="The number of the last event. Absent: the endpoint's `lastSequence`."),
     ] = None
     failed_only: Annotated[
         bool | None, Meta(description="Whether only events are delivered whose last delivery has FAILED.")
@@ -61,9 +61,11 @@ async def replay(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     assert first is not None, "it is required"
     endpoint = await find_enabled(deps.ledger, request.actor, endpoint_reference(request))
     patterns = endpoint.terms.events
+    # Where an endpoint begins, if no worker has looked at it yet.
+    reached = await webhooks_of(deps.ledger).last_sequence(request.principal.merchant_id, endpoint.endpoint_id)
     asked = Replay(
         from_sequence=first,
-        to_sequence=last,
+        to_sequence=reached if last is None else min(last, reached),
         failed_only=bool(sent.failed_only),
         kinds=None if patterns is None else kinds_of(patterns),
     )
@@ -80,8 +82,8 @@ REPLAY: Final = ScopedOperation(
         summary="Deliver events again",
         description="""
 Delivers events to the endpoint again, each with the same id and the same bytes, after the new events. Of the endpoint's
-`events`, those with numbers of the range, up to the last one that the endpoint was sent: what follows it is delivered
-anyway. One replay has 10,000 events at most; `toSequence` of the answer is how far it goes. While one is in progress, a
+`events`, those with numbers of the range, up to its `lastSequence`: what follows is delivered anyway. Events of before
+its creation, and those that it skipped, are among them. One replay has 10,000 events at most; `toSequence` of the answer is how far it goes. While one is in progress, a
 further one is 409 `REPLAY_IN_PROGRESS`.
 """,
         parameters=(ENDPOINT_ID,),

@@ -144,6 +144,12 @@ async def test_what_cannot_be_delivered_again_is_refused(store: Storefront, merc
     assert (await merchant.get(f"{one}/deliveries")).json()["data"] == []
     untouched = await merchant.post(f"{one}/replay", {"fromSequence": 1})
     assert untouched.json() == {"fromSequence": 1, "toSequence": 0, "events": 0}, "nothing was sent to it yet"
+    late = (await merchant.post(PATH, {"url": "http://127.0.0.1:9/"})).json()
+    before = await merchant.post(f"{PATH}/{late['id']}/replay", {"fromSequence": 1})
+    assert before.json() == {"fromSequence": 1, "toSequence": 2, "events": 2}, (
+        "all before it, though no worker has it yet"
+    )
+    await merchant.delete(f"{PATH}/{late['id']}")
     await merchant.put(one, {"status": "DISABLED"})
     for path, body in (
         (f"{one}/replay", {"fromSequence": 1}),

@@ -19,10 +19,6 @@ _REPLAY_MAX: Final = 10_000
 # Two replays of an endpoint at once would insert the same deliveries. The cursor's row is not locked: a replay takes a
 # while, and the outcomes of all endpoints are written together.
 _LOCK: Final = "select pg_advisory_xact_lock(hashtextextended('replay/' || %(endpoint_id)s::uuid, 0))"
-_PLACE: Final = """
-select sequence from webhook_cursor where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
-   and sequence is not null
-"""
 # One that waits for its next attempt may do so for days: it is no reason to refuse a replay of others.
 _IN_PROGRESS: Final = """
 select exists (select from webhook_delivery where merchant_id = %(merchant_id)s and endpoint_id = %(endpoint_id)s
@@ -93,15 +89,11 @@ class Repeats:
         await self._client.stop()
 
     async def replay(self, merchant_id: UUID, endpoint_id: UUID, replay: Replay) -> Replayed:
-        """Inserts the deliveries of a range, up to the endpoint's cursor: what follows is delivered anyway."""
+        """Inserts the deliveries of a range."""
         key: dict[str, Any] = {"merchant_id": merchant_id, "endpoint_id": endpoint_id}
-        first = replay.from_sequence
+        first, last = replay.from_sequence, replay.to_sequence
         async with self._client.turn() as connection, connection.transaction():
             await connection.execute(_LOCK, key)
-            row = await (await connection.execute(_PLACE, key)).fetchone()
-            last = 0 if row is None else row[0]
-            if replay.to_sequence is not None:
-                last = min(last, replay.to_sequence)
             in_progress = await (await connection.execute(_IN_PROGRESS, key)).fetchone()
             if in_progress is not None and in_progress[0]:
                 raise ReplayInProgress("Events are being delivered to this endpoint again: wait until they were.")

@@ -10,10 +10,13 @@ from msgspec import Struct
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """Which events are delivered again to an endpoint: those of these numbers, of its `kinds` (None: all)."""
+    """Which events are delivered again to an endpoint: those of these numbers, of its `kinds` (None: all).
+
+    `to_sequence` is at most the last number that was looked at for it: what follows is delivered anyway.
+    """
 
     from_sequence: int
-    to_sequence: int | None = None
+    to_sequence: int
     failed_only: bool = False
     kinds: frozenset[str] | None = None
 
