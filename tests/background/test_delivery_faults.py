@@ -227,15 +227,21 @@ async def test_what_is_asked_for_again_while_a_lease_is_given_back_is_due(
     [(event_id,)] = rows(database_url, "select event_id from webhook_delivery")
     execute(database_url, "update webhook_cursor set due_at = now()")
     [taken] = await store.claim_timed(1, [])
+    another = repeats.Repeats(database_url)
     with psycopg.connect(database_url) as asking:
+        asking.execute(repeats._LOCK, key)
         asking.execute(repeats._REDELIVER.encode(), {**key, "event_id": event_id})
+        same = asyncio.create_task(another.redeliver(merchant.merchant_id, event_id, [endpoint_id]))
+        await asyncio.wait([same], timeout=0.2)
         asking.execute(repeats._WAKE, key)
         returning = asyncio.create_task(store.release(taken.lease, taken.version))
         waiting = (
             "select 1 from pg_stat_activity where application_name = 'ledger-deliveries' and wait_event_type = 'Lock'"
         )
-        await until(lambda: bool(rows(database_url, waiting)))
-    await returning
+        await until(lambda: len(rows(database_url, waiting)) == 2)
+    await asyncio.gather(returning, same)
+    await another.stop()
+    assert rows(database_url, "select count(*) from webhook_delivery where is_repeat") == [(1,)], "it waits already"
     [again] = await store.claim_timed(1, [])
     execute(database_url, "delete from webhook_delivery")
     await store.release(again.lease, again.version)

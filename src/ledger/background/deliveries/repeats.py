@@ -16,8 +16,8 @@ from ledger.postgres.connection import SharedClient
 _REPLAY_MAX: Final = 10_000
 """How many events one replay has."""
 
-# Two replays of an endpoint at once would insert the same deliveries. The cursor's row is not locked: a replay takes a
-# while, and the outcomes of all endpoints are written together.
+# Two requests about one endpoint at once would insert the same deliveries. The cursor's row is not locked: a replay
+# takes a while, and the outcomes of all endpoints are written together.
 _LOCK: Final = "select pg_advisory_xact_lock(hashtextextended('replay/' || %(endpoint_id)s::uuid, 0))"
 # One that waits for its next attempt may do so for days: it is no reason to refuse a replay of others.
 _IN_PROGRESS: Final = """
@@ -116,5 +116,6 @@ class Repeats:
         for endpoint_id in endpoints:
             values = {"merchant_id": merchant_id, "endpoint_id": endpoint_id, "event_id": event_id}
             async with self._client.turn() as connection, connection.transaction():
+                await connection.execute(_LOCK, values)
                 await connection.execute(_REDELIVER.encode(), values)
                 await connection.execute(_WAKE, values)
