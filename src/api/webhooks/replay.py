@@ -61,15 +61,17 @@ async def replay(deps: Dependencies, request: ApiRequest) -> ApiResponse:
     assert first is not None, "it is required"
     endpoint = await find_enabled(deps.ledger, request.actor, endpoint_reference(request))
     patterns = endpoint.terms.events
+    merchant_id = request.principal.merchant_id
+    await deps.feed.catch_up(merchant_id)  # the past of a merchant without a feed has no numbers yet
     # Where an endpoint begins, if no worker has looked at it yet.
-    reached = await webhooks_of(deps.ledger).last_sequence(request.principal.merchant_id, endpoint.endpoint_id)
+    reached = await webhooks_of(deps.ledger).last_sequence(merchant_id, endpoint.endpoint_id)
     asked = Replay(
         from_sequence=first,
         to_sequence=reached if last is None else min(last, reached),
         failed_only=bool(sent.failed_only),
         kinds=None if patterns is None else kinds_of(patterns),
     )
-    done = await deps.repeats.replay(request.principal.merchant_id, endpoint.endpoint_id, asked)
+    done = await deps.repeats.replay(merchant_id, endpoint.endpoint_id, asked)
     document = ReplayDocument(from_sequence=done.from_sequence, to_sequence=done.to_sequence, events=done.events)
     return json_response(202, document)
 
@@ -93,7 +95,11 @@ further one is 409 `REPLAY_IN_PROGRESS`.
         codes=codes_of(
             ANY,
             BODY,
-            {404: ("WEBHOOK_ENDPOINT_NOT_FOUND",), 409: ("WEBHOOK_ENDPOINT_DISABLED", "REPLAY_IN_PROGRESS")},
+            {
+                404: ("WEBHOOK_ENDPOINT_NOT_FOUND",),
+                409: ("WEBHOOK_ENDPOINT_DISABLED", "REPLAY_IN_PROGRESS"),
+                503: ("FEED_BEHIND",),
+            },
         ),
         tag=TAG,
     ),
