@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import quote
 from uuid import uuid4
 
+import anyio
 import httpx
 import psycopg
 import pytest
@@ -20,7 +21,7 @@ from msgspec import inspect
 from tests.api.isolation.cases import CASES, NOTHING, WITHOUT_A_MERCHANT
 from tests.api.isolation.objects import KINDS, SUBSCRIPTIONS, absent, objects_of
 from tests.api.isolation.sending import Sender, fields_in, operations
-from tests.api.storefront import ORDERS, Storefront
+from tests.api.storefront import ORDERS, Merchant, Storefront
 
 from api.app import routes
 from api.http.dependencies import DependencyHolder
@@ -118,8 +119,19 @@ async def scene(store: Storefront, settings: Settings) -> Scene:
     ]
     assert set(owner.own) == set(KINDS)
     assert settings.database_url is not None
-    as_of = (await owner.merchant.get("/api/sandbox/clock")).json()["now"]
+    as_of = await _alike_at(intruder.merchant, control.merchant)
     return Scene(owner, intruder, control, as_of, settings.database_url)
+
+
+async def _alike_at(one: Merchant, other: Merchant) -> str:
+    """Returns a time at which the worker had recorded as much for both merchants: answers show how far a log went."""
+    with anyio.fail_after(30):
+        while True:
+            as_of = (await one.get("/api/sandbox/clock")).json()["now"]
+            summaries = [(await each.get(f"/api/v1/summary?asOf={quote(as_of)}")).json() for each in (one, other)]
+            if summaries[0]["position"] == summaries[1]["position"]:
+                return as_of
+            await anyio.sleep(0.1)
 
 
 async def test_a_foreign_id_is_answered_like_an_absent_one(scene: Scene, monkeypatch: pytest.MonkeyPatch):
