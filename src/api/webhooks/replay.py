@@ -85,8 +85,8 @@ REPLAY: Final = ScopedOperation(
         description="""
 Delivers events to the endpoint again, each with the same id and the same bytes, after the new events. Of the endpoint's
 `events`, those with numbers of the range, up to its `lastSequence`: what follows is delivered anyway. Events of before
-its creation, and those that it skipped, are among them. One replay has 10,000 events at most; `toSequence` of the answer is how far it goes. While one is in progress, a
-further one is 409 `REPLAY_IN_PROGRESS`.
+its creation, and those that it skipped, are among them. One replay has 10,000 events at most; `toSequence` of the
+answer is how far it goes. While one is in progress, a further one is 409 `REPLAY_IN_PROGRESS`.
 """,
         parameters=(ENDPOINT_ID,),
         takes=ReplayEvents,
