@@ -78,5 +78,40 @@ def test_the_comparison_finds_what_is_foreign_or_changed() -> None:
     assert f"plain: {UUID(int=9)} is no event of the merchant" in _found([*arrivals, foreign])
     found = _found([*arrivals, changed], kills=1)
     assert f"plain: {UUID(int=1)} came with other bytes" in found
-    assert "plain: payment.captured 1 is not as the feed has it" in found
+    assert "plain: payment.captured 1 is not as the feed has it: sequence 7 for 1" in found
     assert len(_found(arrivals * (UNDER_WAY + 1), kills=1)) == 1
+
+
+@pytest.mark.parametrize("is_erased", [True, False])
+def test_a_person_may_have_arrived_before_the_erasure_alone(*, is_erased: bool) -> None:
+    order = _event(1, 1) | {"data": {"customer": {"id": "ana", "email": None}}}
+    end = {
+        "id": str(UUID(int=2)),
+        "type": "customer.deleted" if is_erased else "customer.updated",
+        "sequence": 2,
+        "resource": {"id": "ana"},
+        "data": {"id": "ana"},
+    }
+    before = order | {"data": {"customer": {"id": "ana", "email": "ana@example.mx"}}}
+    bodies = [before, order, end]
+    arrivals = [Arrival(UUID(each["id"]), json.dumps(each).encode(), is_accepted=True) for each in bodies]
+    found = list(violations("plain", arrivals, Feed([order, end]), 1, is_thin=False))
+    assert found == (
+        []
+        if is_erased
+        else [
+            f"plain: {UUID(int=1)} came with other bytes",
+            "plain: payment.captured 1 is not as the feed has it: data.customer.email 'ana@example.mx' for None",
+        ]
+    )
+
+
+def test_whatever_else_an_event_of_an_erased_customer_has_arrives_as_the_feed_has_it() -> None:
+    gone = {"id": str(UUID(int=2)), "type": "customer.deleted", "sequence": 2, "resource": {"id": "ana"}, "data": {}}
+    order = _event(1, 1) | {"data": {"customerId": "ana"}}
+    arrivals = [
+        Arrival(UUID(int=1), json.dumps(order | {"sequence": 7}).encode(), is_accepted=True),
+        Arrival(UUID(int=2), json.dumps(gone).encode(), is_accepted=True),
+    ]
+    found = list(violations("plain", arrivals, Feed([order, gone]), 0, is_thin=False))
+    assert found == ["plain: payment.captured 1 is not as the feed has it: sequence 7 for 1"]
