@@ -28,9 +28,11 @@ class Feed:
         }
 
     def stream_of(self, event_id: UUID) -> str:
-        """Returns what the events that go one after the other have in common: an order with its payments, or a resource."""
-        event = self.events[event_id]
-        return str(event.get("paymentOrderId") or event["resource"]["id"])
+        """Returns what the events that go one after the other have in common: the path of an order, which has its
+        payments and documents below it, or that of another resource.
+        """
+        path: str = self.events[event_id]["resource"]["url"]
+        return path.partition("/payments/")[0]
 
     def shows_an_erased_customer(self, event_id: UUID) -> bool:
         """Returns whether an event's `data` may have arrived with a person who was erased afterwards."""

@@ -28,9 +28,31 @@ def _event(sequence: int, stream: int) -> dict[str, Any]:
         "id": str(UUID(int=sequence)),
         "type": "payment.captured",
         "sequence": sequence,
-        "resource": {"id": f"payment {sequence}"},
-        "paymentOrderId": f"order {stream}",
+        "resource": {
+            "id": f"payment {sequence}",
+            "url": f"/api/v2/payment-orders/order-{stream}/payments/payment-{sequence}",
+        },
         "data": {"status": "CAPTURED"},
+    }
+
+
+def _order(sequence: int, stream: int, customer: str) -> dict[str, Any]:
+    return {
+        "id": str(UUID(int=sequence)),
+        "type": "payment_order.created",
+        "sequence": sequence,
+        "resource": {"id": f"order-{stream}", "url": f"/api/v2/payment-orders/order-{stream}"},
+        "data": {"customer": {"id": customer}},
+    }
+
+
+def _of_customer(kind: str, sequence: int, customer: str) -> dict[str, Any]:
+    return {
+        "id": str(UUID(int=sequence)),
+        "type": kind,
+        "sequence": sequence,
+        "resource": {"id": customer, "url": f"/api/customers/{customer}"},
+        "data": {"id": customer},
     }
 
 
@@ -82,36 +104,36 @@ def test_the_comparison_finds_what_is_foreign_or_changed() -> None:
     assert len(_found(arrivals * (UNDER_WAY + 1), kills=1)) == 1
 
 
+def test_the_comparison_finds_a_payment_that_comes_before_its_order() -> None:
+    order, payment = _order(1, 1, "ana"), _event(2, 1)
+    arrivals = [Arrival(UUID(each["id"]), json.dumps(each).encode(), is_accepted=True) for each in (payment, order)]
+    found = list(violations("plain", arrivals, Feed([order, payment]), 0, is_thin=False))
+    assert found == ["plain: 2 came before 1"]
+
+
 @pytest.mark.parametrize("is_erased", [True, False])
 def test_a_person_may_have_arrived_before_the_erasure_alone(*, is_erased: bool) -> None:
-    order = _event(1, 1) | {"data": {"customer": {"id": "ana", "email": None}}}
-    end = {
-        "id": str(UUID(int=2)),
-        "type": "customer.deleted" if is_erased else "customer.updated",
-        "sequence": 2,
-        "resource": {"id": "ana"},
-        "data": {"id": "ana"},
-    }
-    before = order | {"data": {"customer": {"id": "ana", "email": "ana@example.mx"}}}
-    bodies = [before, order, end]
+    order, payment = _order(1, 1, "ana"), _event(2, 1) | {"data": {"billingCity": None}}
+    end = _of_customer("customer.deleted" if is_erased else "customer.updated", 3, "ana")
+    before = payment | {"data": {"billingCity": "Puebla"}}
+    bodies = [order, before, payment, end]
     arrivals = [Arrival(UUID(each["id"]), json.dumps(each).encode(), is_accepted=True) for each in bodies]
-    found = list(violations("plain", arrivals, Feed([order, end]), 1, is_thin=False))
+    found = list(violations("plain", arrivals, Feed([order, payment, end]), 1, is_thin=False))
     assert found == (
         []
         if is_erased
         else [
-            f"plain: {UUID(int=1)} came with other bytes",
-            "plain: payment.captured 1 is not as the feed has it: data.customer.email 'ana@example.mx' for None",
+            f"plain: {UUID(int=2)} came with other bytes",
+            "plain: payment.captured 2 is not as the feed has it: data.billingCity 'Puebla' for None",
         ]
     )
 
 
 def test_whatever_else_an_event_of_an_erased_customer_has_arrives_as_the_feed_has_it() -> None:
-    gone = {"id": str(UUID(int=2)), "type": "customer.deleted", "sequence": 2, "resource": {"id": "ana"}, "data": {}}
-    order = _event(1, 1) | {"data": {"customerId": "ana"}}
+    order, gone = _order(1, 1, "ana"), _of_customer("customer.deleted", 2, "ana")
     arrivals = [
         Arrival(UUID(int=1), json.dumps(order | {"sequence": 7}).encode(), is_accepted=True),
         Arrival(UUID(int=2), json.dumps(gone).encode(), is_accepted=True),
     ]
     found = list(violations("plain", arrivals, Feed([order, gone]), 0, is_thin=False))
-    assert found == ["plain: payment.captured 1 is not as the feed has it: sequence 7 for 1"]
+    assert found == ["plain: payment_order.created 1 is not as the feed has it: sequence 7 for 1"]
