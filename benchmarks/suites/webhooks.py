@@ -34,7 +34,7 @@ from benchmarks.load.processes import child, run_one, run_together
 from benchmarks.load.requests import ORDER, UNIQUE, Step
 from benchmarks.load.webhook_receiver import COUNTED, DRIP, FORGET, HANG, OK, Counted
 from benchmarks.measure.report import Ratio, Report, Target
-from benchmarks.measure.resources import Costs, child_of, peak_mb
+from benchmarks.measure.resources import Costs, child_of, cpu_s, peak_mb
 from benchmarks.measure.samples import Sample, in_turns, ratio, sample, show_progress, typical
 from benchmarks.scratch import scratch_database
 from benchmarks.suites.http import Service, new_merchant, service
@@ -75,6 +75,12 @@ select f.sequence, f.position >= h.position from event_feed f join merchant_head
 _LAST: Final = """
 select h.position, c.customer_id from merchant_head h join customer c using (merchant_id) where h.merchant_id = %s limit 1
 """
+_UNSEALED: Final = """
+select exists (select from merchant_head h left join log_tree t using (merchant_id)
+                where h.position > coalesce(t.size, 0))
+"""
+_AT_REST_S: Final = 0.5
+_AT_REST_MAX: Final = 0.1
 _FLAT: Final = Target(0.8)
 _FEED, _RENDERING = f"feed by pages of {PAGE}", "folding and rendering alone"
 
@@ -279,7 +285,27 @@ def _miss(bench: _Bench, endpoints: int) -> _Missed:
             added.append((shop, endpoint_id, url))
         orders = [str(n) for n in range(bench.missed // endpoints)]
         shop.service.post_each("/v2/payment-orders", order_body.body(f"pedido-{UNIQUE}"), orders)
+        shop.numbered()
+    _come_to_rest(bench)
     return _Missed(added, sum(shop.numbered() * share for shop, share in shops.items()))
+
+
+def _come_to_rest(bench: _Bench) -> None:
+    """Waits until the worker has sealed and packed what was written: that belongs to the orders, not to deliveries.
+
+    Raises CannotRun if it is still at it after two minutes.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    worker = child_of(bench.service.process.pid, "worker")
+    assert worker is not None, "the service has a worker"
+    with psycopg.connect(bench.url, autocommit=True) as connection:
+        while time.monotonic() < deadline:
+            used = cpu_s(worker)
+            time.sleep(_AT_REST_S)
+            is_busy = cpu_s(worker) - used > _AT_REST_MAX * _AT_REST_S
+            if not is_busy and connection.execute(_UNSEALED).fetchone() == (False,):
+                return
+    raise CannotRun("the worker did not come to rest")
 
 
 def _shares(endpoints: int) -> list[int]:
@@ -303,6 +329,7 @@ def backlog_report(bench: _Bench) -> Report:
         shop.disable(endpoint_id, url)
         _write_orders(bench, shop, length // _MESSAGES_PER_ORDER)
         missed = _Missed([(shop, endpoint_id, url)], shop.numbered() - before)
+        _come_to_rest(bench)
         counted = Counted()
 
         def deliver(missed: _Missed = missed) -> Sample:
