@@ -34,6 +34,7 @@ from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import change_settings
 from ledger.operations.orders.cancel import CancelInput, cancel_order
 from ledger.operations.orders.create import create_order
+from ledger.operations.webhooks.delete import delete_endpoint
 from ledger.postgres.connection import SharedClient, connect
 from ledger.postgres.faults import DatabaseUnavailable, Fault
 from ledger.webhooks.attempts import Attempt, Outcome
@@ -247,6 +248,34 @@ async def test_what_is_asked_for_again_while_a_lease_is_given_back_is_due(
     await store.release(again.lease, again.version)
     assert await store.claim_timed(1, []) == [], "it is due no more"
     await store.stop()
+
+
+async def test_what_is_asked_for_again_while_the_endpoint_is_deleted_is_skipped(
+    ledger: Ledger, merchant: Actor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_LINGER_S", 0.0)
+    another = repeats.Repeats(database_url)
+    async with receiving() as receiver, working(database_url, ledger) as worker:
+        endpoint_id, _ = await an_endpoint(database_url, ledger, merchant, receiver.url + "/hook", events=ORDERS)
+        await create_order(ledger, merchant, an_order("0"))
+        await worker.number()
+        await settled(database_url, endpoint_id, ("SUCCEEDED", 1))
+        await delete_endpoint(ledger, merchant, str(endpoint_id))
+        worker.sender.wake(None)
+        acted_on = (
+            "select 1 from webhook_cursor join webhook_endpoint using (endpoint_id, version) where holder is null"
+        )
+        await until(lambda: rows(database_url, acted_on) == [(1,)])
+        [(event_id,)] = rows(database_url, "select event_id from webhook_delivery")
+        await another.redeliver(merchant.merchant_id, event_id, [endpoint_id])  # which it was found for before
+        worker.sender.wake(None)
+        await until(lambda: len(deliveries(database_url, endpoint_id)) == 2)
+        await until(
+            lambda: {status for _, status, _ in deliveries(database_url, endpoint_id)} == {"SUCCEEDED", "SKIPPED"}
+        )
+        await until(lambda: cursor(database_url, endpoint_id)[2] is None)
+        assert rows(database_url, "select due_at from webhook_cursor") == [(None,)], "it is due no more"
+    await another.stop()
 
 
 async def test_an_endpoint_whose_secret_was_destroyed_a_moment_ago_ends_its_session_without_an_error(

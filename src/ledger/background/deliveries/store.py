@@ -31,8 +31,8 @@ on conflict do nothing
 """
 
 # Takes the leases on endpoints with something to do, that no worker has: the endpoint was changed; it is enabled and
-# has events behind its cursor, or a delivery is due, or its last holder ended without giving the lease back. Those that
-# no worker has had for longest come first.
+# has events behind its cursor, or a delivery is due, or its last holder ended without giving the lease back; it was
+# deleted while an event was asked for again. Those that no worker has had for longest come first.
 _CLAIM: Final = """
 with due as (
   select c.merchant_id, c.endpoint_id
@@ -42,6 +42,7 @@ with due as (
     left join merchant_clock k on k.merchant_id = e.merchant_id
    where (c.holder is null or c.held_until < now())
      and (c.version <> e.version
+          or e.status = 'DELETED' and c.due_at is not null
           or e.status = 'ENABLED' and coalesce(c.paused_until, '-infinity') <= now()
              and (c.holder is not null or c.sequence is null or c.sequence < f.sequence
                   or c.due_at <= now() + coalesce(k.ahead_us, 0) * interval '1 microsecond'))
