@@ -162,6 +162,16 @@ async def test_a_receiver_that_read_the_message_keeps_its_connection(reach):
     assert receiver.connections == 1
 
 
+async def test_a_body_that_comes_with_204_changes_nothing(receive, local):
+    receiver = await receive(b"HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\nOK")
+    url = f"http://127.0.0.1:{receiver.port}/"
+    attempts = [await local.post(url, "e-1", BODY, [SECRET]) for _ in range(2)]
+    assert [(each.outcome, each.response_status, each.response_body) for each in attempts] == [
+        (Outcome.DELIVERED, 204, "")
+    ] * 2
+    assert receiver.connections == 2  # what came behind an answer is no answer to the next message
+
+
 async def test_a_kept_connection_that_the_receiver_closed_is_replaced_at_once(receive, local):
     async def once(reader, writer):
         await receiver.read(reader)

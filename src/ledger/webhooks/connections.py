@@ -228,7 +228,12 @@ class _BoundedHandler(ResponseHandler):
         room = RECEIVED_MAX - self._received
         self._received += len(data)
         if room > 0:
-            super().data_received(data[:room])
+            # The head by itself: some receivers send a body with 204. The parser takes it for a broken further answer,
+            # and would drop the one before it, which came in the same packet.
+            head, end, rest = data[:room].partition(b"\r\n\r\n")
+            super().data_received(head + end)
+            if rest:
+                super().data_received(rest)
         if self._received > RECEIVED_MAX:
             self.set_exception(ReceivedTooMuch())
             if self.transport is not None:
