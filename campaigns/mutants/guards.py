@@ -3803,6 +3803,7 @@ AUDIT: Final = (
 
 _ARCHIVING: Final = "src/ledger/backup/event_archiving.py"
 _ARCHIVING_TESTS: Final = "tests/archive/test_archiving.py"
+_ARCHIVE_FAULTS: Final = "tests/archive/test_faults.py"
 
 ARCHIVE: Final = (
     Mutant(
@@ -3844,6 +3845,30 @@ ARCHIVE: Final = (
         " where last.position <= %(end)s order by 1",
         " order by 1",
         (f"{_ARCHIVING_TESTS}::test_what_is_not_old_or_not_in_a_full_tile_stays",),
+    ),
+    Mutant(
+        "archived-before-its-checkpoint",
+        "an event that comes while its stream is archived is left for a later run",
+        _ARCHIVING,
+        "stream_id = any(%s) and position <= %s and",
+        "stream_id = any(%s) and %s > 0 and",
+        (f"{_ARCHIVE_FAULTS}::test_an_event_that_comes_while_a_stream_is_archived_is_left_for_a_later_run",),
+    ),
+    Mutant(
+        "archived-elsewhere",
+        "nothing goes into a store of files that a service does not read",
+        _ARCHIVING,
+        "        if process.files_id != place.rpartition",
+        "        if False and process.files_id != place.rpartition",
+        (f"{_ARCHIVE_FAULTS}::test_nothing_goes_where_a_service_does_not_read",),
+    ),
+    Mutant(
+        "file-not-durable",
+        "a file that the disk could not keep is not referred to",
+        "src/ledger/write_once_store.py",
+        "    for place in places:\n        _sync(place)\n",
+        "",
+        (f"{_ARCHIVE_FAULTS}::test_nothing_is_moved_into_a_file_that_the_disk_does_not_keep",),
     ),
     Mutant(
         "archived-content-unchecked",

@@ -414,6 +414,7 @@ async def _documents(connection: Connection, settings: Settings) -> Finding:
     topics = [topic for topic, kind in TOPICS.items() if "xml_key" in kind.__struct_fields__]
     async with connection.transaction():
         await connection.execute("set local statement_timeout = 0")
+        await connection.execute("set local idle_in_transaction_session_timeout = 0")  # while files are read
         await connection.execute("set local enable_seqscan = on")
         async with connection.cursor("stamped") as cursor:
             await cursor.execute(_STAMPED, [topics])
@@ -438,6 +439,7 @@ async def _archived(connection: Connection, settings: Settings) -> Finding:
     store = EventArchive(files_address(settings.files_url, settings.data_dir)).store
     total, wrong = 0, list[str]()
     async with connection.transaction(), connection.cursor("archived") as cursor:
+        await connection.execute("set local idle_in_transaction_session_timeout = 0")  # while files are read
         await cursor.execute(_ARCHIVED)
         while rows := await cursor.fetchmany(_FILES_AT_ONCE):
             total += len(rows)

@@ -251,8 +251,10 @@ def _invoicing(settings: Settings, secrets: Secrets, url: str, stack: AsyncExitS
 
 
 def document_place(settings: Settings) -> str:
-    """Returns where this service stores the files of documents, empty if it can stamp none."""
-    if not stores_documents(settings):
+    """Returns where this service stores the files of documents, and reads archived events; empty if that is its folder
+    and it can stamp none.
+    """
+    if not (settings.files_url or stores_documents(settings)):
         return ""
     return files_place(files_address(settings.files_url, settings.data_dir))
 

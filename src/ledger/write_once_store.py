@@ -171,10 +171,18 @@ class WriteOnceStore:
 def _flush(folder: Path, keys: Sequence[str]) -> None:
     places = {folder / key for key in keys}
     parents = {parent for place in places for parent in place.parents if parent.is_relative_to(folder)}
-    for place in [*places, *parents]:
-        descriptor = os.open(place, os.O_RDONLY)
+    for place in places:
+        _sync(place)
+    for parent in parents:
         with suppress(OSError):  # a file system that cannot flush a directory
-            os.fsync(descriptor)
+            _sync(parent)
+
+
+def _sync(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
         os.close(descriptor)
 
 

@@ -21,6 +21,7 @@ from ledger.background.inbox.consumer import Applied, DeadLetter, InboxConsumer,
 from ledger.background.inbox.missed import _OLDEST
 from ledger.background.inbox.pending import pending_messages, retry_messages
 from ledger.background.inbox.retention import KEPT, delete_applied
+from ledger.journal.event_archive import ArchiveUnavailable
 from ledger.operations.context.clock import Clock
 from ledger.postgres.connection import connect
 from ledger.processors.inbox_store import Inbox
@@ -401,6 +402,15 @@ async def test_a_message_without_a_handler_waits_without_end(database_url: str, 
     assert await work.sweep() == 0
     all_due(database_url)
     assert await work.sweep() == 1
+
+
+async def test_a_message_whose_order_has_a_lost_file_waits_for_the_file(inbox: Inbox):
+    async def unreadable(_: Message) -> Applied:
+        raise ArchiveUnavailable("bring the file back as it was")
+
+    work = InboxConsumer(inbox, {DisputeOpened: unreadable})
+    entry = await work.receive_and_apply(opened())
+    assert (entry.handled_at, entry.waits_for) == (None, "a file of its order's archived events cannot be read")
 
 
 async def test_a_message_that_contradicts_its_order_is_retried_only_by_an_operator(

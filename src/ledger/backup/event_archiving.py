@@ -25,10 +25,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from ledger.domain.streams import IDEMPOTENCY_RECORDS, ORDERS
-from ledger.invoicing.files import files_address
+from ledger.invoicing.files import files_address, files_place
 from ledger.journal.event_archive import REFERENCE_BYTES, EventArchive, Reference, file_id, file_key
 from ledger.postgres.connection import Connection, connect
-from ledger.postgres.registration import RUNNING
+from ledger.postgres.registration import RUNNING, RunningProcess
 from ledger.progress import Progress, unreported
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import CannotRun, Settings, log_origin
@@ -75,10 +75,12 @@ select s.stream_id
  where last.position <= %(end)s order by 1
 """
 
-# The events of streams whose content is in the table, and larger than what would take its place.
+# The events of streams up to a position whose content is in the table, and larger than what would take its place. A
+# stream that rested when it was found may have an event behind that position by now, which no checkpoint has yet.
 _EVENTS: Final = f"""
 select stream_id, version, position, command_id, recorded_at, topic, data, context from event
- where merchant_id = %s and stream_id = any(%s) and octet_length(data) > {REFERENCE_BYTES} order by stream_id, version
+ where merchant_id = %s and stream_id = any(%s) and position <= %s and octet_length(data) > {REFERENCE_BYTES}
+ order by stream_id, version
 """  # noqa: S608 - a constant
 
 # Puts references into the place of contents, where these are still what was written to the file.
@@ -137,25 +139,28 @@ async def archive_events(
 
     `owner_url` is of the role that owns the tables: no other one may change an event. What no full tile of a signed
     log has stays. Raises CannotRun: production without an object store, services of another release, another run, an
-    unknown merchant, a log that is not what was signed; ArchiveUnavailable if the store fails.
+    unknown merchant, services that read files elsewhere, a log that is not what was signed; ArchiveUnavailable if the
+    store fails.
     """
     if settings.environment == "production" and not settings.files_url:
         raise CannotRun(
             "archived events would be on this machine's disk alone: set LEDGER_FILES_URL to an object store"
         )
-    archive = EventArchive(files_address(settings.files_url, settings.data_dir))
+    address = files_address(settings.files_url, settings.data_dir)
+    archive, place = EventArchive(address), files_place(address)
     keys = LogKeys(log_origin(settings), load_checkpoint_keys(settings))
     trees = TreeReader(owner_url)
     moved = Archived(0, 0, 0)
     try:
         async with _locked(owner_url) as connection:
-            await _require_one_release(connection)
+            await _require_readers(connection, place)
             merchants = await (await connection.execute(_MERCHANTS, {"merchant_id": merchant_id})).fetchall()
             if merchant_id is not None and not merchants:
                 raise CannotRun(f"the merchant {merchant_id} has no signed log: it does not exist, or is seconds old")
             for n, (each, after) in enumerate(merchants, 1):
                 log = _Log(connection, archive, trees, keys, each)
                 async for found in log.archive(after, before):
+                    await _require_readers(connection, place)  # one may have started meanwhile
                     moved = Archived(moved.events + found.events, moved.files + found.files, moved.bytes + found.bytes)
                     progress("moving events into files", moved.events, None)
                 progress("looking through logs", n, len(merchants))
@@ -175,14 +180,26 @@ async def _locked(url: str) -> AsyncIterator[Connection]:
         yield connection
 
 
-async def _require_one_release(connection: Connection) -> None:
-    """Raises CannotRun if a service of another release runs, which may be one that does not know archived events."""
+async def _require_readers(connection: Connection, place: str) -> None:
+    """Raises CannotRun if a service runs that may not read what is archived: one of another release, which may be one
+    that does not know archived events, or one that reads files from another store than this `place`.
+    """
     own = version("payment-ledger")
-    for host, role, release, *_ in await (await connection.execute(RUNNING)).fetchall():
-        if release != own:
+    archive = place.partition("#")[0]
+    for row in await (await connection.execute(RUNNING)).fetchall():
+        process = RunningProcess(*row)
+        who = f"the {process.role} on {process.host}"
+        if process.release != own:
             raise CannotRun(
-                f"the {role} on {host} is of release {release}, which may not read archived events, and this one is "
+                f"{who} is of release {process.release}, which may not read archived events, and this one is "
                 f"{own}: archive when every service is of one release"
+            )
+        # One that names no store reads from its own folder, which may be this one.
+        if process.files_id != place.rpartition("#")[2] and (process.files or not archive.startswith("file:")):
+            theirs = process.files.partition("#")[0] or "its data directory"
+            raise CannotRun(
+                f"{who} reads files from {theirs}, and archived events would be in {archive}: set one LEDGER_FILES_URL "
+                "for every service and this command"
             )
 
 
@@ -230,7 +247,7 @@ class _Log:
         size = 0
         for at in range(0, len(streams), _STREAMS_AT_ONCE):
             some = streams[at : at + _STREAMS_AT_ONCE]
-            rows = await self._connection.cursor(binary=True).execute(_EVENTS, (self._merchant_id, some))
+            rows = await self._connection.cursor(binary=True).execute(_EVENTS, (self._merchant_id, some, end))
             events = [_Event(*row) for row in await rows.fetchall()]
             group += events
             size += sum(len(event.data) for event in events)
@@ -246,8 +263,7 @@ class _Log:
         content, references = self._file(events)
         merchant, id_ = self._merchant_id.bytes, file_id(content)
         key = file_key(merchant, id_)
-        await self._archive.store.create(key, content)  # or keeps what a run has left that was ended
-        await self._archive.store.flush([key])
+        await self._write(key, content)
         await self._require_readable(events, references, key)
         async with self._connection.transaction():
             columns = (
@@ -263,6 +279,17 @@ class _Log:
             record = (self._merchant_id, id_, sha256(content).digest(), len(events), size)
             await self._connection.execute(_RECORD, record)
         return Archived(len(events), 1, size)
+
+    async def _write(self, key: str, content: bytes) -> None:
+        """Writes a file and makes it durable, or keeps the one that a run has left that was ended.
+
+        Where a crash has damaged that one, it is written again: under its name only these bytes are right.
+        """
+        store = self._archive.store
+        if not await store.create(key, content) and await store.read(key) != content:
+            await store.remove([key])
+            await store.create(key, content)
+        await store.flush([key])
 
     def _file(self, events: Sequence[_Event]) -> tuple[bytes, list[Reference]]:
         """Returns the lines of events, as `ledger export` writes those that it cannot open, and where each content is

@@ -15,4 +15,5 @@ from ledger.settings import Settings
 def log_reader(settings: Settings, url: str) -> LogReader:
     """Returns a reader with the installation's keys, which is not connected: pass each read a connection."""
     archive = EventArchive(files_address(settings.files_url, settings.data_dir))
+    archive.answer_max_s = 60.0  # no request waits for a command
     return LogReader(url, CODEC, DataKeys(url, SealingKeys(load_sealing_keys(settings))), archive)

@@ -14,8 +14,10 @@ import asyncio
 import binascii
 import hashlib
 import struct
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from uuid import UUID
 
@@ -39,6 +41,11 @@ CONTENT_HASH: Final = rf"""(case
 
 REFERENCE_BYTES: Final = _FORM.size
 """The size of a reference: a content that is not larger stays in the table."""
+
+_SILENT_S: Final = 5.0
+"""How long the store is not asked after it had no answer in time."""
+_THREADS: Final = 8
+_SILENT: Final = "the store of archived events does not answer: check that it runs, and its address"
 
 _ENCODED: Final = b'"'
 """How a content begins in a line of JSON that is no object on one line: base64 as a text."""
@@ -92,9 +99,16 @@ Stored = tuple[bytes, bytes]
 class EventArchive:
     """The files of archived events, in the store of files at this address (LEDGER_FILES_URL). Without an address, none
     can be read.
+
+    `contents` waits for the store at most `answer_max_s`.
     """
 
+    answer_max_s = 4.0  # less than a session may be idle in its transaction
+
     def __init__(self, url: str | None) -> None:
+        # Threads of its own: a store that is silent must not keep those of other work.
+        self._threads = ThreadPoolExecutor(_THREADS, "archived-events")
+        self._silent_until_s = 0.0
         self._store = (
             None
             if url is None
@@ -116,10 +130,23 @@ class EventArchive:
         if not archived:
             return {}
         try:
-            return await asyncio.to_thread(self.read, archived)
+            return await self._read_in_time(archived)
         except ArchiveUnavailable as fault:
             _log.error("archive_unavailable", reason=str(fault))  # has what an operator can do, and nothing stored
             return {}
+
+    async def _read_in_time(self, events: Sequence[Stored]) -> Mapping[Stored, bytes]:
+        """Returns what `read` does. Raises ArchiveUnavailable if the store has no answer in time, and for a while after
+        it had none: many reads have a connection to the database meanwhile, for which others wait.
+        """
+        if time.monotonic() < self._silent_until_s:
+            raise ArchiveUnavailable(_SILENT)
+        reading = asyncio.get_running_loop().run_in_executor(self._threads, self.read, events)
+        try:
+            return await asyncio.wait_for(reading, self.answer_max_s)
+        except TimeoutError:
+            self._silent_until_s = time.monotonic() + _SILENT_S
+            raise ArchiveUnavailable(_SILENT) from None
 
     async def with_contents(self, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
         """Returns rows of a merchant's events, whose last column is `data`, with their contents. Raises

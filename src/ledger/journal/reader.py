@@ -6,7 +6,8 @@ of the commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
@@ -96,7 +97,8 @@ _VERSION_MAX: Final = 2**31 - 1
 _R = TypeVar("_R", bound=tuple[Any, ...])
 
 # Version, topic and bytes of each event of a stream, and the keys that they need.
-_Stored = tuple[list[tuple[int, str, bytes]], Mapping[Owner, DataKey]]
+_Rows = list[tuple[int, str, bytes]]
+_Stored = tuple[_Rows, Mapping[Owner, DataKey]]
 StoredEvent = tuple[int, UUID, int, str, bytes]
 """An event as it is stored: its position, stream, version, topic and bytes."""
 CommandEvent = tuple[UUID, StoredEvent]
@@ -104,6 +106,8 @@ CommandEvent = tuple[UUID, StoredEvent]
 StreamPart = tuple[UUID, int, int]
 """A stream, the version before a part of it, and the last position of the log that the part may have."""
 StreamKey = tuple[UUID, UUID]
+_ReadKey = StreamKey | Owner
+"""A stream, or the owner of a data key that an event in a file needs."""
 ClaimKey = tuple[UUID, ClaimKind, str]
 _LastKey = tuple[UUID, ClaimKind, str, None]
 """The key for reading the last event of a claim's stream; the value is a row of _CLAIMED_LAST without the number."""
@@ -153,7 +157,7 @@ class LogReader:
         self, url: str, codec: Codec, keys: DataKeys | None = None, archive: EventArchive = NO_ARCHIVE
     ) -> None:
         self._codec, self._keys, self.archive = codec, keys, archive
-        self._streams = DataLoader[StreamKey, _Stored](url, "ledger-streams", self._fetch_streams)
+        self._streams = DataLoader[_ReadKey, Any](url, "ledger-streams", self._fetch)
         self._claims = DataLoader[ClaimKey | _LastKey, Any](url, "ledger-claims", _fetch_claims)
 
     @property
@@ -175,7 +179,7 @@ class LogReader:
         Raises KeyUnavailable if this process lacks the key of a sealed event, SealBroken if the event does not
         open, ArchiveUnavailable if its content is in a file that cannot be read.
         """
-        found = await self._streams.get((merchant_id, stream_id))
+        found = await self._stored_stream(merchant_id, stream_id)
         if found is None:
             return ()
         rows, keys = found
@@ -188,7 +192,7 @@ class LogReader:
 
         Applications of the eventsourcing library write streams here under topics of their own. Raises like `stream`.
         """
-        found = await self._streams.get((merchant_id, stream_id))
+        found = await self._stored_stream(merchant_id, stream_id)
         if found is None:
             return ()
         rows, keys = found
@@ -217,21 +221,40 @@ class LogReader:
         stream_id, version, topic, data = found
         return stream_id, version, self._codec.decode(topic, data)
 
-    async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> Mapping[StreamKey, _Stored]:
+    async def _stored_stream(self, merchant_id: UUID, stream_id: UUID) -> _Stored | None:
+        """Returns the events of a stream with the contents of those that are archived, and their keys.
+
+        Files are not read in the shared fetch: a store that is slow must delay only the reads of archived streams.
+        """
+        found: _Stored | None = await self._streams.get((merchant_id, stream_id))
+        if found is None or not any(data.startswith(b"\0") for _, _, data in found[0]):
+            return found
+        merchant = merchant_id.bytes
+        rows = await self._with_contents(merchant, found[0], 2)
+        owners = _owners((merchant, data) for *_, data in rows)
+        keys: list[Any] = await asyncio.gather(*[self._streams.get(owner) for owner in owners])
+        return list(rows), dict(zip(owners, keys, strict=True))
+
+    async def _fetch(self, connection: Connection, keys: Sequence[_ReadKey]) -> Mapping[_ReadKey, Any]:
+        """Reads streams with one statement, and data keys with another."""
+        streams = [key for key in keys if isinstance(key, tuple)]
+        found: dict[_ReadKey, Any] = await self._fetch_streams(connection, streams) if streams else {}
+        if len(streams) < len(keys):
+            found.update((await self._keys_of(connection, [key for key in keys if isinstance(key, bytes)])).items())
+        return found
+
+    async def _fetch_streams(self, connection: Connection, keys: Sequence[StreamKey]) -> dict[_ReadKey, Any]:
         merchants, streams = [key[0].bytes for key in keys], [key[1].bytes for key in keys]
         rows = await connection.cursor(binary=True).execute(
             _STREAMS,
             (ENCODE_ARRAY["int4"](range(len(keys))), ENCODE_ARRAY["uuid"](merchants), ENCODE_ARRAY["uuid"](streams)),
         )
-        found: list[list[tuple[int, str, bytes]]] = [[] for _ in keys]
+        found: list[_Rows] = [[] for _ in keys]
         sealed = []
-        stored = await rows.fetchall()
-        if contents := await self._contents((merchants[n], data) for n, _, _, data in stored):
-            stored = [(*row[:3], contents.get((merchants[row[0]], row[3]), row[3])) for row in stored]
-        for n, version, topic, data in stored:
+        for n, version, topic, data in await rows.fetchall():
             found[n].append((version, topic, data))
             sealed.append((merchants[n], data))
-        data_keys = await self._data_keys(connection, sealed)
+        data_keys = await self._keys_of(connection, _owners(sealed))
         return {key: (events, data_keys) for key, events in zip(keys, found, strict=True) if events}
 
     async def range(
@@ -404,14 +427,11 @@ class LogReader:
         self, connection: Connection, stored: Iterable[tuple[bytes, bytes]], *, uses_cached: bool = True
     ) -> Mapping[Owner, DataKey]:
         """Returns the data keys under which these events, each with its merchant's id in bytes, are sealed."""
-        owners = set()
-        for merchant, data in stored:
-            try:
-                customer_id = customer_of(data)
-            except SealBroken:  # raised again where this event is decoded
-                continue
-            if customer_id is not None:
-                owners.add(merchant + customer_id)
+        return await self._keys_of(connection, _owners(stored), uses_cached=uses_cached)
+
+    async def _keys_of(
+        self, connection: Connection, owners: Collection[Owner], *, uses_cached: bool = True
+    ) -> Mapping[Owner, DataKey]:
         if not owners:
             return {}
         assert self._keys is not None, "a reader of sealed events needs data keys: pass `keys`"
@@ -426,6 +446,19 @@ class LogReader:
         if customer_id is not None and (seal := keys[merchant + customer_id].seal(stream)) is not None:
             data = seal.opened(topic.encode(), version, data)
         return self._codec.decode(topic, data)
+
+
+def _owners(stored: Iterable[tuple[bytes, bytes]]) -> set[Owner]:
+    """Returns the owners of the data keys under which events, each with its merchant's id in bytes, are sealed."""
+    owners = set()
+    for merchant, data in stored:
+        try:
+            customer_id = customer_of(data)
+        except SealBroken:  # raised again where this event is decoded
+            continue
+        if customer_id is not None:
+            owners.add(merchant + customer_id)
+    return owners
 
 
 async def _fetch_claims(

@@ -108,7 +108,8 @@ class RunningProcess(Struct, frozen=True):
 
 
 class Registration:
-    """The registration of this process, which stores the files of documents in `files` (empty if it stamps none).
+    """The registration of this process, which stores the files of documents in `files` and reads archived events there
+    (empty if that is its folder, and it stamps no documents).
 
     `clock_ahead_s` is how far this machine's clock is ahead of the database's, in seconds; negative if it is behind.
     """

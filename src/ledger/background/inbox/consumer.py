@@ -21,6 +21,7 @@ from msgspec import Struct
 from ledger.background.fair_slots import FairSlots
 from ledger.background.periodic import run_periodically
 from ledger.journal.append import KeyUnavailable
+from ledger.journal.event_archive import ArchiveUnavailable
 from ledger.operations.context.clock import Clock
 from ledger.operations.message_delivery import MessageSource
 from ledger.postgres.faults import Fault
@@ -144,6 +145,8 @@ class InboxConsumer:
             return await handle(message)
         except KeyUnavailable:  # a Fault of this one order, logged where it was found: other orders' messages continue
             return RetryLater("the key of its customer's data is unavailable")
+        except ArchiveUnavailable:  # likewise: a file of this order's archived events
+            return RetryLater("a file of its order's archived events cannot be read")
         except Fault:
             raise  # the database is unreachable: the lease on the message expires and the message is tried again
         except Exception as fault:  # noqa: BLE001 - a message that fails must not delay the others

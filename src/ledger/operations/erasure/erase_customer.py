@@ -88,7 +88,8 @@ async def erase_payer(
     """Cancels an erased customer's subscriptions, destroys their saved cards here and at the processors that keep them,
     and removes the customer from every order.
 
-    No new order of theirs can begin and no card be saved, so one walk finds all of them.
+    No new order of theirs can begin and no card be saved, so one walk finds all of them. An order that cannot be read
+    or written keeps no other one from it; the first fault is raised at the end.
     """
     await cancel_subscriptions_of(ledger, actor, customer_id)
     if ledger.vault is not None:
@@ -98,11 +99,16 @@ async def erase_payer(
         ledger.begin(forget_customer(ledger, actor.merchant_id, customer_id))
     ledger.begin(withdraw_sessions(ledger, actor.merchant_id, customer_id))
     last = UUID(int=0)
+    failed: list[BaseException] = []
     while order_ids := await orders_of(actor.merchant_id, customer_id, last, _AT_ONCE):
-        await asyncio.gather(
-            *[_erase_payer_of(UnitOfWork(ledger, actor, cause=cause), order_id) for order_id in order_ids]
+        ended = await asyncio.gather(
+            *[_erase_payer_of(UnitOfWork(ledger, actor, cause=cause), order_id) for order_id in order_ids],
+            return_exceptions=True,
         )
+        failed += [each for each in ended if isinstance(each, BaseException)]
         last = order_ids[-1]
+    if failed:
+        raise failed[0]
 
 
 async def _erase_payer_of(uow: UnitOfWork, order_id: UUID) -> None:
