@@ -18,10 +18,11 @@ def sha256(*parts: bytes) -> bytes:
 
 def is_signed(note: str, vkey: str) -> bool:
     """Whether the key has signed the note (C2SP signed-note, Ed25519)."""
-    name, key_id, encoded = vkey.split("+", 2)
+    name, _, rest = vkey.partition("+")
+    key_id, _, encoded = rest.partition("+")
     key = base64.b64decode(encoded, validate=True)
     if key[:1] != b"\x01" or sha256(name.encode(), b"\n", key)[:4].hex() != key_id:
-        raise ValueError("the key is none of Ed25519, or its id is wrong")
+        raise ValueError("the key is no NAME+ID+KEY of Ed25519, or its id is wrong")
     text, _, signatures = note.rpartition("\n\n")
     text += "\n"
     if text.split("\n")[0] != name:  # a key of one log must not sign for another
@@ -77,6 +78,8 @@ def verify(file: bytes, entry: bytes, vkey: str) -> tuple[int, str, int] | None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(sys.stderr.write("usage: verify_proof.py PROOF ENTRY VKEY\n") and 2)
     try:
         with open(sys.argv[1], "rb") as proof_file, open(sys.argv[2], "rb") as entry_file:  # noqa: PTH123 - one import less
             found = verify(proof_file.read(), entry_file.read(), sys.argv[3])

@@ -132,6 +132,30 @@ def test_a_proof_is_verified_by_the_command_and_by_the_script(ledger, tmp_path, 
     assert ledger("log", "verify", tmp_path / "absent", "--leaf", leaf, "--key", vkey).code == 2
 
 
+def test_what_cannot_be_read_is_named(ledger, tmp_path):
+    proof, leaf = write(tmp_path, proof_of(5, 9), ENTRIES[5])
+    key = str(SIGNER.verifier)
+
+    def unread(*arguments):
+        done = ledger("log", "verify", *arguments)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        return done.err
+
+    assert "/dev/zero is not readable: it has more than" in unread("/dev/zero", "--leaf", leaf, "--key", key)
+    assert "/dev/zero is not readable: it has more than" in unread(proof, "--leaf", "/dev/zero", "--key", key)
+    assert f"{leaf} is not readable: a proof begins with" in unread(leaf, "--leaf", leaf, "--key", key)
+    assert f"{leaf} is not readable: the event is not a line" in unread(proof, "--event", leaf, "--key", key)
+    assert "a key is not readable: a verifier key is NAME+ID+KEY" in unread(proof, "--leaf", leaf, "--key", "x")
+    assert "NAME+ID+KEY" in script(proof, leaf, "x")
+    assert script(proof, leaf) == "usage: verify_proof.py PROOF ENTRY VKEY\n"
+
+
+def script(*arguments):
+    done = subprocess.run([sys.executable, "-I", SCRIPT, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    return done.stderr
+
+
 @examples(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(2, 300), st.data())
 def test_the_script_accepts_no_forged_proof(size, data):

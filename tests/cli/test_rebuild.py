@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import psycopg
@@ -54,6 +55,16 @@ def test_a_check_names_the_orders_whose_status_or_money_differs(ledger, write, d
     assert re.search(rf"^{order_id} +status +PENDING +COMPLETED$", checked.out, re.MULTILINE)
     assert re.search(rf"^{order_id} +amountPaid +5000 +10000$", checked.out, re.MULTILINE)
     assert "amountPaid" not in ledger("rebuild", "--check").out
+
+
+def test_a_check_names_an_order_whose_status_is_wrong_where_lists_are_filtered_alone(ledger, write, database_url):
+    assert ledger("seed", write(opening(), line("create", NOON, order("A/1", APPROVED)))).code == 0
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update payment_order set status = 'CANCELLED'")
+    checked = ledger("rebuild", "--check", "--explain", "--json")
+    assert [(each["field"], each["stored"], each["computed"]) for each in json.loads(checked.out)["orders"]] == [
+        ("status", "CANCELLED", "COMPLETED")
+    ]
 
 
 def test_what_cannot_be_rebuilt_is_refused(ledger):

@@ -33,6 +33,8 @@ _LIMIT_DEFAULT: Final = 20
 _WHOLE_MAX: Final = 999_999_999
 _FIELDS_MAX: Final = 100
 _REQUIRED: Final = "Required. "
+_NEVER_EMPTY: Final = frozenset({"asOf", "version"})
+"""What chooses a past state: without its value, the present would be taken for it."""
 _NUMBER: Final = re.compile(r"[0-9]{1,16}", re.ASCII)
 
 PLACE_PARAMETERS: Final[Parameters] = {
@@ -63,19 +65,23 @@ class Place(Struct, Generic[C], frozen=True):
 def parse_parameters(
     query: bytes, known: Collection[str], lists: Collection[str] = ()
 ) -> tuple[Mapping[str, str], FieldErrors]:
-    """Returns each parameter once, and what is wrong with them so far; a parameter without a value counts as absent.
+    """Returns each parameter once, and what is wrong with them so far. A parameter without a value counts as absent,
+    except for one that chooses a past state, which is an error.
 
     A name that is not `known` is an error. The values of a parameter in `lists` are joined by commas; every other
     `known` one has one value. Raises ApiError (400) if the query cannot be read.
     """
     try:
-        values_by_name = parse_qs(query.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX)
+        parsed = parse_qs(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX)
     except UnicodeError:
         raise invalid("query", "must be percent-encoded UTF-8", "INVALID_ENCODING") from None
     except ValueError:
         raise invalid("query", f"must have at most {_FIELDS_MAX} parameters", "INVALID_LENGTH") from None
-    given, errors = {}, FieldErrors(values_by_name)
-    for name, values in values_by_name.items():
+    given, errors = {}, FieldErrors(parsed)
+    for name, sent in parsed.items():
+        values = sent if name in _NEVER_EMPTY else [value for value in sent if value]
+        if not values:
+            continue
         if name not in known:
             if not errors.are_enough:
                 errors.add(_unknown_parameter(name, known))

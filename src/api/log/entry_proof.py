@@ -23,7 +23,7 @@ from ledger.tlog.notes import encode_base64
 from ledger.tlog.proofs import Proof, encode_proof
 
 POSITION_MAX: Final = 2**53 - 1  # what every JSON parser holds exactly
-_POSITION: Final = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_POSITION: Final = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)  # as much as POSITION_MAX has
 _TEXT: Final = "text/plain"
 
 PARAMETERS: Final[Parameters] = {
@@ -93,8 +93,8 @@ def _parse(text: str, query: bytes) -> tuple[int, int | None]:
     given, errors = parse_parameters(query, PARAMETERS)
     size = errors.check(parse_whole, given, "size", 0, 1, POSITION_MAX)
     position = int(text) if _POSITION.fullmatch(text) else None
-    if position is None:
-        errors.add(invalid("position", "must be a whole number from 1", "OUT_OF_RANGE"))
+    if position is None or position > POSITION_MAX:
+        errors.add(invalid("position", f"must be a whole number from 1 to {POSITION_MAX}", "OUT_OF_RANGE"))
     elif size and size < position:
         errors.add(
             invalid("size", "must be at least the position: a smaller tree does not have the event", "OUT_OF_RANGE")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Write the signed log as files, and verify proofs of its events.")
 
 _FORGED, _UNREADABLE = 1, 2
+_BYTES_MAX: Final = 16 * 2**20
+"""How much of a file is read to be verified. An event with its content has a tenth of it at most."""
 
 
 @app.command()
@@ -112,21 +114,36 @@ def verify(
         is_event, place = True, event
     else:
         _end("give --leaf or --event, the entry or the event that is proved", _UNREADABLE)
+    unread = "a key"
     try:
         verifiers = [parse_verifier(text) for text in key]
-        entry = place.read_bytes()
-        index, checkpoint = verify_proof(file.read_bytes(), entry_in(entry) if is_event else entry, verifiers)
+        unread = str(place)
+        entry = _content(place)
+        entry = entry_in(entry) if is_event else entry
+        unread = str(file)
+        index, checkpoint = verify_proof(_content(file), entry, verifiers)
     except Unverified as forged:
         _end(f"the proof does not hold: {forged}", _FORGED)
     except Malformed as malformed:
-        _end(f"the proof is not readable: {malformed}", _UNREADABLE)
+        _end(f"{unread} is not readable: {malformed}", _UNREADABLE)
     except OSError as refusal:
-        _end(f"{refusal.filename} cannot be read: {refusal.strerror}", _UNREADABLE)
+        _end(f"{unread} cannot be read: {refusal.strerror}", _UNREADABLE)
     found = {"position": index + 1, "index": index, "size": checkpoint.size, "origin": checkpoint.origin}
     if json:
         echo_json(found)
     else:
         typer.echo(f"the event at position {index + 1} is in the log {checkpoint.origin} of {checkpoint.size} events")
+
+
+def _content(place: Path) -> bytes:
+    """Returns the bytes of a file. Raises OSError, and Malformed if they are more than a proof or an event has."""
+    from ledger.tlog.notes import Malformed
+
+    with place.open("rb") as file:  # which may be a device without an end
+        content = file.read(_BYTES_MAX + 1)
+    if len(content) > _BYTES_MAX:
+        raise Malformed(f"it has more than {_BYTES_MAX:,} bytes")
+    return content
 
 
 def _end(reason: str, status: int) -> NoReturn:

@@ -197,10 +197,10 @@ async def test_what_is_asked_for_is_checked(store: Storefront, merchant: Merchan
     stranger = await store.register()
     now = await now_of(merchant)
     for path, missing in asked.items():
-        for text in ("yesterday", "2026-01-31", "1", "2026-13-01T00:00:00Z"):
+        for text in ("", "yesterday", "2026-01-31", "1", "2026-13-01T00:00:00Z"):
             assert refused(await as_of(merchant, path, text)) == (400, "VALIDATION_ERROR", ["asOf"])
         assert refused(await as_of(merchant, path, now + timedelta(hours=1))) == (400, "VALIDATION_ERROR", ["asOf"])
-        for number in ("0", "-1", "1.5", "x", "99999999999"):
+        for number in ("", "0", "-1", "1.5", "x", "99999999999"):
             assert refused(await at_version(merchant, path, number)) == (400, "VALIDATION_ERROR", ["version"])
         both = await merchant.get(f"{path}?version=1&asOf=2020-01-01T00:00:00Z")
         assert refused(both)[:2] == (400, "CONFLICTING_FIELDS")

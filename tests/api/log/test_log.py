@@ -165,6 +165,7 @@ async def test_what_is_not_there_yet_or_never(store: Storefront, merchant: Merch
         ("entries/01/proof", ["position"]),
         ("entries/x/proof", ["position"]),
         ("entries/99999999999999999999/proof", ["position"]),
+        ("entries/9007199254740992/proof", ["position"]),
         ("entries/1/proof?size=0", ["size"]),
         ("entries/2/proof?size=1", ["size"]),
         ("entries/1/proof?size=1e3&limit=3", ["size", "limit"]),
