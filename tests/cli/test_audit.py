@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import psycopg
+import pytest
+from tests.cli import forked
 from tests.cli.test_log import sealed
 from tests.seeding.conftest import APPROVED, line, opening, order
 from tests.service.trees import environment
@@ -37,10 +39,15 @@ def test_an_audit_exits_by_what_it_finds(ledger, write, database_url, tmp_path):
         "expected": "COMPLETED",
         "found": "PENDING",
     }
-    assert f"/v2/payment-orders/{order_id}/events" in (tmp_path / "page.html").read_text()
+    assert f"http://127.0.0.1:8000/api/v2/payment-orders/{order_id}/events" in (tmp_path / "page.html").read_text()
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update tally set n = n + 1 where status = 'COMPLETED'")
     listed = ledger("audit")
     assert listed.code == 1
     assert "(expected COMPLETED, found PENDING)" in listed.out
+    assert (
+        "the counter of orders COMPLETED of 2026-03-02 does not follow from the log (expected 1, found 2)" in listed.out
+    )
 
 
 def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
@@ -53,6 +60,18 @@ def test_an_audit_that_cannot_run_exits_with_2(ledger, tmp_path):
         assert ended.code == 2
         assert reason in ended.err
     assert "no violation" in ended.out  # what was found is printed all the same
+
+
+@pytest.mark.parametrize(
+    "command", [("audit",), ("rebuild", "--check"), ("export", "--to", "-"), ("log", "export", "logs")]
+)
+def test_no_command_answers_for_a_database_that_is_not_there(command, settings, tmp_path):
+    absent = tmp_path / "mistyped"
+    variables = environment(LEDGER_DATA_DIR=str(absent))
+    code = forked.run([*command], variables, tmp_path, timeout=60)
+    assert (code, (tmp_path / "out").read_text()) == (2 if command == ("audit",) else 1, "")
+    assert (tmp_path / "err").read_text().startswith(f"ledger: {absent} has no database: ")
+    assert not absent.exists()
 
 
 def test_an_audit_for_which_there_is_no_room_reports_no_violation_by_its_status(settings):

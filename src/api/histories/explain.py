@@ -53,7 +53,8 @@ async def explain(deps: Dependencies, request: ApiRequest) -> ApiResponse:
         return ApiResponse(200, document if point is None else point.stated_in(document), HEADERS)
     title = f"{title_of(found.order)}: {field}"
     as_of = None if point is None else point.as_of
-    content = explanation_page(title, found, request.principal.zone, as_of)
+    version = None if asked is None else asked.version
+    content = explanation_page(title, found, request.principal.zone, as_of, version)
     return ApiResponse(200, content.encode(), (*HEADERS, *OF_A_PAGE), (b"content-type", b"text/html; charset=utf-8"))
 
 

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, LiteralString
@@ -79,6 +79,7 @@ _BEHIND: Final = "select position from event where merchant_id = %s and position
 # Streams that lie evenly in a merchant's log.
 _SAMPLE: Final = "select stream_id from event where merchant_id = %s and position = any(%s)"
 
+_DAY_ZERO: Final = date(2000, 1, 1)
 _SAVED_DAYS: Final = timedelta(days=7)
 _NONE: Final = UUID(int=0)
 _ALL: Final = UUID(int=(1 << 128) - 1)
@@ -382,7 +383,7 @@ class _Tables:
         for day, status in sorted(stored.keys() | counted.keys()):
             expected, found = counted.get((day, status), 0), stored.get((day, status), 0)
             if expected != found:
-                name = f"{status.decode()} of day {day} since 2000-01-01"
+                name = f"{status.decode()} of {_day_name(day)}"
                 yield _counter(merchant_id, tally.TABLE.name, f"the counter of orders {name}", expected, found)
         customers = sum(n for (n,) in self._customers.of(merchant_id))
         if customers != part.customers:
@@ -407,6 +408,14 @@ class _Tables:
             details.captured.pop(order_id, None)
         for broken in broken_payments(details.paid, details.captured):
             yield _violation(merchant_id, broken)
+
+
+def _day_name(day: int) -> str:
+    """Returns a day, counted from 2000-01-01, as people write it; one that no calendar has by its number."""
+    try:
+        return (_DAY_ZERO + timedelta(days=day)).isoformat()
+    except OverflowError:
+        return f"day {day} since {_DAY_ZERO}"
 
 
 def _rows(connection: Connection, query: LiteralString, merchant_id: UUID) -> Iterator[Row]:

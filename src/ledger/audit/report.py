@@ -19,6 +19,8 @@ EVENT: Final = "EVENT"
 TREE: Final = "TREE"
 """A log, a tile or a checkpoint that is not what was signed."""
 
+_OF_LOG: Final = frozenset({TREE, EVENT})
+
 
 class Violation(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What does not hold, and where: by an order's id, a stream's, or the position of the event that is to blame.
@@ -42,11 +44,15 @@ class Violation(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
 
 
 class Sealed(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far a merchant's log is signed: the size of its newest checkpoint, its time, its root and the keys' names."""
+    """How far a merchant's log is signed: the newest checkpoint, and the public keys that verify it."""
 
     merchant_id: Annotated[UUID, Meta(description="The merchant.")]
     size: Annotated[int, Meta(description="How many events the newest checkpoint has.")]
     checkpoint: Annotated[str | None, Meta(description="The signed checkpoint.")]
+    keys: Annotated[
+        Sequence[str],
+        Meta(description="The public keys that verify it, as `GET /v1/log/key` has them, the newest first."),
+    ] = ()
 
 
 class Report(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -71,18 +77,27 @@ class Report(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Findings:
-    """Violations as they are found: counted, and the first ones kept."""
+    """Violations as they are found: counted, and the first ones kept.
+
+    Those of the log itself come first: what follows from a changed event differs too, in as many rows as there are.
+    """
 
     def __init__(self) -> None:
         self.total = 0
-        self.listed: list[Violation] = []
+        self._of_log: list[Violation] = []
+        self._others: list[Violation] = []
+
+    @property
+    def listed(self) -> list[Violation]:
+        return [*self._of_log, *self._others][:LISTED_MAX]
 
     def add(self, violation: Violation) -> None:
-        self.total += 1
-        if len(self.listed) < LISTED_MAX:
-            self.listed.append(violation)
+        self.merge(1, [violation])
 
     def merge(self, total: int, listed: Sequence[Violation]) -> None:
         """Adds what another part of the audit has found."""
         self.total += total
-        self.listed += listed[: LISTED_MAX - len(self.listed)]
+        for violation in listed:
+            kept = self._of_log if violation.invariant in _OF_LOG else self._others
+            if len(kept) < LISTED_MAX:
+                kept.append(violation)

@@ -84,7 +84,9 @@ class TreeAuditor:
             at = "none" if newest is None else f"the newest is of {newest[0].size}"
             what = f"the tree has {stored.size} entries without a checkpoint under the name {verifiers[0].name}: {at}"
             found.append(_violation(merchant_id, what))
-        return Sealed(merchant_id=merchant_id, size=0 if newest is None else newest[0].size, checkpoint=note), found
+        signed_to = 0 if newest is None else newest[0].size
+        keys = [str(verifier) for verifier in verifiers]
+        return Sealed(merchant_id=merchant_id, size=signed_to, checkpoint=note, keys=keys), found
 
     def _tiles(self, merchant_id: UUID, size: int) -> Iterator[Violation]:
         """Compares every stored tile with the events, or with the tiles below it."""
@@ -178,7 +180,7 @@ class TreeAuditor:
             if others and not is_reported:  # every later one has another root too
                 is_reported = True
                 what = f"the {others[0]} has another root: an event of the positions {agreed + 1} to {end} was changed"
-                yield _violation(merchant_id, what, agreed + 1)
+                yield _violation(merchant_id, what, end if end == agreed + 1 else None)
             elif not others:
                 agreed = end
             if stored is not None and end == stored.size and stored.edge != encode_edge(tree) and not others:

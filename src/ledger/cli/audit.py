@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
-from ledger.cli.installation import errors_as_cannot_run, settings_from, uuid_of
+from ledger.cli.installation import errors_as_cannot_run, require_database, settings_from, uuid_of
 from ledger.cli.options import DataDir, json_option
 from ledger.cli.output import discard_output, echo_json
 from ledger.cli.progress_bar import progress_bar
-from ledger.settings import CannotRun, SettingWrong
+from ledger.settings import CannotRun, SettingWrong, public_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def audit(
         bool,
         json_option(
             "{snapshotAt, merchants, events, orders, rows, seconds, sealedTo, violationsTotal, violations}; sealedTo is a "
-            "list of {merchantId, size, checkpoint}, violations of {invariant, merchantId, message} with what applies of "
+            "list of {merchantId, size, checkpoint, keys}, violations of {invariant, merchantId, message} with what applies of "
             "orderId, streamId, position, table, column, expected, found"
         ),
     ] = False,
@@ -55,8 +55,8 @@ def audit(
     with _exits_2_if_it_cannot_run():
         chosen = None if merchant is None else uuid_of(merchant, "merchant")
         with progress_bar() as progress:
-            report = _audited(data_dir, chosen, workers, progress, processor=processor)
-        refused = None if html is None else _write_page(html, report)
+            report, base = _audited(data_dir, chosen, workers, progress, processor=processor)
+        refused = None if html is None else _write_page(html, report, base)
         if json:
             echo_json(report)
         else:
@@ -67,12 +67,12 @@ def audit(
         raise typer.Exit(_VIOLATIONS)
 
 
-def _write_page(place: Path, report: Report) -> str | None:
-    """Writes the report as a page. Returns why it cannot be written, None if it is."""
+def _write_page(place: Path, report: Report, base: str) -> str | None:
+    """Writes the report as a page with links to the service at `base`. Returns why it cannot be written, None if it is."""
     from ledger.audit.page import render_page
 
     try:
-        place.write_text(render_page(report), encoding="utf-8")
+        place.write_text(render_page(report, base), encoding="utf-8")
     except OSError as refusal:
         return f"{place} cannot be written: {refusal.strerror}"
     return None
@@ -80,7 +80,8 @@ def _write_page(place: Path, report: Report) -> str | None:
 
 def _audited(
     data_dir: Path | None, merchant_id: UUID | None, workers: int, progress: Progress, *, processor: bool
-) -> Report:
+) -> tuple[Report, str]:
+    """Returns the report, and the address at which the installation's API begins."""
     import asyncio
 
     from ledger.audit.auditor import audit as run
@@ -91,13 +92,17 @@ def _audited(
 
     configure_logs("critical")
     tune_process()
-    with ready_database(settings_from(data_dir=data_dir)) as settings:
+    asked = settings_from(data_dir=data_dir)
+    require_database(asked)
+    with ready_database(asked) as settings:
         url = settings.database_url
         assert url is not None, "the installation's settings name its database"
         saved = asyncio.run(read_saved(settings))
         with errors_as_cannot_run():
             report = run(settings, url, merchant_id, workers=workers, saved=saved, progress=progress)
-            return asyncio.run(with_processors(settings, report, merchant_id)) if processor else report
+            if processor:
+                report = asyncio.run(with_processors(settings, report, merchant_id))
+            return report, public_url(settings)
 
 
 @contextmanager

@@ -72,11 +72,16 @@ def on_connection(
 
 
 def with_database(
-    data_dir: Path | None, work: Callable[[Settings], Coroutine[Any, Any, T]], *, recorded: Recorded | None = None
+    data_dir: Path | None,
+    work: Callable[[Settings], Coroutine[Any, Any, T]],
+    *,
+    recorded: Recorded | None = None,
+    must_exist: bool = False,
 ) -> T:
     """Runs `work` while the installation's database is up, with the settings that name it, and returns its result.
 
-    What is `recorded` of a command is written before. Raises CannotRun with one line.
+    What is `recorded` of a command is written before. A database that `must_exist` is not made. Raises CannotRun with
+    one line.
     """
     import asyncio
 
@@ -90,8 +95,21 @@ def with_database(
             await record(settings, recorded)
         return await work(settings)
 
-    with ready_database(settings_from(data_dir=data_dir)) as settings, errors_as_cannot_run():
+    asked = settings_from(data_dir=data_dir)
+    if must_exist:
+        require_database(asked)
+    with ready_database(asked) as settings, errors_as_cannot_run():
         return asyncio.run(run(settings))
+
+
+def require_database(settings: Settings) -> None:
+    """Raises CannotRun if the data directory of a command has no database: an empty one would be made there, of which
+    everything that a command asks is true.
+    """
+    from ledger.postgres.embedded.cluster import has_cluster
+
+    if settings.database_url is None and not has_cluster(settings.data_dir):
+        raise CannotRun(f"{settings.data_dir} has no database: name the service's by --data-dir or LEDGER_DATA_DIR")
 
 
 async def record(settings: Settings, recorded: Recorded) -> None:

@@ -73,7 +73,7 @@ def export(
         return written
 
     try:
-        written = with_database(data_dir, write)
+        written = with_database(data_dir, write, must_exist=True)
     except OSError as refusal:
         raise CannotRun(f"{folder} cannot be written: {refusal.strerror}") from refusal
     if json:

@@ -47,14 +47,19 @@ def history_page(
     return page(title, f'<p class="note">{escape(note)}</p>\n{days}\n')
 
 
-def explanation_page(title: str, explanation: Explanation, zone: ZoneInfo, as_of: datetime | None) -> str:
-    """Returns a page that explains a field of an order, as of a time unless it is None."""
+def explanation_page(
+    title: str, explanation: Explanation, zone: ZoneInfo, as_of: datetime | None, version: int | None
+) -> str:
+    """Returns a page that explains a field of an order: as of a time, which is that of `version` if that is not None;
+    the present field if the time is None.
+    """
     order, explained = explanation.order, explanation.explained
     assert order is not None, "an order has a first event"
     currency = order.terms.currency
     note = f"Times are in {zone.key}, amounts in {currency}."
     if as_of is not None:
-        note = f"As of {as_of.astimezone(zone):%d %B %Y, %H:%M:%S}. {note}"
+        after = "" if version is None else f"After event No. {version}. "
+        note = f"{after}As of {as_of.astimezone(zone):%d %B %Y, %H:%M:%S}. {note}"
     terms = [[escape(term.name), _shown(term.value, currency)] for term in explained.terms(order)]
     moved = "\n".join(_days_of_moves(explanation.moves, currency, zone))
     return page(
@@ -189,7 +194,8 @@ _NUMBER: Final = ' class="number"'
 _STYLE: Final = """\
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c2129; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; }
-.value { font-size: 2rem; font-weight: 600; margin: 1rem 0 0; font-variant-numeric: tabular-nums; }
+.value { font-size: 2rem; font-weight: 600; margin: 1rem 0 0; font-variant-numeric: tabular-nums;
+         overflow-wrap: anywhere; }
 h2, h3 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; break-after: avoid; }
 .note { color: #4d5a66; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; text-align: left; }
@@ -202,6 +208,7 @@ tr { break-inside: avoid; }
 .terms { width: auto; min-width: min(100%, 24rem); }
 @media (max-width: 48rem) {
   body { margin: 1rem; }
+  .value { font-size: 1.5rem; }
   .days thead { display: none; }
   .days, .days tbody, .days tr { display: block; }
   .days tr { border: 1px solid #d6dde2; border-radius: .4rem; margin-bottom: .8rem; padding: .3rem 0; }

@@ -111,7 +111,13 @@ async def test_many_summaries_of_one_merchant_delay_another_by_one_alone(store: 
 
 async def test_what_is_asked_for_is_checked(store: Storefront, merchant: Merchant):
     await merchant.create(paid_order())
-    for query, field in (("asOf=x", "asOf"), ("asOf=", "asOf"), ("asOf", "asOf"), ("asOf=2999-01-01T00:00:00Z", "asOf"), ("version=1", "version")):
+    for query, field in (
+        ("asOf=x", "asOf"),
+        ("asOf=", "asOf"),
+        ("asOf", "asOf"),
+        ("asOf=2999-01-01T00:00:00Z", "asOf"),
+        ("version=1", "version"),
+    ):
         answer = await merchant.get(f"{SUMMARY}?{query}")
         assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)
     for early in ("0001-01-01T00:00:00Z", "2020-01-01T00:00:00Z"):

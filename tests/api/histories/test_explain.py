@@ -97,6 +97,8 @@ async def test_an_explanation_is_of_a_time_and_has_a_page(merchant: Merchant):
     page = (await merchant.get(f"{one}/explain?field=amountRefunded", accept="text/html")).text
     assert '<p class="value">50.00</p>' in page
     assert "Card payment refunded by 50.00 MXN" in page
+    page = (await merchant.get(f"{one}/explain?field=amountPaid&version=5", accept="text/html")).text
+    assert '<p class="note">After event No. 5. As of ' in page
 
 
 async def test_what_is_asked_for_is_checked(store: Storefront, merchant: Merchant):

@@ -69,6 +69,16 @@ def open_cluster(data_dir: Path) -> Cluster:
     return cluster
 
 
+def has_cluster(data_dir: Path) -> bool:
+    """Returns whether a data directory has a cluster, as far as this account may look. Makes nothing."""
+    try:
+        named = data_dir / _HOME_FILE
+        home = Path(named.read_text().strip()) if named.exists() else data_dir
+        return (home / "pg").exists()
+    except OSError:
+        return True  # whoever opens it is told why that fails
+
+
 def locate_cluster(data_dir: Path) -> Cluster:
     """Returns the place of a data directory's cluster, whether it exists or not. Raises ClusterUnusable."""
     account = server_account()
