@@ -68,7 +68,7 @@ def audit(
 
 
 def _write_page(place: Path, report: Report, base: str) -> str | None:
-    """Writes the report as a page with links to the service at `base`. Returns why it cannot be written, None if it is."""
+    """Writes the report as a page with links to the service at `base`. Returns why that fails, None if it does not."""
     from ledger.audit.page import render_page
 
     try:

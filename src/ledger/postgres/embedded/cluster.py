@@ -76,7 +76,7 @@ def has_cluster(data_dir: Path) -> bool:
         home = Path(named.read_text().strip()) if named.exists() else data_dir
         return (home / "pg").exists()
     except OSError:
-        return True  # whoever opens it is told why that fails
+        return True  # to open it fails with the reason
 
 
 def locate_cluster(data_dir: Path) -> Cluster:
