@@ -61,6 +61,13 @@ class WriteOnceStore:
             raise self._unavailable(fault) from None
         return True
 
+    async def replace(self, key: str, content: bytes) -> None:
+        """Stores a file in the place of one that is damaged. Needs no right to remove files. Raises the fault."""
+        try:
+            await self._store().put_async(key, content, use_multipart=False)
+        except Exception as fault:  # noqa: BLE001 - each kind of store raises its own
+            raise self._unavailable(fault) from None
+
     async def read(self, key: str) -> bytes | None:
         """Returns a file, None if there is none. Raises the fault."""
         try:

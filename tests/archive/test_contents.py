@@ -70,7 +70,10 @@ async def test_a_file_in_an_object_store(s3: S3Server) -> None:
         s3.buckets[BUCKET][place] = content.replace(b'"n":7,', b'"n":8,')
         assert read(archive, references[6:9]) == [contents[6], None, contents[8]]
         s3.buckets[BUCKET][place] = content[:700]
+        assert not await archive.store.create(key, content)
         assert read(archive, references[30:31]) == [None]
+        await archive.store.replace(key, content)
+        assert s3.buckets[BUCKET][place] == content
         del s3.buckets[BUCKET][place]
         assert read(archive, references[:2]) == [None, None]
         del s3.buckets[BUCKET]

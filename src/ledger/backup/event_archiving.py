@@ -287,8 +287,7 @@ class _Log:
         """
         store = self._archive.store
         if not await store.create(key, content) and await store.read(key) != content:
-            await store.remove([key])
-            await store.create(key, content)
+            await store.replace(key, content)
         await store.flush([key])
 
     def _file(self, events: Sequence[_Event]) -> tuple[bytes, list[Reference]]:
