@@ -3874,8 +3874,8 @@ ARCHIVE: Final = (
         "archived-content-unchecked",
         "a file that was changed is never another answer",
         "src/ledger/journal/event_archive.py",
-        "                if hashlib.sha256(content).digest() == reference.sha256:\n",
-        "                if content:\n",
+        "            if hashlib.sha256(content).digest() == reference.sha256:\n",
+        "            if content:\n",
         (f"{_ARCHIVING_TESTS}::test_a_file_that_is_missing_or_was_changed_is_a_fault_and_never_another_answer",),
     ),
 )

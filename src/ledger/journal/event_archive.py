@@ -42,6 +42,8 @@ CONTENT_HASH: Final = rf"""(case
 REFERENCE_BYTES: Final = _FORM.size
 """The size of a reference: a content that is not larger stays in the table."""
 
+_MANY_MAX_S: Final = 60.0
+"""How long to wait for the contents of a report, unless its request ends before."""
 _SILENT_S: Final = 5.0
 """How long the store is not asked after it had no answer in time."""
 _THREADS: Final = 8
@@ -122,38 +124,41 @@ class EventArchive:
             raise ArchiveUnavailable("archived events are in the store of files: name it in LEDGER_FILES_URL")
         return self._store
 
-    async def contents(self, events: Iterable[Stored]) -> Mapping[Stored, bytes]:
+    async def contents(self, events: Iterable[Stored], *, within_s: float | None = None) -> Mapping[Stored, bytes]:
         """Returns the contents of those events that are archived and can be read. The others are logged and counted, a
-        store that fails too: each is a fault where the event is needed (see `unreadable`).
+        store that fails too: each is a fault where the event is needed (see `unreadable`). Waits for the store for
+        `within_s` seconds, by default `answer_max_s`.
         """
         archived = [event for event in events if reference_in(event[1]) is not None]
         if not archived:
             return {}
         try:
-            return await self._read_in_time(archived)
+            return await self._read_in_time(archived, within_s or self.answer_max_s)
         except ArchiveUnavailable as fault:
             _log.error("archive_unavailable", reason=str(fault))  # has what an operator can do, and nothing stored
             return {}
 
-    async def _read_in_time(self, events: Sequence[Stored]) -> Mapping[Stored, bytes]:
+    async def _read_in_time(self, events: Sequence[Stored], seconds: float) -> Mapping[Stored, bytes]:
         """Returns what `read` does. Raises ArchiveUnavailable if the store has no answer in time, and for a while after
         it had none: many reads have a connection to the database meanwhile, for which others wait.
         """
         if time.monotonic() < self._silent_until_s:
             raise ArchiveUnavailable(_SILENT)
-        reading = asyncio.get_running_loop().run_in_executor(self._threads, self.read, events)
+        loop = asyncio.get_running_loop()
+        reading = [loop.run_in_executor(self._threads, self._read_file, *file) for file in _by_file(events).items()]
         try:
-            return await asyncio.wait_for(reading, self.answer_max_s)
+            async with asyncio.timeout(seconds):
+                return {event: content for found in await asyncio.gather(*reading) for event, content in found.items()}
         except TimeoutError:
             self._silent_until_s = time.monotonic() + _SILENT_S
             raise ArchiveUnavailable(_SILENT) from None
 
     async def with_contents(self, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-        """Returns rows of a merchant's events, whose last column is `data`, with their contents. Raises
-        ArchiveUnavailable if one cannot be read.
+        """Returns rows of a merchant's events, whose last column is `data`, with their contents. There may be many, and
+        no connection may wait for them. Raises ArchiveUnavailable if one cannot be read.
         """
         merchant = merchant_id.bytes
-        contents = await self.contents((merchant, row[-1]) for row in rows)
+        contents = await self.contents(((merchant, row[-1]) for row in rows), within_s=_MANY_MAX_S)
         return [(*row[:-1], self.content(contents, merchant, row[-1])) for row in rows]
 
     @staticmethod
@@ -168,21 +173,22 @@ class EventArchive:
         """Returns the contents of archived events, without those whose file is missing or has other bytes there, which
         are logged and counted. Others are left out too. Blocks. Raises ArchiveUnavailable if the store fails.
         """
-        by_file: dict[str, dict[Stored, Reference]] = defaultdict(dict)
-        for event in events:
-            if (reference := reference_in(event[1])) is not None:
-                by_file[file_key(event[0], reference.file_id)][event] = reference
         found: dict[Stored, bytes] = {}
-        for key, references in by_file.items():
-            parts = self.store.read_parts(key, [(each.offset, each.length) for each in references.values()])
-            before = len(found)
-            for (event, reference), part in zip(references.items(), parts or (), strict=False):
-                content = _content_of(part)
-                if hashlib.sha256(content).digest() == reference.sha256:
-                    found[event] = content
-            if (lost := len(references) - (len(found) - before)) > 0:
-                FILES_MISSING.inc()
-                _log.error("archived_events_lost", key=key, events=lost, missing=parts is None)
+        for key, references in _by_file(events).items():
+            found |= self._read_file(key, references)
+        return found
+
+    def _read_file(self, key: str, references: Mapping[Stored, Reference]) -> dict[Stored, bytes]:
+        """Returns the contents of events that are in one file, as `read` does."""
+        parts = self.store.read_parts(key, [(each.offset, each.length) for each in references.values()])
+        found: dict[Stored, bytes] = {}
+        for (event, reference), part in zip(references.items(), parts or (), strict=False):
+            content = _content_of(part)
+            if hashlib.sha256(content).digest() == reference.sha256:
+                found[event] = content
+        if (lost := len(references) - len(found)) > 0:
+            FILES_MISSING.inc()
+            _log.error("archived_events_lost", key=key, events=lost, missing=parts is None)
         return found
 
 
@@ -195,6 +201,15 @@ def unreadable(merchant: bytes, reference: Reference) -> ArchiveUnavailable:
     return ArchiveUnavailable(
         f"the content of an archived event cannot be read from {key}: bring the file back as it was"
     )
+
+
+def _by_file(events: Iterable[Stored]) -> dict[str, dict[Stored, Reference]]:
+    """Returns those events that are archived, with their references, by the names of their files."""
+    by_file: dict[str, dict[Stored, Reference]] = defaultdict(dict)
+    for event in events:
+        if (reference := reference_in(event[1])) is not None:
+            by_file[file_key(event[0], reference.file_id)][event] = reference
+    return by_file
 
 
 def _content_of(part: bytes) -> bytes:
