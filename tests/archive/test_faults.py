@@ -147,6 +147,7 @@ async def test_a_silent_store_delays_only_what_is_archived(store: Storefront, mo
         return read(*arguments)
 
     monkeypatch.setattr(WriteOnceStore, "read_parts", silent)
+    monkeypatch.setattr(event_archive.EventArchive, "answer_max_s", 60.0)
     try:
         late = asyncio.create_task(merchant.post(f"{ORDERS}/{old}/refund", {"amount": 100}))
         async with asyncio.timeout(30):

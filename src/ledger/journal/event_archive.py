@@ -110,6 +110,7 @@ class EventArchive:
     def __init__(self, url: str | None) -> None:
         # Threads of its own: a store that is silent must not keep those of other work.
         self._threads = ThreadPoolExecutor(_THREADS, "archived-events")
+        self._ends: dict[object, float] = {}  # of the reads that run, not of those that wait for a thread
         self._silent_until_s = 0.0
         self._store = (
             None
@@ -139,19 +140,40 @@ class EventArchive:
             return {}
 
     async def _read_in_time(self, events: Sequence[Stored], seconds: float) -> Mapping[Stored, bytes]:
-        """Returns what `read` does. Raises ArchiveUnavailable if the store has no answer in time, and for a while after
-        it had none: many reads have a connection to the database meanwhile, for which others wait.
+        """Returns what `read` does. Raises ArchiveUnavailable if the store leaves a read unanswered for so many seconds,
+        and for a while after it did: many reads have a connection to the database meanwhile, for which others wait.
         """
         if time.monotonic() < self._silent_until_s:
             raise ArchiveUnavailable(_SILENT)
         loop = asyncio.get_running_loop()
-        reading = [loop.run_in_executor(self._threads, self._read_file, *file) for file in _by_file(events).items()]
+        files = _by_file(events).items()
+        reading = {loop.run_in_executor(self._threads, self._read_timed, seconds, *file) for file in files}
+        found: dict[Stored, bytes] = {}
         try:
-            async with asyncio.timeout(seconds):
-                return {event: content for found in await asyncio.gather(*reading) for event, content in found.items()}
-        except TimeoutError:
-            self._silent_until_s = time.monotonic() + _SILENT_S
-            raise ArchiveUnavailable(_SILENT) from None
+            while reading:
+                left_s = min(list(self._ends.values()), default=time.monotonic() + seconds) - time.monotonic()
+                if left_s < 0:
+                    self._silent_until_s = time.monotonic() + _SILENT_S
+                    raise ArchiveUnavailable(_SILENT)
+                ended, reading = await asyncio.wait(reading, timeout=left_s)
+                for fault in [each.exception() for each in ended]:
+                    if fault is not None:
+                        raise fault
+                for each in ended:
+                    found |= each.result()
+            return found
+        finally:
+            for each in reading:
+                each.cancel()
+
+    def _read_timed(self, seconds: float, key: str, references: Mapping[Stored, Reference]) -> dict[Stored, bytes]:
+        """Returns what `_read_file` does, and keeps meanwhile until when the store is to answer."""
+        read = object()
+        self._ends[read] = time.monotonic() + seconds
+        try:
+            return self._read_file(key, references)
+        finally:
+            del self._ends[read]
 
     async def with_contents(self, merchant_id: UUID, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
         """Returns rows of a merchant's events, whose last column is `data`, with their contents. There may be many, and
