@@ -140,8 +140,8 @@ class EventArchive:
             return {}
 
     async def _read_in_time(self, events: Sequence[Stored], seconds: float) -> Mapping[Stored, bytes]:
-        """Returns what `read` does. Raises ArchiveUnavailable if the store leaves a read unanswered for so many seconds,
-        and for a while after it did: many reads have a connection to the database meanwhile, for which others wait.
+        """Returns what `read` does. Raises ArchiveUnavailable if the store leaves a read unanswered for so many
+        seconds, and for a while after: many reads have a connection to the database, for which others wait.
         """
         if time.monotonic() < self._silent_until_s:
             raise ArchiveUnavailable(_SILENT)
