@@ -104,6 +104,25 @@ async def test_a_round_without_new_events_signs_nothing(database_url: str) -> No
     assert len(checkpoints(database_url, merchant)) == 1
 
 
+async def test_a_round_leaves_what_is_written_meanwhile_to_the_next_one(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the worker seals without a rest while a merchant writes, and signs as many checkpoints."""
+    monkeypatch.setattr(log_sealing, "_SLICE", 100)
+    merchant, stop = uuid4(), asyncio.Event()
+    append(database_url, merchant, 150)
+
+    async def write(*_: object) -> None:
+        append(database_url, merchant, 1)
+
+    monkeypatch.setattr(log_sealing, "pause", write)
+    async with sealer_of(database_url) as sealer:
+        async with asyncio.timeout(10):
+            await sealer.seal(stop)
+            await sealer.seal(stop)
+    assert [each.size for each in checkpoints(database_url, merchant)] == [100, 151, 152]
+
+
 async def test_workers_at_once_make_one_history(
     database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -103,29 +103,34 @@ class LogSealer(DatabaseClient):
         changed: set[UUID] = set(self._refused)
         async with self._connected() as connection:
             await begin_trees(connection)
-        grows = True
-        while grows and not stop.is_set():  # a slice of each merchant, until none has grown
-            grows, after = False, _FIRST
+        is_behind = True
+        while (
+            is_behind and not stop.is_set()
+        ):  # a slice of each merchant; what they write meanwhile is the next round's
+            is_behind, after = False, _FIRST
             while not stop.is_set():
                 began = time.monotonic()
-                trees = await self._seal_some(after, signed, changed)
-                if not trees:
+                taken = await self._seal_some(after, signed, changed)
+                if not taken:
                     break
-                grows = grows or any(tree.merchant_id not in changed for tree in trees)
-                after = trees[-1].merchant_id
+                is_behind = is_behind or any(
+                    until < tree.head and tree.merchant_id not in changed for tree, until in taken
+                )
+                after = taken[-1][0].merchant_id
                 await pause(stop, time.monotonic() - began)  # a long past leaves half of the time to the writers
         self._changed = changed
         await self._sign_again(stop)
         return list(signed.values())
 
-    async def _seal_some(self, after: UUID, signed: dict[UUID, SignedCheckpoint], changed: set[UUID]) -> list[Tree]:
-        """Seals a slice of some merchants behind `after`, and returns their trees as they were before.
+    async def _seal_some(
+        self, after: UUID, signed: dict[UUID, SignedCheckpoint], changed: set[UUID]
+    ) -> list[tuple[Tree, int]]:
+        """Seals a slice of some merchants behind `after`. Returns their trees as they were before, and their new sizes.
 
         Adds to `signed` their checkpoints, and to `changed` the merchants whose log was changed.
         """
         async with self._connected() as connection, connection.transaction():
             taken = _slices(await take_trees(connection, after, _TREES_AT_ONCE))
-            trees = [tree for tree, _ in taken]
             grown = await self._grow(connection, taken, changed) if taken else []
             checkpoints = [self._sign(merchant_id, growth.edge) for merchant_id, growth in grown]
             if grown:
@@ -135,7 +140,7 @@ class LogSealer(DatabaseClient):
         signed |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
         self._known |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
         self._unwritten |= {checkpoint.merchant_id: checkpoint for checkpoint in checkpoints}
-        return trees
+        return taken
 
     async def _grow(
         self, connection: Connection, taken: Sequence[tuple[Tree, int]], changed: set[UUID]
