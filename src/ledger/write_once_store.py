@@ -62,7 +62,7 @@ class WriteOnceStore:
         return True
 
     async def replace(self, key: str, content: bytes) -> None:
-        """Stores a file in the place of one that is damaged. Needs no right to remove files. Raises the fault."""
+        """Stores a file in the place of one that may be damaged, and of no other bytes. Raises the fault."""
         try:
             await self._store().put_async(key, content, use_multipart=False)
         except Exception as fault:  # noqa: BLE001 - each kind of store raises its own

@@ -129,6 +129,11 @@ async def test_nothing_is_moved_into_a_file_that_the_disk_does_not_keep(
         with pytest.raises(event_archive.ArchiveUnavailable, match="can be written"):
             await archived(store, merchant)
     assert count(store, merchant) == 0
+    (file,) = files_of(store, merchant)
+    lost = file.stat().st_ino
+    await archived(store, merchant)
+    assert count(store, merchant) > 0
+    assert file.stat().st_ino != lost, "a second flush reports no fault of the first one"
 
 
 async def test_a_silent_store_delays_only_what_is_archived(store: Storefront, monkeypatch: pytest.MonkeyPatch):

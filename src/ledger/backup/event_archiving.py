@@ -281,12 +281,11 @@ class _Log:
         return Archived(len(events), 1, size)
 
     async def _write(self, key: str, content: bytes) -> None:
-        """Writes a file and makes it durable, or keeps the one that a run has left that was ended.
-
-        Where a crash has damaged that one, it is written again: under its name only these bytes are right.
+        """Writes a file and makes it durable, also if an earlier run has left one: a crash may have damaged it, and
+        what a disk has failed to keep is still read as it was written.
         """
         store = self._archive.store
-        if not await store.create(key, content) and await store.read(key) != content:
+        if not await store.create(key, content):
             await store.replace(key, content)
         await store.flush([key])
 
