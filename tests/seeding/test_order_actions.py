@@ -65,6 +65,13 @@ SCENARIO = (
 )
 
 
+async def test_positions_follow_the_times_of_the_events(settings, write, log):
+    """As in every log: otherwise a time of the past would mean no place in it."""
+    await seed(settings, write(*SCENARIO))
+    times = [recorded_at for _, recorded_at in sorted((row[3], row[5]) for row in log()["event"])]
+    assert times == sorted(times)
+
+
 async def test_every_action_runs(settings, write, log):
     report = await seed(settings, write(*SCENARIO))
     assert (report.new, report.declined) == (len(SCENARIO), 1)

@@ -43,7 +43,7 @@ async def _create(line: RunningLine) -> LineResult:
     external_id = request.terms.external_id
     if request.payment is not None:
         request = replace(request, payment=line.with_fixed_id(request.payment, external_id))
-    await line.reach(external_id)
+    line.follow(external_id)
     try:
         return payment_result(await create_order(line.ledger, line.actor, request))
     except DuplicateExternalId:
@@ -64,7 +64,7 @@ async def _charge(line: RunningLine) -> LineResult:
     """POST /v2/payment-orders/{order}/charge."""
     order = line.order
     request = line.with_fixed_id(line.parsers.charge(line.body, line.local_at), order)
-    await line.reach(order)
+    line.follow(order)
     return payment_result(await charge_order(line.ledger, line.actor, order, request))
 
 
@@ -72,7 +72,7 @@ async def _payment(line: RunningLine) -> LineResult:
     """POST /v2/payment-orders/{order}/payments."""
     order = line.order
     request = line.with_fixed_id(line.parsers.payment(line.body, line.local_at), order)
-    await line.reach(order)
+    line.follow(order)
     return payment_result(await add_payment(line.ledger, line.actor, order, request))
 
 

@@ -73,8 +73,7 @@ class RunContext(Struct, frozen=True):
     """The state that the lines of one run share.
 
     `api_keys` collects the secrets of the keys that the run issued, by merchant id. `claimed` holds the ids of effects,
-    one for each line about an order at a time; `last_lines` holds the latest line about each order, by merchant id and
-    external id.
+    one for each line about an order at a time.
     """
 
     ledger: Ledger
@@ -85,7 +84,6 @@ class RunContext(Struct, frozen=True):
     api_keys: dict[UUID, str] = {}
     merchants: dict[UUID, Merchant] = {}
     claimed: set[UUID] = set()
-    last_lines: dict[tuple[UUID, str], LineNumber] = {}
 
 
 class RunningLine(Struct, frozen=True):
@@ -150,25 +148,18 @@ class RunningLine(Struct, frozen=True):
         self._claim(payment_id)
         return replace(payment, payment_id=payment_id)
 
-    async def reach(self, order: str) -> None:
-        """Does the work that is due on an order before the line's time, and sets the clock to that time.
-
-        Only orders of earlier lines of the same run have due work here. Raises a Fault, ConcurrentUpdate.
-        """
-        if (self.merchant_id, order) in self.context.last_lines:
-            found = await find_order(self.ledger, self.merchant_id, order)
-            await self.context.due_work.run_until(self.merchant_id, found.terms.order_id, self.line.at)
-        self.context.clock.set(self.line.at)
-        self.context.last_lines[self.merchant_id, order] = self.place
+    def follow(self, order: str) -> None:
+        """Has the work done that falls due on an order from now on."""
+        self.context.due_work.follow(self.merchant_id, order)
 
     async def find_unless_done(self, *effects: type[object]) -> Order | None:
-        """Reaches the line's order and returns it; None if it has one of the events `effects` at the line's time.
+        """Follows the line's order and returns it; None if it has one of the events `effects` at the line's time.
 
         Two lines that do the same to one order at the same time could not be distinguished: the second one is refused.
         Raises InvalidField for it, OrderNotFound, a Fault, ConcurrentUpdate.
         """
         self._claim(self.effect_id)
-        await self.reach(self.order)
+        self.follow(self.order)
         order = await find_order(self.ledger, self.merchant_id, self.order)
         for event in await self.ledger.journal.reader.stream(self.merchant_id, order.terms.order_id):
             if event.at == self.line.at and isinstance(event, effects):

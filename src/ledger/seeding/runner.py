@@ -1,6 +1,6 @@
 """Runs a scenario: its lines one after another, each at its own time.
 
-Work that falls due on an order between its lines happens at its own time, before the next line about the order runs.
+Work that falls due on the orders between the lines happens at its own time, before the next line runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ledger.domain.rejections import InvalidField, Rejected
 from ledger.operations.context.ledger import Ledger
 from ledger.operations.merchants.registration import UnknownMerchant, merchant_of
 from ledger.operations.message_delivery import MessageDelivery, MessageSource
-from ledger.operations.pipeline.unit_of_work import find_order
 from ledger.postgres.faults import Fault
 from ledger.processors.contract import ProcessorTimedOut, ProcessorUnavailable
 from ledger.security.api_keys import NewKey
@@ -74,15 +73,15 @@ async def run_scenario(
     outcomes: Counter[LineResult] = Counter()
     for place, line in scenario:
         with _errors_at(place):
+            await context.due_work.run_until(merchant_id_of(line.merchant), line.at)
             clock.set(line.at)
             await _load_merchant(context, place, line)
             outcomes[await ACTIONS[line.action](RunningLine(context, place, line))] += 1
     now = datetime.now(UTC)
-    ends_at = {merchant_id_of(line.merchant): max(line.at, now) for _, line in scenario}
-    for (merchant_id, external_id), place in context.last_lines.items():
+    ends = {merchant_id_of(line.merchant): (place, max(line.at, now)) for place, line in scenario}
+    for merchant_id, (place, ends_at) in ends.items():
         with _errors_at(place):
-            order = await find_order(ledger, merchant_id, external_id)
-            await context.due_work.run_until(merchant_id, order.terms.order_id, ends_at[merchant_id])
+            await context.due_work.run_until(merchant_id, ends_at)
     return RunReport(outcomes, context.api_keys)
 
 
