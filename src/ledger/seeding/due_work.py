@@ -8,7 +8,7 @@ has long expired, and a capture would be in the log behind events that were reco
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -66,7 +66,7 @@ class DueWork:
         orders = self._followed[merchant_id]
         for external_id in self._changed.pop(merchant_id, ()):
             order = await find_order(self._ledger, merchant_id, external_id)
-            orders[order.terms.order_id] = _Followed(order)
+            orders[order.terms.order_id] = _Followed(order, [*timers_of(order)])
         while True:
             due = [(timer, each) for each in orders.values() for timer in each.timers if timer.at <= until]
             timer, found = min(due, key=lambda one: one[0].at, default=(None, None))
@@ -82,7 +82,7 @@ class DueWork:
                 await run_timer(self._ledger, merchant_id, order_id, timer.kind, timer.payment_id, timer.at)
             else:
                 break
-            found.order = await load_order(self._ledger, merchant_id, found.order.terms.order_id)
+            await found.reload(self._ledger, merchant_id)
         self._reached[merchant_id] = until
 
     def _set_clock(self, merchant_id: UUID, at: datetime, order: Order) -> None:
@@ -100,12 +100,13 @@ class DueWork:
 
 
 class _Followed(Struct):
-    """An order, and those of its timers that have run since the last line about it."""
+    """An order, and its timers. `done` are those that have run since the last line about it."""
 
     order: Order
+    timers: list[Timer]
     done: set[Timer] = msgspec.field(default_factory=set)
 
-    @property
-    def timers(self) -> Iterator[Timer]:
-        """The timers that have not run."""
-        return (timer for timer in timers_of(self.order) if timer not in self.done)
+    async def reload(self, ledger: Ledger, merchant_id: UUID) -> None:
+        """Reads the order again, after a timer or a message."""
+        self.order = await load_order(ledger, merchant_id, self.order.terms.order_id)
+        self.timers = [timer for timer in timers_of(self.order) if timer not in self.done]
