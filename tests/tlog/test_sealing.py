@@ -252,6 +252,42 @@ async def test_a_replaced_key_signs_with_the_one_before(database_url: str) -> No
     assert [str(each) for each in keys[2].verifiers(quiet)][1:] == [str(each) for each in keys[1].verifiers(quiet)]
 
 
+@pytest.mark.parametrize("keys", [[2, 1], [2]], ids=["the key before is known", "the key before is gone"])
+async def test_a_replaced_key_signs_no_edge_that_was_changed(database_url: str, keys: list[int]) -> None:
+    cut, flipped, removed, whole = (uuid4() for _ in range(4))
+    for merchant in (cut, flipped, removed, whole):
+        append(database_url, merchant, 300)
+    old, new = LogKeys("pay.example.com/v1/log", [bytes([1]) * 32]), [bytes([n]) * 32 for n in keys]
+    await seal(database_url, old)
+    flip = "set_byte(edge, 5, get_byte(edge, 5) # 1)"
+    for merchant, edge in ((cut, "substr(edge, 2)"), (flipped, flip), (removed, "''::bytea")):
+        execute(database_url, f"update log_tree set edge = {edge} where merchant_id = %s", merchant)
+    before = {merchant: checkpoints(database_url, merchant, old) for merchant in (cut, flipped, removed)}
+    replaced = LogKeys("pay.example.com/v1/log", new)
+    async with sealer_of(database_url, replaced) as sealer:
+        assert await sealer.seal(asyncio.Event()) == []
+        sealer.sample()
+    assert metric_value("ledger_log_changed_merchants", "api-0") == 3
+    assert {merchant: checkpoints(database_url, merchant, old) for merchant in before} == before
+    assert checkpoints(database_url, whole, replaced)[0].root == tree_hash(leaves(database_url, whole))
+
+
+@pytest.mark.parametrize("byte", [5, 40])
+async def test_an_edge_that_was_changed_does_not_grow(database_url: str, byte: int) -> None:
+    """Whether the changed hash is of the last tile, which is not full, or of the tiles before it."""
+    merchant = uuid4()
+    append(database_url, merchant, 256 + 4)
+    await seal(database_url)
+    flip = f"set_byte(edge, {byte}, get_byte(edge, {byte}) # 1)"
+    execute(database_url, f"update log_tree set edge = {flip} where merchant_id = %s", merchant)
+    append(database_url, merchant, 1)
+    await seal(database_url)
+    assert [each.size for each in checkpoints(database_url, merchant)] == [260]
+    execute(database_url, f"update log_tree set edge = {flip} where merchant_id = %s", merchant)
+    await seal(database_url)
+    assert_sealed(database_url, merchant)
+
+
 async def test_a_key_of_one_merchant_verifies_no_log_of_another(database_url: str) -> None:
     merchant, other = uuid4(), uuid4()
     append(database_url, merchant, 1)

@@ -26,13 +26,14 @@ from ledger.tlog.growth import Growth, LogChanged, decode_edge, first_read, grow
 from ledger.tlog.keys import LogKeys
 from ledger.tlog.merkle import CompactRange
 from ledger.tlog.notes import Malformed, Unverified
-from ledger.tlog.reading import TreeReader
+from ledger.tlog.reading import TreeReader, read_hashes
 from ledger.tlog.store import (
     SignedCheckpoint,
     Tree,
     begin_trees,
     merchants_with_trees,
     newest_checkpoints,
+    newest_notes,
     read_leaves,
     take_signed_otherwise,
     take_trees,
@@ -118,8 +119,8 @@ class LogSealer(DatabaseClient):
                 )
                 after = taken[-1][0].merchant_id
                 await pause(stop, time.monotonic() - began)  # a long past leaves half of the time to the writers
+        await self._sign_again(stop, changed)
         self._changed = changed
-        await self._sign_again(stop)
         return list(signed.values())
 
     async def _seal_some(
@@ -151,14 +152,40 @@ class LogSealer(DatabaseClient):
             return []
         stretches = [(tree.merchant_id, first_read(tree.size, until), until) for tree, until in taken]
         leaves = await read_leaves(connection, stretches)
+        notes = await newest_notes(connection, [tree.merchant_id for tree, _ in taken])
         grown = []
         for (tree, until), found in zip(taken, leaves, strict=True):
             try:
-                grown.append((tree.merchant_id, grow(decode_edge(tree.size, tree.edge), until, found)))
+                edge = await self._edge(connection, tree, notes.get(tree.merchant_id))
+                grown.append((tree.merchant_id, grow(edge, until, found)))
             except LogChanged as change:
-                changed.add(tree.merchant_id)
-                _log.error("log_changed", merchant_id=str(tree.merchant_id), first=change.first, last=change.last)
+                _note_changed(tree.merchant_id, change, changed)
         return grown
+
+    async def _edge(self, connection: Connection, tree: Tree, note: str | None) -> CompactRange:
+        """Returns the edge of a tree, which has the root that its newest checkpoint has: this worker's own, or `note`.
+
+        Where none of the keys of now has signed it, the edge is compared with the tiles and the events behind them.
+        Raises LogChanged.
+        """
+        edge = decode_edge(tree.size, tree.edge)
+        known = self._known.get(tree.merchant_id)
+        root = self._root_in(tree, None if known is None else known.note) or self._root_in(tree, note)
+        if root is None and tree.size:
+            (root,) = await read_hashes(connection, tree.merchant_id, [range(tree.size)], tree.size)
+        if tree.size and edge.root() != root:
+            raise LogChanged(1, tree.size)
+        return edge
+
+    def _root_in(self, tree: Tree, note: str | None) -> bytes | None:
+        """Returns the root of a checkpoint of a tree, None if it is of another size, or signed by no key of now."""
+        if note is None:
+            return None
+        try:
+            checkpoint = open_checkpoint(note.encode(), self._keys.verifiers(tree.merchant_id))
+        except (Malformed, Unverified):
+            return None
+        return checkpoint.root if checkpoint.size == tree.size else None
 
     def _continues(self, tree: Tree, changed: set[UUID]) -> bool:
         """Returns whether a tree may grow; if not, adds its merchant to `changed`."""
@@ -255,19 +282,27 @@ class LogSealer(DatabaseClient):
         CHECKPOINT_FILES.labels("written").inc()
         self._unwritten, self._day = {}, now.date()
 
-    async def _sign_again(self, stop: asyncio.Event) -> None:
-        """Signs the newest checkpoints again that other keys have signed than those of now: a key was replaced."""
+    async def _sign_again(self, stop: asyncio.Event, changed: set[UUID]) -> None:
+        """Signs the newest checkpoints again that other keys have signed than those of now: a key was replaced.
+
+        Without those of the merchants in `changed`, and of logs that were changed, whose merchants it adds to them.
+        """
         after = _FIRST
         while not stop.is_set():
             async with self._connected() as connection, connection.transaction():
                 trees = await take_signed_otherwise(connection, after, self._keys.signed_by, _TREES_AT_ONCE)
                 if not trees:
                     return
-                signed = [
-                    self._sign(tree.merchant_id, decode_edge(tree.size, tree.edge))
-                    for tree in trees
-                    if tree.merchant_id not in self._refused
-                ]
+                notes = await newest_notes(connection, [tree.merchant_id for tree in trees])
+                signed = []
+                for tree in trees:
+                    if tree.merchant_id in changed:
+                        continue
+                    try:
+                        edge = await self._edge(connection, tree, notes.get(tree.merchant_id))
+                        signed.append(self._sign(tree.merchant_id, edge))
+                    except LogChanged as change:
+                        _note_changed(tree.merchant_id, change, changed)
                 if signed:
                     await write_checkpoints(connection, signed, again=True)
             after = trees[-1].merchant_id
@@ -292,6 +327,12 @@ async def _has_root(trees: TreeReader, merchant_id: UUID, size: int, signed: int
 def _larger(one: SignedCheckpoint, other: SignedCheckpoint | None) -> SignedCheckpoint:
     """Returns the checkpoint of more entries; the other one of two of the same size."""
     return one if other is None or one.size > other.size else other
+
+
+def _note_changed(merchant_id: UUID, change: LogChanged, changed: set[UUID]) -> None:
+    """Reports that a log was changed, and adds its merchant to `changed`."""
+    changed.add(merchant_id)
+    _log.error("log_changed", merchant_id=str(merchant_id), first=change.first, last=change.last)
 
 
 def _log_refused(merchant_id: UUID, size: int, signed: int) -> None:

@@ -102,15 +102,20 @@ class TreeReader:
 
     async def hashes(self, merchant_id: UUID, ranges: Sequence[range], size: int) -> list[bytes]:
         """Returns the hashes of the ranges of a proof in the tree of `size` entries. Raises LogChanged."""
-        tiles: dict[tuple[int, int], bytes] = {}
         async with self._client.turn() as connection:
-            for level, number in sorted(tiles_of(ranges)):
-                width = width_in(level, number, size)
-                tile = await _tile(connection, merchant_id, level, number, width)
-                if len(tile) != width * HASH_BYTES:
-                    raise LogChanged((number * WIDTH << (8 * level)) + 1, size)
-                tiles[level, number] = tile
-        return [range_hash(entries, lambda level, number: tiles[level, number]) for entries in ranges]
+            return await read_hashes(connection, merchant_id, ranges, size)
+
+
+async def read_hashes(connection: Connection, merchant_id: UUID, ranges: Sequence[range], size: int) -> list[bytes]:
+    """Returns what `TreeReader.hashes` returns, on a connection of the caller. Raises LogChanged."""
+    tiles: dict[tuple[int, int], bytes] = {}
+    for level, number in sorted(tiles_of(ranges)):
+        width = width_in(level, number, size)
+        tile = await _tile(connection, merchant_id, level, number, width)
+        if len(tile) != width * HASH_BYTES:
+            raise LogChanged((number * WIDTH << (8 * level)) + 1, size)
+        tiles[level, number] = tile
+    return [range_hash(entries, lambda level, number: tiles[level, number]) for entries in ranges]
 
 
 async def _tile(connection: Connection, merchant_id: UUID, level: int, number: int, width: int) -> bytes:

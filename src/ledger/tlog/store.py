@@ -82,6 +82,12 @@ select c.merchant_id, c.size, c.note, c.signed_by from log_tree t join log_check
  order by c.merchant_id
 """
 
+# The notes of the newest checkpoints of merchants.
+_NOTES: Final = """
+select c.merchant_id, c.note from log_tree t join log_checkpoint c using (merchant_id, size)
+ where c.merchant_id = any(%s)
+"""
+
 # The trees whose newest checkpoint other keys have signed than these.
 _SIGNED_OTHERWISE: Final = """
 select t.merchant_id, t.size, t.edge from log_tree t join log_checkpoint c using (merchant_id, size)
@@ -197,6 +203,15 @@ async def newest_checkpoints(connection: Connection) -> list[SignedCheckpoint]:
     """Returns the newest checkpoint of each merchant."""
     rows = await connection.cursor(binary=True).execute(_NEWEST)
     return [SignedCheckpoint(*row) for row in await rows.fetchall()]
+
+
+async def newest_notes(connection: Connection, merchants: Sequence[UUID]) -> dict[UUID, str]:
+    """Returns the note of the newest checkpoint of each of these merchants that has one.
+
+    Lock their trees before, in a statement of its own: one that locks a tree may read its checkpoint of before.
+    """
+    rows = await connection.execute(_NOTES, (list(merchants),))
+    return dict(await rows.fetchall())
 
 
 async def write_checkpoints(connection: Connection, signed: Sequence[SignedCheckpoint], *, again: bool = False) -> None:
