@@ -101,7 +101,7 @@ PACKAGES = {
     ),
     ("ledger.write_once_store",): (("ledger.postgres.faults", "obstore"), ()),
     ("ledger.tlog",): (
-        ("ledger.tlog", "ledger.journal.event_archive", "ledger.write_once_store", *DATABASE, "cryptography", "msgspec"),
+        ("ledger.tlog", "ledger.journal.codec", "ledger.journal.event_archive", "ledger.write_once_store", *DATABASE, "cryptography", "msgspec"),
         (),
     ),
     ("ledger.audit.invariants",): (("ledger.audit.invariants", "ledger.domain", "ledger.processors.bins", "ledger.processors.clabe", "ledger.processors.pan_detection"), ()),

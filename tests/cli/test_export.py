@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import psycopg
 import pytest
 from tests.cli.test_log import sealed
@@ -13,6 +14,8 @@ from tests.seeding.conftest import APPROVED, line, opening, order
 from tests.service.trees import environment
 from tests.tlog.logs import entries, execute, sealer_of
 
+from ledger.domain.streams import STREAMS
+from ledger.journal.codec import CODEC
 from ledger.security.secrets import load_checkpoint_keys
 from ledger.settings import log_origin
 from ledger.tlog.event_lines import entry_in
@@ -230,4 +233,37 @@ def test_a_content_that_is_none_is_no_proof():
         entry_in(head + b'"event":{"a":1},"stored":"AP8="}')
     with pytest.raises(Unverified, match=r"`event\.a\.b` is not what"):
         entry_in(head + b'"event":{"a":{"b":1}},"stored":{"a":{"b":2}}}')
-    assert entry_in(head + b'"event":{"a":{"b":1}},"stored":{"sealed":"","a":{"b":null}}}')
+    for shown, stored in (
+        ({"a": {"b": 1}, "c": 2}, {"a": {"b": 1}}),
+        ({"a": {"b": 1}}, {"a": {"b": None}}),
+        ({"a": {"b": 1}}, {"a": {}}),
+        ({"a": True}, {"a": 1}),
+        ({}, {"a": 1}),
+        ({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}),
+    ):
+        with pytest.raises(Unverified, match="is not what the log holds"):
+            entry_in(head + b'"event":%s,"stored":%s}' % (json.dumps(shown).encode(), json.dumps(stored).encode()))
+    with pytest.raises(Unverified, match="does not know the topic of the event"):
+        entry_in(head + b'"event":{"a":1},"stored":{"sealed":"","a":1}}')
+
+
+def test_only_what_is_encrypted_may_be_others(ledger, proved):
+    def forged(**members):
+        change = lambda event: {**event, "event": {**event["event"], **members}}  # noqa: E731
+        return ledger("log", "verify", *proved(proved.personal, change))
+
+    assert forged(metadata={"note": "mesa 5"}).code == 0
+    for name, value in (("amountPaid", "1.00"), ("subscriptionId", "x"), ("sealed", "x"), ("", 1)):
+        refused = forged(**{name: value})
+        assert (refused.code, f"`event.{name}` is not what the log holds" in refused.err) == (1, True), name
+    plain = next(n for n in range(1, proved.count + 1) if n != proved.personal)
+    held = lambda event: {**event, "stored": event["event"], "event": {**event["event"], "metadata": {}}}  # noqa: E731
+    assert ledger("log", "verify", *proved(plain, held)).code == 1
+
+
+def test_the_paths_of_personal_data_are_those_of_the_json():
+    for stream in STREAMS:
+        for topic, kind in stream.topics.items():
+            names = {name for path in CODEC.personal_paths(topic) for name in path.split(".")}
+            schemas = str(msgspec.json.schema(kind))
+            assert all(f"'{name}'" in schemas for name in names), topic

@@ -7,6 +7,7 @@ modules) are stored only sealed (see `ledger.journal.encryption.sealing`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -97,6 +98,17 @@ class Codec:
             return decoder.decode(data)
         return self._decode_old(topic, data)
 
+    def personal_paths(self, topic: str) -> frozenset[str]:
+        """Returns where an event of a topic has personal data: the JSON names on the way, joined by full stops.
+
+        Raises UnknownTopic.
+        """
+        type_ = self._types.get(topic)
+        if type_ is None:
+            raise UnknownTopic(topic)
+        paths, _ = self._personal.get(type_, ((), {}))
+        return frozenset(map(_in_camel_case, paths))
+
     def _decode_old(self, topic: str, data: bytes) -> Any:
         if topic not in self._upcasters:
             raise UnknownTopic(topic)
@@ -112,6 +124,11 @@ class Codec:
 def _json_names(type_: type[Struct]) -> dict[str, str]:
     """Returns the JSON names of a type's fields."""
     return {field.name: field.encode_name for field in msgspec.structs.fields(type_)}
+
+
+def _in_camel_case(path: str) -> str:
+    """Returns a path of fields by the names that their types give them in JSON."""
+    return re.sub("_([a-z])", lambda found: found[1].upper(), path)
 
 
 CODEC: Final = Codec(TOPICS, personal={kind: paths for stream in STREAMS for kind, paths in stream.personal.items()})

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Container
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -15,6 +17,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from ledger.journal.codec import CODEC, UnknownTopic
 from ledger.tlog.entries import encode_entry, entry_of
 from ledger.tlog.notes import Malformed, Unverified
 
@@ -82,8 +85,8 @@ def encode_line(
 def entry_in(line: bytes) -> bytes:
     """Returns the entry of the tree that an event's line is about. Raises Malformed.
 
-    Raises Unverified if the line shows another content than the bytes that the log holds. A value that is encrypted in
-    them is not compared.
+    Raises Unverified if the line shows another content than the bytes that the log holds, or a member that they lack. A
+    person's value that is encrypted in them is not compared.
     """
     try:
         event = _decode(line)
@@ -93,7 +96,7 @@ def entry_in(line: bytes) -> bytes:
         raise Malformed(f"{_NO_LINE}: `recordedAt` has no offset")
     stored = bytes(event.event) if event.stored is UNSET else _bytes_of(event.stored, "stored")
     if event.stored is not UNSET and bytes(event.event) != bytes(_NOTHING):
-        _require_same(stored, bytes(event.event))
+        _require_same(event.topic, stored, bytes(event.event))
     return encode_entry(
         entry_of(
             event.merchant_id,
@@ -136,25 +139,48 @@ def _bytes_of(value: Raw, name: str) -> bytes:
         raise Malformed(f"`{name}` of the event is no object, and no text of base64") from None
 
 
-def _require_same(stored: bytes, event: bytes) -> None:
-    """Raises Unverified if an event shows something else than the members that are stored without encryption."""
+def _require_same(topic: str, stored: bytes, event: bytes) -> None:
+    """Raises Unverified if an event shows something else than the bytes that the log holds, or more.
+
+    Only what a topic has of a person may be others, where the bytes have such values encrypted. A member that they lack
+    may have the value that a reader takes for it.
+    """
     try:
         held, shown = msgspec.json.decode(stored), msgspec.json.decode(event)
     except msgspec.DecodeError:
         raise Unverified("`event` is not in the bytes that the log holds") from None
-    if isinstance(held, dict):
-        held.pop(_SEALED, None)
-    if wrong := _difference(held, shown, ""):
+    encrypted: frozenset[str] = frozenset()
+    read = held
+    if isinstance(held, dict) and held.pop(_SEALED, None) is not None:
+        try:
+            encrypted = CODEC.personal_paths(topic)
+        except UnknownTopic:
+            what = "it is forged, or of a newer release, which can verify it"
+            raise Unverified(f"this release does not know the topic of the event: {what}") from None
+    with suppress(UnknownTopic, msgspec.MsgspecError):
+        read = msgspec.json.decode(CODEC.encode(CODEC.decode(topic, stored)).data)
+    if wrong := _difference(held, read, shown, "", encrypted):
         raise Unverified(f"`event{wrong}` is not what the log holds")
 
 
-def _difference(held: Any, shown: Any, place: str) -> str:
-    """Returns where two values differ, empty if they do not. What is null in the stored one may be encrypted."""
-    if held is None:
+def _difference(held: Any, read: Any, shown: Any, place: str, encrypted: Container[str]) -> str:
+    """Returns where a value that is shown is neither the one that is held nor what is read of that, empty if nowhere.
+
+    The places in `encrypted` are not compared.
+    """
+    if place[1:] in encrypted:
         return ""
     if not isinstance(held, dict) or not isinstance(shown, dict):
-        return "" if held == shown else place or "."
-    for name, value in held.items():
-        if wrong := _difference(value, shown.get(name), f"{place}.{name}"):
+        return "" if _ordered(shown) in (_ordered(held), _ordered(read)) else place or "."
+    known = read if isinstance(read, dict) else {}
+    for name in held | shown:
+        value = held.get(name, known.get(name))
+        where = f"{place}.{name}"
+        if wrong := _difference(value, known.get(name, value), shown.get(name), where, encrypted):
             return wrong
     return ""
+
+
+def _ordered(value: Any) -> bytes:
+    """Returns a value as JSON in its one form: 1 is neither 1.0 nor true in it."""
+    return msgspec.json.encode(value, order="deterministic")
