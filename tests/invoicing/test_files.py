@@ -1,5 +1,6 @@
 """The stored files of documents: written once, readable by links that end."""
 
+import os
 import stat
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -50,6 +51,36 @@ async def test_a_crash_between_the_two_files_is_made_good_by_the_next_try(files,
     (tmp_path / "files" / kept.pdf_key).unlink()
     assert await stored(files, document=document) == kept
     assert await files.read(kept.pdf_key) == b"%PDF"
+
+
+@pytest.mark.parametrize("left", [b"", b"<x", b"<x\0\0\0\0", b"\0\0\0\0\0\0"])
+async def test_what_a_crash_has_left_of_the_files_is_written_again(files, tmp_path, left):
+    document = uuid4(), uuid4(), uuid4()
+    kept = await stored(files, document=document)
+    (tmp_path / "files" / kept.xml_key).write_bytes(left)
+    (tmp_path / "files" / kept.pdf_key).write_bytes(b"\0" * len(left))
+    assert await stored(files, document=document) == kept
+    assert (await files.read(kept.xml_key), await files.read(kept.pdf_key)) == (b"<xml/>", b"%PDF")
+
+
+async def test_a_flush_that_fails_is_not_followed_by_one_of_the_same_file(files, tmp_path, monkeypatch):
+    """A file system reports once that it could not write, and reads the file from memory as if it had."""
+    document, sync = (uuid4(), uuid4(), uuid4()), os.fsync
+
+    def broken(descriptor):
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(5, "Input/output error")
+        sync(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        with pytest.raises(FilesUnavailable):
+            await stored(files, document=document)
+    lost = {path.name: path.stat().st_ino for path in tmp_path.rglob("*") if path.suffix in (".xml", ".pdf")}
+    kept = await stored(files, document=document)
+    for key in (kept.xml_key, kept.pdf_key):
+        path = tmp_path / "files" / key
+        assert path.stat().st_ino != lost[path.name]
 
 
 @pytest.mark.parametrize("key", ["none.xml", "../../etc/passwd", "/etc/passwd", "a/../b", "a\0b"])

@@ -78,11 +78,21 @@ class DocumentFiles:
         """
         name = f"{merchant_id}/{document_id}/{str(fiscal_uuid).upper()}"
         files = StoredFiles(xml_key=f"{name}.xml", pdf_key=f"{name}.pdf", sha256=sha256(xml).hexdigest())
-        if not await self._store.create(files.xml_key, xml) and await self.read(files.xml_key) != xml:
-            raise FileConflict(f"another XML than that of document {document_id} is stored as {files.xml_key}")
-        await self._store.create(files.pdf_key, pdf)  # two printings of one XML may differ: the first one stays
+        if not await self._store.create(files.xml_key, xml):
+            kept = await self.read(files.xml_key)
+            if kept != xml and not (self._store.is_folder and xml.startswith(_written(kept))):
+                raise FileConflict(f"another XML than that of document {document_id} is stored as {files.xml_key}")
+            await self._write_again(files.xml_key, xml)
+        if not await self._store.create(files.pdf_key, pdf):
+            kept = _written(await self.read(files.pdf_key))  # two printings of one XML may differ: the first one stays
+            await self._write_again(files.pdf_key, kept or pdf)
         await self._store.flush([files.xml_key, files.pdf_key])  # an event refers to them from now on
         return files
+
+    async def _write_again(self, key: str, content: bytes) -> None:
+        """Writes a file of a folder again: it may be what a crash has left of it, or what the disk could not keep."""
+        if self._store.is_folder:
+            await self._store.replace(key, content)
 
     async def read(self, key: str) -> bytes | None:
         """Returns a file, None if there is none. Raises FilesUnavailable."""
@@ -116,6 +126,11 @@ class DocumentFiles:
 
     def _signature(self, key: str, end: int) -> str:
         return hmac.digest(self._link_key, _LABEL + f"{end}\0{key}".encode(), "sha256").hex()
+
+
+def _written(kept: bytes | None) -> bytes:
+    """Returns what is left of a file after a crash: some file systems fill what was not written with zeros."""
+    return (kept or b"").rstrip(b"\0")
 
 
 def folder_url(data_dir: Path) -> str:
