@@ -105,6 +105,8 @@ _STAMPED: Final = "select merchant_id, data from event where topic = any(%s)"
 # Every file of archived events.
 _ARCHIVED: Final = "select merchant_id, file_id, sha256 from archived_file order by merchant_id, file_id"
 _FILES_AT_ONCE: Final = 16
+_ARCHIVE_MAX_S: Final = 60.0
+"""How long a page of archived events may take: no request waits for it."""
 _NAMED_MAX: Final = 10
 
 State = Literal["ok", "warn", "fail"]
@@ -421,7 +423,8 @@ async def _documents(connection: Connection, settings: Settings) -> Finding:
             while rows := await cursor.fetchmany(_FILES_AT_ONCE):
                 total += len(rows)
                 try:
-                    contents = await archive.contents((merchant_id.bytes, data) for merchant_id, data in rows)
+                    stored = ((merchant_id.bytes, data) for merchant_id, data in rows)
+                    contents = await archive.contents(stored, within_s=_ARCHIVE_MAX_S)
                     stamped = [archive.content(contents, merchant_id.bytes, data) for merchant_id, data in rows]
                     found = await asyncio.gather(*[_file_fault(store, decode(data, type=_Stored)) for data in stamped])
                 except (FilesUnavailable, ArchiveUnavailable) as fault:
